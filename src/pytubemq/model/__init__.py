@@ -1,0 +1,1 @@
+"""The values everyone speaks in: frozen, slotted, without behaviour that could fail."""

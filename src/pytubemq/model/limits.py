@@ -1,0 +1,88 @@
+"""Every bound of the system in one place, each with its precedent.
+
+Sizes are bytes and times seconds unless the name says otherwise. What an operator may change is a setting in
+`server.settings` whose default stands here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * 1024
+
+# --- the wire ---------------------------------------------------------------------------------------------------
+BLOCK_BYTES: Final = 8192
+"""Block size we emit to a peer that has not shown BIG_BLOCKS (Java, C++ and Go all emit 8,192; C++ takes no more)."""
+MAX_FRAME_BYTES: Final = 28 * MIB
+"""Content of one frame (the Java limit: 20 MiB message + 8 MiB rest)."""
+MAX_FRAME_BLOCKS: Final = 3584
+"""Blocks in one frame (Java's limit: MAX_FRAME_BYTES / BLOCK_BYTES)."""
+MAX_HEADER_BYTES: Final = 4 * KIB
+"""One header of the envelope; the real ones have under 100."""
+MAX_ANSWER_BYTES: Final = 8 * MIB
+"""Largest fetch answer's target; C++ clients take 1,024 blocks of 8,192."""
+
+# --- names and messages -----------------------------------------------------------------------------------------
+MAX_CLIENT_ID_CHARS: Final = 1024
+MAX_GROUP_CHARS: Final = 1024
+MAX_HOST_CHARS: Final = 256
+MAX_TOPIC_CHARS: Final = 64
+MAX_TOPICS_PER_CLIENT: Final = 1024
+MAX_FILTER_ITEMS: Final = 500
+MAX_FILTER_ITEM_CHARS: Final = 256
+DEFAULT_MAX_MESSAGE_BYTES: Final = 1 * MIB
+MAX_MESSAGE_BYTES: Final = 20 * MIB
+"""The original's bounds for a topic's `maxMsgSize` (1 to 20 MiB)."""
+ATTRIBUTE_ALLOWANCE_BYTES: Final = 10 * KIB
+"""What a payload may have beyond the topic's limit: the original's allowance for the attribute block."""
+MAX_PARTITIONS_PER_TOPIC: Final = 10_000
+
+# --- connections ------------------------------------------------------------------------------------------------
+CONNECT_TIMEOUT_S: Final = 3.0
+DEFAULT_REQUEST_TIMEOUT_S: Final = 10.0
+"""Also what a Broker or Master assumes for a request that names no timeout (the original then never answers)."""
+MAX_REQUEST_TIMEOUT_S: Final = 600.0
+FRAME_TIMEOUT_S: Final = 30.0
+"""A frame that has begun must be whole by then, or the connection is closed."""
+IDLE_TIMEOUT_S: Final = 300.0
+"""A connection without any byte for so long is closed (Java's idle rule)."""
+MAX_CONNECTIONS: Final = 10_000
+MAX_CALLS_PER_CONNECTION: Final = 10_000
+"""Unanswered calls of one connection; beyond it the server stops reading from it."""
+MAX_UNSENT_BYTES: Final = 64 * MIB
+"""Answers a peer does not read; beyond it the connection is closed (a well-behaved one pauses us long before)."""
+
+# --- long waits -------------------------------------------------------------------------------------------------
+MAX_HEARTBEAT_WAIT_S: Final = 10.0
+MAX_FETCH_WAIT_S: Final = 30.0
+
+# --- the Master -------------------------------------------------------------------------------------------------
+CLIENT_TIMEOUT_S: Final = 30.0
+"""A producer, consumer or Broker that has not been heard of for so long is gone (the original's 30 s)."""
+LOST_CONNECTION_GRACE_S: Final = 3.0
+"""One of ours whose connection broke, and who has not come back by then, is gone."""
+EVENT_TIMEOUT_S: Final = 30.0
+"""An event that its consumer has not acknowledged by then is dropped and the group balanced anew."""
+
+# --- the Broker -------------------------------------------------------------------------------------------------
+LEASE_TIMEOUT_S: Final = 30.0
+"""A consumer's hold on a partition without heartbeat or fetch (the original's consumerRegTimeoutMs)."""
+MAX_FETCH_BYTES: Final = 1 * MIB
+"""Payload of one fetch unless asked for less; one message may exceed it (the original's transferSize)."""
+MAX_FETCH_MESSAGES: Final = 100_000
+MAX_SCAN_ENTRIES: Final = 40_000
+"""Index entries a filtered fetch looks at before it answers, perhaps empty-handed (original: 3 x 13,500)."""
+MAX_STAGED_BYTES: Final = 64 * MIB
+"""Messages accepted and waiting for the journal; beyond it sends are refused with 419."""
+MAX_UNAPPLIED_BYTES: Final = 128 * MIB
+"""Messages in the journal and not yet in their partition's log (held in memory); beyond it the journal waits."""
+
+# --- the client -------------------------------------------------------------------------------------------------
+PRODUCER_BUFFER_MESSAGES: Final = 100_000
+PRODUCER_BUFFER_BYTES: Final = 64 * MIB
+MAX_BATCH_BYTES: Final = 1 * MIB
+MAX_BATCH_MESSAGES: Final = 2_000
+HEARTBEAT_PERIOD_S: Final = 10.0
+CONFIRM_TIMEOUT_S: Final = 60.0
+"""A batch that nobody confirmed or rejected by then goes back (Java's pullProtectConfirmTimeoutMs)."""

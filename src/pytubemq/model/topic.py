@@ -1,0 +1,28 @@
+"""A topic's settings, as the Master keeps them and the Brokers obey them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """A topic on one Broker.
+
+    `status` is the original's: 0 normal, 1 soft deleted (readable, not writable), 2 soft removed, 3 removed.
+    """
+
+    name: str
+    partitions: int
+    stores: int = 1
+    accept_publish: bool = True
+    accept_subscribe: bool = True
+    delete_policy: str = "delete,168h"
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    status: int = 0
+
+    def partition_ids(self) -> list[int]:
+        """All partition ids: `store * 10000 + n`."""
+        return [store * 10_000 + n for store in range(self.stores) for n in range(self.partitions)]

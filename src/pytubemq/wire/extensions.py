@@ -1,0 +1,78 @@
+"""Everything that this system says on the wire and the original does not, in one table.
+
+The invariant: a peer that knows none of this (Java, C++, Go) sees only unknown protobuf fields, which every proto2
+reader skips, and never a method it did not ask for. So fields are numbered from 1000 and methods from 100, far from
+what the original may still add, and a new method is only called after the peer has shown the capability for it.
+
+How capabilities are told: the first request on a connection carries `RpcConnHeader.capabilities` (field 1000), a bit
+set of what the caller knows; a peer that understands the field answers with its own bits in the same field of that
+answer. A peer that does not answer it has no capability, and is spoken to exactly as the original would.
+Numbers are never used twice, also after an extension is dropped: reserve, do not recycle.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag, unique
+from typing import Final
+
+
+class Capability(IntFlag):
+    """What one side of a connection understands; 64 bits in `RpcConnHeader`."""
+
+    BATCH_SEND = 1 << 0  # SEND_BATCH: many messages of one topic in one request
+    FETCH_LIMITS = 1 << 1  # GetMessage: long wait at the tail, limit in messages and in bytes
+    MESSAGE_OFFSETS = 1 << 2  # TransferedMessage tells its own offset and append time
+    COMMIT_OFFSET = 1 << 3  # CommitOffset up to a given offset
+    OFFSET_BY_TIME = 1 << 4  # PARTITION_OFFSETS answers "first offset appended at or after"; reserved
+    HEARTBEAT_WAIT = 1 << 5  # heartbeats to the Master may be held until there is something to say
+    PRODUCER_SEQUENCE = 1 << 6  # sends carry producer id, epoch and sequence; stored, dedup reserved
+    READ_RANGE = 1 << 7  # READ_RANGE: read a partition without a group
+    PARTITION_OFFSETS = 1 << 8  # PARTITION_OFFSETS: ends of partitions and positions of groups
+    BIG_BLOCKS = 1 << 9  # frames may come in one block of any size instead of blocks of 8,192 bytes
+
+
+@unique
+class ExtensionMethod(IntEnum):
+    """Methods of ours, from 100 up. All belong to the Broker."""
+
+    SEND_BATCH = 100
+    READ_RANGE = 101
+    PARTITION_OFFSETS = 102
+
+
+class ExtensionField(IntEnum):
+    """Fields of ours inside the original's messages, from 1000 up. One number has one meaning per message."""
+
+    # RpcConnHeader, request and answer
+    CAPABILITIES = 1000
+    # HeartRequestP2M, HeartRequestC2M, HeartRequestB2M: how long the Master may hold the answer, ms
+    HEARTBEAT_MAX_WAIT_MS = 1000
+    # SendMessageRequestP2B, TransferedMessage (as stored): who sent it and as which one
+    PRODUCER_ID = 1002
+    PRODUCER_EPOCH = 1003
+    SEQUENCE = 1004
+    # TransferedMessage: where and when it was appended (our Brokers always tell)
+    OFFSET = 1000
+    APPEND_TIME = 1001
+    # GetMessageRequestC2B: wait at the tail, ms; most messages; most bytes of payload
+    FETCH_MAX_WAIT_MS = 1000
+    FETCH_MAX_MESSAGES = 1001
+    FETCH_MAX_BYTES = 1002
+    # GetMessageResponseB2C: the offset after the last one delivered or skipped
+    NEXT_OFFSET = 1000
+    # CommitOffsetRequestC2B: confirm everything below this offset, whatever was fetched after it
+    COMMIT_UP_TO = 1000
+
+
+OURS: Final = (
+    Capability.BATCH_SEND
+    | Capability.FETCH_LIMITS
+    | Capability.MESSAGE_OFFSETS
+    | Capability.COMMIT_OFFSET
+    | Capability.HEARTBEAT_WAIT
+    | Capability.PRODUCER_SEQUENCE
+    | Capability.READ_RANGE
+    | Capability.PARTITION_OFFSETS
+    | Capability.BIG_BLOCKS
+)
+"""What this version understands; the reserved ones are left out until they work."""

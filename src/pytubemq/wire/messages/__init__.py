@@ -1,0 +1,1 @@
+"""The protocol's messages as typed Python classes."""

@@ -1,0 +1,91 @@
+"""How a protobuf message is written down as a typed Python class.
+
+A message is a frozen, slotted dataclass whose fields carry their protobuf number, label and kind; the field's
+protobuf name is the attribute's name in camelCase. The classes are the one truth: the descriptor set that protobuf
+works with is built from them at import (`codec`), and the files under `proto/` are written from them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Any, Final, TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+class Kind(Enum):
+    """The scalar kinds the protocol uses; the value is the `.proto` keyword."""
+
+    BOOL = "bool"
+    BYTES = "bytes"
+    I32 = "int32"
+    I64 = "int64"
+    STR = "string"
+
+
+BOOL: Final = Kind.BOOL
+BYTES: Final = Kind.BYTES
+I32: Final = Kind.I32
+I64: Final = Kind.I64
+STR: Final = Kind.STR
+
+
+class Label(Enum):
+    """proto2 labels; the value is the keyword."""
+
+    REQUIRED = "required"
+    OPTIONAL = "optional"
+    REPEATED = "repeated"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """One field: `kind` is a scalar kind, another message class or an enum class."""
+
+    number: int
+    label: Label
+    kind: Kind | type
+    packed: bool = False
+
+
+def required(number: int, kind: Kind | type) -> Any:
+    """A proto2 `required` field: always on the wire, also when it equals the default."""
+    return dataclasses.field(metadata={"spec": FieldSpec(int(number), Label.REQUIRED, kind)})
+
+
+def optional(number: int, kind: Kind | type, *, default: None) -> Any:
+    """A proto2 `optional` field; None means absent, which is not the same as 0 or empty."""
+    return dataclasses.field(default=default, metadata={"spec": FieldSpec(int(number), Label.OPTIONAL, kind)})
+
+
+def repeated(number: int, kind: Kind | type, *, default: tuple[()], packed: bool = False) -> Any:
+    """A `repeated` field, a tuple here. Only extension messages pack."""
+    return dataclasses.field(default=default, metadata={"spec": FieldSpec(int(number), Label.REPEATED, kind, packed)})
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(required, optional, repeated))
+def message(cls: type[T]) -> type[T]:
+    """Declare a protobuf message."""
+    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+
+
+def specs(cls: type) -> dict[str, FieldSpec]:
+    """The fields of a message class by attribute name, in the order of their numbers."""
+    found = {field.name: field.metadata["spec"] for field in dataclasses.fields(cls)}
+    return dict(sorted(found.items(), key=lambda item: item[1].number))
+
+
+def proto_name(attribute: str) -> str:
+    """`err_code` -> `errCode`."""
+    head, *rest = attribute.split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in rest)
+
+
+class Status(IntEnum):
+    """`ResponseHeader.status`."""
+
+    SUCCESS = 0
+    ERROR = 1
+    FATAL = 2
