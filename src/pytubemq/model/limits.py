@@ -64,6 +64,24 @@ LOST_CONNECTION_GRACE_S: Final = 3.0
 """One of ours whose connection broke, and who has not come back by then, is gone."""
 EVENT_TIMEOUT_S: Final = 30.0
 """An event that its consumer has not acknowledged by then is dropped and the group balanced anew."""
+EVENT_RESEND_S: Final = 5.0
+"""A heartbeat that does not acknowledge the event told so long ago gets it again (the original never resends)."""
+MAX_FORGONE_EVENTS: Final = 2
+"""Events in a row without acknowledgement, after which a consumer is put out of its group and must register again."""
+RESTART_GRACE_S: Final = 15.0
+"""After a start of the Master: how long what has not come back yet counts as on its way (Java's heartbeat is 13 s)."""
+BROKER_ABSENCE_S: Final = 30.0
+"""How long the partitions of a Broker that went away stay with their consumers; then they are withdrawn."""
+MAX_HELD_HEARTBEATS: Final = 20_000
+"""Heartbeats the Master holds at once; beyond it they are answered at once, which costs traffic and nothing else."""
+TOPIC_READY_TIMEOUT_S: Final = 5.0
+"""How long the creation of a topic waits for the Brokers to report it."""
+INSPECT_TIMEOUT_S: Final = 2.0
+"""How long a question to one Broker about offsets may take."""
+MAX_INSPECTED_AT_ONCE: Final = 16
+"""Brokers that are asked about offsets at the same time."""
+MAX_HTTP_BODY_BYTES: Final = 1 * MIB
+"""Body of a request to the JSON API."""
 
 # --- the Broker -------------------------------------------------------------------------------------------------
 LEASE_TIMEOUT_S: Final = 30.0
