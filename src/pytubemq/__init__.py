@@ -1,0 +1,1 @@
+"""TubeMQ in Python."""

@@ -1,0 +1,21 @@
+"""What every test may use."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", action="store_true", help="run the long versions of the crash tests")
+
+
+@pytest.fixture(scope="session")
+def soak(request: pytest.FixtureRequest) -> bool:
+    """Whether the long versions of the crash tests were asked for."""
+    return bool(request.config.getoption("--soak"))
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Async tests (`pytest.mark.anyio`) run on asyncio."""
+    return "asyncio"
