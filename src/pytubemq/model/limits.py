@@ -95,6 +95,18 @@ MAX_STAGED_BYTES: Final = 64 * MIB
 """Messages accepted and waiting for the journal; beyond it sends are refused with 419."""
 MAX_UNAPPLIED_BYTES: Final = 128 * MIB
 """Messages in the journal and not yet in their partition's log (held in memory); beyond it the journal waits."""
+MAX_JOURNAL_WRITE_BYTES: Final = 4 * MIB
+"""What one write of the journal takes along; more waits for the next, so that one flush does not hold up the loop."""
+MAX_WAITING_FETCHES: Final = 10_000
+"""Fetches held at the tail of their partitions; beyond it they are answered at once, with 404."""
+MAX_PENDING_READS: Final = 1_000
+"""Fetches that wait for the disk; beyond it they are refused with 503."""
+DISK_READERS: Final = 2
+"""Threads that read partitions from the disk."""
+MAX_REGISTRATIONS: Final = 100_000
+"""Consumers' holds on partitions of one Broker; beyond it a registration is refused with 503."""
+MAX_BATCH_ENTRIES: Final = 50_000
+"""Entries of one batch send; beyond it the whole request is refused with 400."""
 
 # --- the client -------------------------------------------------------------------------------------------------
 PRODUCER_BUFFER_MESSAGES: Final = 100_000
