@@ -1,0 +1,150 @@
+"""What can happen to a consumer group, and what the Master does about it.
+
+A fact is something the Master has learned; an action is something it must carry out. Both are plain values, so a
+group's whole history can be replayed in a test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, unique
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytubemq.model.ids import Partition
+
+
+@unique
+class OpType(IntEnum):
+    """What an event tells a consumer to do (the protocol's numbers)."""
+
+    CONNECT = 1
+    """Take these partitions; follows a DISCONNECT to the same consumer."""
+    DISCONNECT = 2
+    """Give these partitions up; a CONNECT will follow."""
+    ONLY_CONNECT = 10
+    ONLY_DISCONNECT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An order to one consumer, known by its `rebalance_id` (never 0), which comes back as its acknowledgement.
+
+    `told_s` is when it was first told: the time-out counts from there. `sent_s` is when it last went out, or None
+    when the answer that carried it is known to be lost.
+    """
+
+    rebalance_id: int
+    op: OpType
+    partitions: tuple[Partition, ...]
+    told_s: float
+    sent_s: float | None
+
+    @property
+    def connects(self) -> bool:
+        """Whether the consumer gains partitions."""
+        return self.op in (OpType.CONNECT, OpType.ONLY_CONNECT)
+
+
+# --- facts ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A member registered, or registered again; `holds` is what it says it holds (empty for a new one)."""
+
+    member: str
+    holds: frozenset[Partition] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A member told everything it holds."""
+
+    member: str
+    holds: frozenset[Partition]
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """A member has done what an event asked for."""
+
+    member: str
+    rebalance_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A member is alive and can be told something now: an answer to it is due or waits to be given."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class CameBack:
+    """A member is alive, as a heartbeat shows; nothing can be told with this fact."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLost:
+    """The connection of a member broke; unless it comes back within the grace it is gone."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A member said good-bye."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsChanged:
+    """What there is to consume.
+
+    `available` partitions can be handed out. `absent` ones belong to a Broker that is away and may come back: who
+    holds one keeps it, but it is told to nobody. All others are gone.
+    """
+
+    available: frozenset[Partition]
+    absent: frozenset[Partition] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+Fact = Joined | Reported | Acked | Asked | CameBack | ConnectionLost | Left | PartitionsChanged | Tick
+
+
+# --- actions ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """There is something to tell this member: answer its waiting heartbeat, if there is one, after `Asked`."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Send this event in the answer that is due to the member."""
+
+    member: str
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """This member is not in the group any more, for the reason given; its heartbeats get 411."""
+
+    member: str
+    reason: str
+
+
+Action = Wake | Tell | Dropped

@@ -1,0 +1,91 @@
+"""Who should hold which partition.
+
+The invariant: every partition of the pool has exactly one owner in the plan, two members differ by at most one
+partition, and of all such plans it is one that takes the fewest partitions away from who holds them.
+
+Why few: a partition that moves is read again from its confirmed offset by its new owner, so each move costs time and
+may repeat messages.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytubemq.model.ids import Partition
+
+
+def plan(
+    kept: Mapping[str, frozenset[Partition]],
+    pool: frozenset[Partition],
+    members: Sequence[str],
+    *,
+    last_to_move: frozenset[Partition] = frozenset(),
+) -> dict[str, frozenset[Partition]]:
+    """Spread `pool` over `members`.
+
+    Args:
+        kept: what each member holds and has not been asked to give up; no partition twice.
+        pool: all partitions there are.
+        members: in the order they joined, which breaks ties, so that the same facts give the same plan.
+        last_to_move: partitions that are taken away only when nothing else is left to take (their Broker is away,
+            so nobody else could use them).
+
+    Returns:
+        What each member should hold.
+    """
+    if not members:
+        return {}
+    least, extra = divmod(len(pool), len(members))
+    held = {member: kept.get(member, frozenset()) & pool for member in members}
+    # The members with the most keep the one extra: any other choice would take more away.
+    ranked = sorted(members, key=lambda member: -len(held[member]))
+    quota = {member: least + (1 if rank < extra else 0) for rank, member in enumerate(ranked)}
+    target = {member: set(_retain(held[member], quota[member], last_to_move)) for member in members}
+    free = pool.difference(*target.values())
+    _hand_out(free, target, quota, members)
+    return {member: frozenset(partitions) for member, partitions in target.items()}
+
+
+def _retain(held: frozenset[Partition], quota: int, last_to_move: frozenset[Partition]) -> Iterable[Partition]:
+    """What a member keeps: the surplus comes from the topics it has most of."""
+    if len(held) <= quota:
+        return held
+    remaining = set(held)
+    count = Counter(partition.topic for partition in held)
+    movable = {topic: sorted(p for p in held - last_to_move if p.topic == topic) for topic in count}
+    pinned = sorted(held & last_to_move)
+    while len(remaining) > quota:
+        topics = [topic for topic, partitions in movable.items() if partitions]
+        if not topics:
+            remaining.discard(pinned.pop())
+            continue
+        topic = max(topics, key=lambda name: (count[name], name))
+        count[topic] -= 1
+        remaining.discard(movable[topic].pop())
+    return remaining
+
+
+def _hand_out(
+    free: Iterable[Partition], target: dict[str, set[Partition]], quota: Mapping[str, int], members: Sequence[str]
+) -> None:
+    """Give each free partition to a member below its quota, first to who has least of its topic."""
+    by_topic: dict[str, list[Partition]] = {}
+    for partition in sorted(free, key=lambda p: (p.topic, p.partition_id, p.broker_id)):
+        by_topic.setdefault(partition.topic, []).append(partition)
+    for topic, partitions in by_topic.items():
+        heap = [
+            (sum(p.topic == topic for p in target[member]), len(target[member]), position, member)
+            for position, member in enumerate(members)
+            if len(target[member]) < quota[member]
+        ]
+        heapq.heapify(heap)
+        for partition in partitions:
+            of_topic, total, position, member = heapq.heappop(heap)
+            target[member].add(partition)
+            if total + 1 < quota[member]:
+                heapq.heappush(heap, (of_topic + 1, total + 1, position, member))

@@ -1,0 +1,255 @@
+"""One group moves on: (view, fact) -> (view, actions).
+
+The invariants, whatever the facts: a partition is told to a member only while nobody holds it; a member has at most
+one event that it has not acknowledged; what it is told to give up stays its own until it acknowledges or is gone.
+So a partition is never told to two members at once.
+
+Events are made when they can be told (`Asked`), never queued: nothing that is told can be out of date.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.core.balance.facts import (
+    Acked,
+    Action,
+    Asked,
+    CameBack,
+    ConnectionLost,
+    Dropped,
+    Event,
+    Fact,
+    Joined,
+    Left,
+    OpType,
+    PartitionsChanged,
+    Reported,
+    Tell,
+    Tick,
+    Wake,
+)
+from pytubemq.core.balance.plan import plan
+from pytubemq.core.balance.view import GroupView, Member
+from pytubemq.model.limits import MAX_FORGONE_EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytubemq.model.ids import Partition
+
+_NOTHING: frozenset[Partition] = frozenset()
+
+
+def apply(view: GroupView, fact: Fact, *, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    """The group after `fact`, and what the Master must do. A fact about a member that is not there changes nothing."""
+    return _STEPS[type(fact)](view, fact, now_s)
+
+
+# --- facts, one function each -----------------------------------------------------------------------------------
+
+
+def _joined(view: GroupView, fact: Joined, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    known = view.members.get(fact.member)
+    if known is None:
+        if not view.members and fact.holds:
+            view = replace(view, settle_until_s=now_s + view.timing.settle_s)
+        known = Member(fact.member, now_s)
+    elif known.event is not None:
+        # Whatever carried the event may have died with the old connection.
+        known = replace(known, event=replace(known.event, sent_s=None))
+    view = _put(view, _renewed(known, view, now_s))
+    return _settle(_report(view, fact.member, fact.holds), now_s)
+
+
+def _reported(view: GroupView, fact: Reported, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    member = view.members.get(fact.member)
+    if member is None:
+        return view, ()
+    after = _report(_put(view, _renewed(member, view, now_s)), fact.member, fact.holds)
+    now_held = after.members[fact.member].holds
+    given_up = member.holds - now_held
+    if not given_up and now_held == member.holds and after.members[fact.member].stray == member.stray:
+        return after, ()
+    # It could not take them, or gave them up by itself: not again at once, or the two of us would spin.
+    resting = {**after.resting, **dict.fromkeys(given_up, now_s + view.timing.retry_s)}
+    return _settle(replace(after, resting=resting), now_s)
+
+
+def _acked(view: GroupView, fact: Acked, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    member = view.members.get(fact.member)
+    if member is None:
+        return view, ()
+    member = _renewed(member, view, now_s)
+    if member.event is None or member.event.rebalance_id != fact.rebalance_id:
+        return _put(view, member), ()
+    done = replace(
+        member,
+        event=None,
+        forgone=0,
+        holds=member.holds - member.leaving,
+        stray=member.stray - member.leaving,
+        after_disconnect=not member.event.connects,
+    )
+    return _settle(_put(view, done), now_s)
+
+
+def _asked(view: GroupView, fact: Asked, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    member = view.members.get(fact.member)
+    if member is None:
+        return view, ()
+    member = _renewed(member, view, now_s)
+    event = _next_event(view, member, now_s)
+    if event is None:
+        return _put(view, member), ()
+    is_new = member.event is None
+    told = replace(member, event=event, holds=member.holds.union(event.partitions) if event.connects else member.holds)
+    view = _put(view, told)
+    if is_new:
+        owners = {**view.owners, **dict.fromkeys(event.partitions, member.name)} if event.connects else view.owners
+        view = replace(view, owners=owners, next_rebalance_id=view.next_rebalance_id + 1)
+    return view, (Tell(member.name, event),)
+
+
+def _came_back(view: GroupView, fact: CameBack, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    member = view.members.get(fact.member)
+    return (view if member is None else _put(view, _renewed(member, view, now_s))), ()
+
+
+def _connection_lost(view: GroupView, fact: ConnectionLost, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    member = view.members.get(fact.member)
+    if member is None:
+        return view, ()
+    event = member.event and replace(member.event, sent_s=None)
+    deadline_s = min(member.deadline_s, now_s + view.timing.lost_grace_s)
+    return _put(view, replace(member, event=event, deadline_s=deadline_s)), ()
+
+
+def _left(view: GroupView, fact: Left, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    if fact.member not in view.members:
+        return view, ()
+    return _settle(_drop(view, fact.member), now_s)
+
+
+def _partitions_changed(view: GroupView, fact: PartitionsChanged, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    available, absent = fact.available, fact.absent - fact.available
+    if (available, absent) == (view.available, view.absent):
+        return view, ()
+    returned = available - view.available
+    resting = {partition: until for partition, until in view.resting.items() if partition not in returned}
+    return _settle(replace(view, available=available, absent=absent, resting=resting), now_s)
+
+
+def _tick(view: GroupView, _: Tick, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    dropped: list[Action] = []
+    for name, member in view.members.items():
+        if member.deadline_s <= now_s:
+            view = _drop(view, name)
+            dropped.append(Dropped(name, "not heard of in time"))
+        elif member.event is not None and member.event.told_s + view.timing.event_timeout_s <= now_s:
+            if member.forgone + 1 >= MAX_FORGONE_EVENTS:
+                view = _drop(view, name)
+                dropped.append(Dropped(name, f"event {member.event.rebalance_id} was not acknowledged in time"))
+            else:
+                view = _put(view, _forgo(member))
+    resting = {partition: until for partition, until in view.resting.items() if until > now_s}
+    view, actions = _settle(replace(view, resting=resting), now_s)
+    return view, (*dropped, *actions)
+
+
+_STEPS: Mapping[type, Callable[[GroupView, Any, float], tuple[GroupView, tuple[Action, ...]]]] = {
+    Joined: _joined,
+    Reported: _reported,
+    Acked: _acked,
+    Asked: _asked,
+    CameBack: _came_back,
+    ConnectionLost: _connection_lost,
+    Left: _left,
+    PartitionsChanged: _partitions_changed,
+    Tick: _tick,
+}
+
+
+# --- what they share --------------------------------------------------------------------------------------------
+
+
+def _put(view: GroupView, member: Member) -> GroupView:
+    return replace(view, members={**view.members, member.name: member})
+
+
+def _drop(view: GroupView, name: str) -> GroupView:
+    return replace(view, members={key: member for key, member in view.members.items() if key != name})
+
+
+def _renewed(member: Member, view: GroupView, now_s: float) -> Member:
+    return replace(member, deadline_s=now_s + view.timing.client_timeout_s)
+
+
+def _forgo(member: Member) -> Member:
+    """Drop an event nobody acknowledged. What it told to take may have been taken, so the member goes on holding it
+    and, as it is then not told again, only its own report can free it."""
+    return replace(member, event=None, forgone=member.forgone + 1, after_disconnect=False)
+
+
+def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> GroupView:
+    """What a member says it holds replaces what we thought, but for what it was told and has not acknowledged:
+    the report may be older than the telling."""
+    member = view.members[name]
+    told = frozenset(member.event.partitions) if member.event is not None else _NOTHING
+    others = {partition for partition in reported if view.owners.get(partition, name) != name}
+    holds = (reported - others) | (told & member.holds)
+    return _put(view, replace(member, holds=holds, stray=frozenset(others) | (member.stray & member.leaving)))
+
+
+def _settle(view: GroupView, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    """Derive owners and target anew, and wake whoever can be told something."""
+    view = _adopt(view)
+    members = view.members
+    kept = {name: member.holds - member.leaving for name, member in members.items()}
+    absent_held = view.absent.intersection(view.owners)
+    pool = view.available | absent_held
+    target = plan(kept, pool, tuple(members), last_to_move=absent_held)
+    view = replace(view, target=target)
+    return view, tuple(Wake(name) for name, m in members.items() if _next_event(view, m, now_s) is not None)
+
+
+def _adopt(view: GroupView) -> GroupView:
+    """The owners; a stray partition whose owner is gone belongs to whoever reported it."""
+    owners = {partition: name for name, member in view.members.items() for partition in member.holds}
+    changed: dict[str, Member] = {}
+    for name, member in view.members.items():
+        orphans = frozenset(p for p in member.stray - member.leaving if p not in owners)
+        if orphans:
+            changed[name] = replace(member, holds=member.holds | orphans, stray=member.stray - orphans)
+            owners.update(dict.fromkeys(orphans, name))
+    return replace(view, members={**view.members, **changed}, owners=owners)
+
+
+def _next_event(view: GroupView, member: Member, now_s: float) -> Event | None:
+    """What this member can be told now."""
+    if member.event is not None:
+        sent_s = member.event.sent_s
+        return replace(member.event, sent_s=now_s) if sent_s is None or sent_s + view.timing.resend_s <= now_s else None
+    target = view.target.get(member.name, _NOTHING)
+    surplus = (member.holds - target) | member.stray
+    gain = target - member.holds
+    if surplus:
+        op = OpType.DISCONNECT if gain else OpType.ONLY_DISCONNECT
+        return Event(view.next_rebalance_id, op, tuple(sorted(surplus)), now_s, now_s)
+    if now_s < view.settle_until_s:
+        return None
+    free = sorted(partition for partition in gain if _can_be_told(view, partition))
+    if not free:
+        return None
+    op = OpType.CONNECT if member.after_disconnect else OpType.ONLY_CONNECT
+    return Event(view.next_rebalance_id, op, tuple(free), now_s, now_s)
+
+
+def _can_be_told(view: GroupView, partition: Partition) -> bool:
+    return (
+        partition in view.available
+        and partition not in view.owners
+        and partition not in view.resting
+        and not any(partition in member.stray for member in view.members.values())
+    )

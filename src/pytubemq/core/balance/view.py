@@ -1,0 +1,105 @@
+"""What the Master knows about one group.
+
+The invariant: `owners` is the union of what the members hold, and no partition is held by two. To hold means: was
+told to take it, or reported having it, and has not yet acknowledged giving it up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytubemq.model.limits import (
+    CLIENT_TIMEOUT_S,
+    EVENT_RESEND_S,
+    EVENT_TIMEOUT_S,
+    LOST_CONNECTION_GRACE_S,
+    RESTART_GRACE_S,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytubemq.core.balance.facts import Event
+    from pytubemq.model.ids import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The waits of a group, seconds.
+
+    `settle_s`: how long free partitions are held back in a group whose first member came with partitions from before
+    a restart of the Master: the others are on their way with theirs. `retry_s`: how long a partition rests that its
+    consumer was told and could not take.
+    """
+
+    client_timeout_s: float = CLIENT_TIMEOUT_S
+    lost_grace_s: float = LOST_CONNECTION_GRACE_S
+    event_timeout_s: float = EVENT_TIMEOUT_S
+    resend_s: float = EVENT_RESEND_S
+    settle_s: float = RESTART_GRACE_S
+    retry_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One consumer.
+
+    `stray` partitions are reported by this member while another holds them: it is told to give them up.
+    `forgone` counts events in a row that it has not acknowledged in time.
+    """
+
+    name: str
+    deadline_s: float
+    holds: frozenset[Partition] = frozenset()
+    stray: frozenset[Partition] = frozenset()
+    event: Event | None = None
+    after_disconnect: bool = False
+    forgone: int = 0
+
+    @property
+    def leaving(self) -> frozenset[Partition]:
+        """What it was told to give up and has not yet acknowledged."""
+        if self.event is None or self.event.connects:
+            return frozenset()
+        return frozenset(self.event.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """One group; `members` is in the order they joined. `target` and `owners` are derived from the rest."""
+
+    timing: Timing = field(default_factory=Timing)
+    members: Mapping[str, Member] = field(default_factory=dict)
+    available: frozenset[Partition] = frozenset()
+    absent: frozenset[Partition] = frozenset()
+    resting: Mapping[Partition, float] = field(default_factory=dict)
+    settle_until_s: float = 0.0
+    next_rebalance_id: int = 1
+    target: Mapping[str, frozenset[Partition]] = field(default_factory=dict)
+    owners: Mapping[Partition, str] = field(default_factory=dict)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every member holds just what it should and nothing is under way."""
+        return all(
+            member.event is None and not member.stray and member.holds == self.target[name]
+            for name, member in self.members.items()
+        )
+
+
+def due_s(view: GroupView, *, after_s: float) -> float | None:
+    """When a `Tick` later than `after_s`, the last one, can next change something; None if never."""
+    return min((due for due in _dues(view) if due > after_s), default=None)
+
+
+def _dues(view: GroupView) -> Iterator[float]:
+    for member in view.members.values():
+        yield member.deadline_s
+        if member.event is not None:
+            yield member.event.told_s + view.timing.event_timeout_s
+            if member.event.sent_s is not None:
+                yield member.event.sent_s + view.timing.resend_s
+    yield from view.resting.values()
+    if view.members:
+        yield view.settle_until_s

@@ -1,0 +1,60 @@
+"""The plan: one owner each, differences of at most one, as few moves as can be."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytubemq.core.balance.plan import plan
+from pytubemq.model.ids import Partition
+
+PARTITIONS = [Partition(broker, topic, n) for broker in (1, 2) for topic in ("a", "b") for n in range(4)]
+
+
+def fewest_moves(loads: list[int], total: int) -> int:
+    """By trying every choice of members that may have one more."""
+    least, extra = divmod(total, len(loads))
+    return min(
+        sum(max(0, load - least - (index in chosen)) for index, load in enumerate(loads))
+        for chosen in combinations(range(len(loads)), extra)
+    )
+
+
+@given(
+    pool=st.frozensets(st.sampled_from(PARTITIONS)),
+    members=st.lists(st.sampled_from("mnopqr"), min_size=1, unique=True),
+    holders=st.dictionaries(st.sampled_from(PARTITIONS), st.sampled_from("mnopqrxy")),
+    last=st.frozensets(st.sampled_from(PARTITIONS)),
+)
+def test_every_plan_is_whole_even_and_minimal(
+    pool: frozenset[Partition], members: list[str], holders: dict[Partition, str], last: frozenset[Partition]
+) -> None:
+    kept = {name: frozenset(p for p, holder in holders.items() if holder == name) for name in members}
+    target = plan(kept, pool, members, last_to_move=last)
+    assert sorted(target) == sorted(members)
+    given_out = [partition for partitions in target.values() for partition in partitions]
+    assert sorted(given_out) == sorted(pool)
+    sizes = [len(partitions) for partitions in target.values()]
+    assert max(sizes) - min(sizes) <= 1
+    taken = sum(len((kept[name] & pool) - target[name]) for name in members)
+    assert taken == fewest_moves([len(kept[name] & pool) for name in members], len(pool))
+    assert plan(target, pool, members) == target
+
+
+def test_nobody_there_gets_nothing() -> None:
+    assert plan({}, frozenset(PARTITIONS), []) == {}
+
+
+def test_topics_are_spread_as_well() -> None:
+    target = plan({}, frozenset(p for p in PARTITIONS if p.broker_id == 1), ["m", "n"])
+    for partitions in target.values():
+        assert sorted(p.topic for p in partitions) == ["a", "a", "b", "b"]
+
+
+def test_what_nobody_else_could_use_is_taken_last() -> None:
+    held = frozenset(p for p in PARTITIONS if p.topic == "a")
+    away = frozenset(p for p in held if p.broker_id == 2)
+    target = plan({"m": held}, held, ["m", "n"], last_to_move=away)
+    assert target["m"] == away

@@ -1,0 +1,299 @@
+"""A group's story, fact by fact."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytubemq.core.balance.facts import (
+    Acked,
+    Action,
+    Asked,
+    CameBack,
+    ConnectionLost,
+    Dropped,
+    Event,
+    Fact,
+    Joined,
+    Left,
+    OpType,
+    PartitionsChanged,
+    Reported,
+    Tell,
+    Tick,
+    Wake,
+)
+from pytubemq.core.balance.transition import apply
+from pytubemq.core.balance.view import GroupView, Timing, due_s
+from pytubemq.model.ids import Partition
+
+FOUR = frozenset(Partition(1, "demo", n) for n in range(4))
+TIMING = Timing(client_timeout_s=30, lost_grace_s=3, event_timeout_s=30, resend_s=5, settle_s=15, retry_s=1)
+
+
+class Story:
+    """A group under test with its own clock."""
+
+    def __init__(self, partitions: frozenset[Partition] = FOUR) -> None:
+        self.view = GroupView(timing=TIMING)
+        self.now_s = 100.0
+        self(PartitionsChanged(partitions))
+
+    def __call__(self, fact: Fact) -> tuple[Action, ...]:
+        self.view, actions = apply(self.view, fact, now_s=self.now_s)
+        return actions
+
+    def ask(self, member: str) -> Event | None:
+        told = [action.event for action in self(Asked(member)) if isinstance(action, Tell)]
+        return told[0] if told else None
+
+    def told(self, member: str) -> Event:
+        event = self.ask(member)
+        assert event is not None
+        return event
+
+    def serve(self, member: str) -> Event:
+        """Tell the member something and have it done at once."""
+        event = self.told(member)
+        self(Acked(member, event.rebalance_id))
+        return event
+
+
+def parts(*ids: int) -> frozenset[Partition]:
+    return frozenset(Partition(1, "demo", n) for n in ids)
+
+
+def test_a_first_member_gets_everything_with_its_first_heartbeat() -> None:
+    story = Story()
+    assert story(Joined("a")) == (Wake("a"),)
+    event = story.told("a")
+    assert (event.op, frozenset(event.partitions)) == (OpType.ONLY_CONNECT, FOUR)
+    assert event.rebalance_id != 0
+    assert story(Acked("a", event.rebalance_id)) == ()
+    assert story.view.balanced
+    assert story.ask("a") is None
+
+
+def test_a_joiner_waits_until_the_old_owner_has_let_go() -> None:
+    story = Story()
+    story(Joined("a"))
+    story.serve("a")
+    assert story(Joined("b")) == (Wake("a"),)
+    assert story.ask("b") is None
+    giving = story.told("a")
+    assert giving.op is OpType.ONLY_DISCONNECT
+    assert len(giving.partitions) == 2
+    assert story.ask("b") is None
+    assert story(Acked("a", giving.rebalance_id)) == (Wake("b"),)
+    taking = story.told("b")
+    assert taking.op is OpType.ONLY_CONNECT
+    assert taking.partitions == giving.partitions
+    story(Acked("b", taking.rebalance_id))
+    assert story.view.balanced
+
+
+def test_one_that_leaves_moves_only_its_own() -> None:
+    story = Story()
+    for name in "ab":
+        story(Joined(name))
+    story.serve("a")
+    story.serve("b")
+    before = story.view.members["a"].holds
+    assert story(Left("b")) == (Wake("a"),)
+    event = story.serve("a")
+    assert frozenset(event.partitions) == FOUR - before
+    assert story.view.members["a"].holds == FOUR
+
+
+def test_two_that_join_together_need_no_disconnect() -> None:
+    story = Story()
+    story(Joined("a"))
+    story(Joined("b"))
+    assert {story.serve("a").op, story.serve("b").op} == {OpType.ONLY_CONNECT}
+    assert story.view.balanced
+
+
+def test_an_event_is_told_again_until_acknowledged_but_not_at_once() -> None:
+    story = Story()
+    story(Joined("a"))
+    first = story.told("a")
+    assert story.ask("a") is None
+    story.now_s += TIMING.resend_s
+    assert story(Tick()) == (Wake("a"),)
+    assert story.told("a").rebalance_id == first.rebalance_id
+    assert story.ask("a") is None
+
+
+@pytest.mark.parametrize("lost", [ConnectionLost("a"), Joined("a")])
+def test_after_a_lost_connection_the_event_is_told_at_once(lost: Fact) -> None:
+    story = Story()
+    story(Joined("a"))
+    first = story.told("a")
+    story(lost)
+    again = story.told("a")
+    assert (again.rebalance_id, again.partitions) == (first.rebalance_id, first.partitions)
+
+
+def test_an_acknowledgement_of_another_event_changes_nothing() -> None:
+    story = Story()
+    story(Joined("a"))
+    event = story.told("a")
+    story(Acked("a", event.rebalance_id + 1))
+    assert story.view.members["a"].event == event
+
+
+def test_an_unacknowledged_event_is_dropped_and_in_the_end_its_member() -> None:
+    story = Story()
+    story(Joined("a"))
+    story.serve("a")
+    story(Joined("b"))
+    first = story.told("a")
+    for _ in range(2):
+        story.now_s += TIMING.event_timeout_s / 2
+        story(CameBack("a"))
+        story(CameBack("b"))
+    assert story(Tick()) == (Wake("a"),)
+    second = story.told("a")
+    assert second.rebalance_id != first.rebalance_id
+    for _ in range(2):
+        story.now_s += TIMING.event_timeout_s / 2
+        story(CameBack("a"))
+        story(CameBack("b"))
+    dropped, wake = story(Tick())
+    assert isinstance(dropped, Dropped)
+    assert "not acknowledged" in dropped.reason
+    assert wake == Wake("b")
+    assert frozenset(story.told("b").partitions) == FOUR
+
+
+def test_a_silent_member_is_dropped_and_its_partitions_move() -> None:
+    story = Story()
+    for name in "ab":
+        story(Joined(name))
+    story.serve("a")
+    story.serve("b")
+    story.now_s += TIMING.client_timeout_s - 1
+    story(CameBack("a"))
+    story.now_s += 1
+    assert story(Tick()) == (Dropped("b", "not heard of in time"), Wake("a"))
+
+
+def test_a_lost_connection_has_a_short_grace() -> None:
+    story = Story()
+    story(Joined("a"))
+    story.serve("a")
+    story(ConnectionLost("a"))
+    assert due_s(story.view, after_s=story.now_s) == story.now_s + TIMING.lost_grace_s
+    story.now_s += TIMING.lost_grace_s - 0.5
+    story(CameBack("a"))
+    story.now_s += 1
+    assert story(Tick()) == ()
+    story(ConnectionLost("a"))
+    story.now_s += TIMING.lost_grace_s
+    assert story(Tick()) == (Dropped("a", "not heard of in time"),)
+
+
+def test_what_a_member_could_not_take_rests_and_is_told_again() -> None:
+    story = Story()
+    story(Joined("a"))
+    event = story.told("a")
+    story(Acked("a", event.rebalance_id))
+    assert story(Reported("a", parts(0, 1, 2))) == ()
+    assert story.ask("a") is None
+    story.now_s += TIMING.retry_s
+    assert story(Tick()) == (Wake("a"),)
+    assert frozenset(story.told("a").partitions) == parts(3)
+
+
+def test_a_report_older_than_the_telling_does_not_undo_it() -> None:
+    story = Story()
+    story(Joined("a"))
+    story.told("a")
+    story(Reported("a", frozenset()))
+    assert story.view.members["a"].holds == FOUR
+
+
+def test_after_a_restart_members_come_back_with_what_they_hold() -> None:
+    story = Story()
+    assert story(Joined("a", parts(0, 1))) == ()
+    assert story.ask("a") is None
+    assert story(Joined("b", parts(2, 3))) == ()
+    story.now_s += TIMING.settle_s
+    assert story(Tick()) == ()
+    assert story.view.balanced
+
+
+def test_after_a_restart_what_nobody_came_back_with_is_handed_out() -> None:
+    story = Story()
+    story(Joined("a", parts(0, 1)))
+    story.now_s += TIMING.settle_s
+    assert story(Tick()) == (Wake("a"),)
+    assert frozenset(story.told("a").partitions) == parts(2, 3)
+
+
+def test_a_partition_that_two_report_stays_with_the_first() -> None:
+    story = Story()
+    story(Joined("a", parts(0, 1)))
+    assert story(Joined("b", parts(1, 2, 3))) == (Wake("b"),)
+    event = story.told("b")
+    assert event.op is OpType.ONLY_DISCONNECT
+    assert frozenset(event.partitions) == parts(1)
+    story(Acked("b", event.rebalance_id))
+    assert story.view.balanced
+
+
+def test_a_stray_partition_belongs_to_who_has_it_once_the_owner_is_gone() -> None:
+    story = Story()
+    story(Joined("a", parts(0, 1)))
+    story(Joined("b", parts(1, 2, 3)))
+    story(Left("a"))
+    assert story.view.owners[Partition(1, "demo", 1)] == "b"
+
+
+def test_partitions_of_a_broker_that_is_away_stay_and_are_told_to_nobody() -> None:
+    story = Story()
+    story(Joined("a"))
+    story.serve("a")
+    assert story(PartitionsChanged(frozenset(), absent=FOUR)) == ()
+    story(Left("a"))
+    story(Joined("b"))
+    assert story.ask("b") is None
+    assert story(PartitionsChanged(FOUR)) == (Wake("b"),)
+
+
+def test_partitions_that_are_gone_are_withdrawn() -> None:
+    story = Story()
+    story(Joined("a"))
+    story.serve("a")
+    assert story(PartitionsChanged(parts(0, 1))) == (Wake("a"),)
+    event = story.serve("a")
+    assert (event.op, frozenset(event.partitions)) == (OpType.ONLY_DISCONNECT, parts(2, 3))
+
+
+def test_new_partitions_wake_whoever_gets_them() -> None:
+    story = Story(parts(0))
+    story(Joined("a"))
+    story(Joined("b"))
+    story.serve("a")
+    assert story.ask("b") is None
+    assert story(PartitionsChanged(parts(0, 1))) == (Wake("b"),)
+
+
+def test_lose_and_gain_is_said_in_two_events() -> None:
+    story = Story(parts(0, 1))
+    story(Joined("a"))
+    story.serve("a")
+    story(PartitionsChanged(parts(2, 3)))
+    assert story.serve("a").op is OpType.DISCONNECT
+    assert story.serve("a").op is OpType.CONNECT
+    assert story.view.members["a"].holds == parts(2, 3)
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [Reported("x", FOUR), Acked("x", 1), Asked("x"), CameBack("x"), ConnectionLost("x"), Left("x"), Tick()],
+)
+def test_a_fact_about_nobody_changes_nothing(fact: Fact) -> None:
+    story = Story()
+    before = story.view
+    assert story(fact) == ()
+    assert story.view == before
