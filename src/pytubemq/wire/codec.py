@@ -1,0 +1,147 @@
+"""Message classes <-> protobuf bytes, for any message; `hot` has its own ways for the calls that must be fast.
+
+The invariant: whatever bytes come in, `decode` gives a whole message, every required field present, or raises
+EnvelopeError with the answer that the original would give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from operator import attrgetter
+from typing import Any, Final, TypeVar, cast
+
+from google.protobuf.message import DecodeError
+
+from pytubemq.errors import EnvelopeError
+from pytubemq.wire.descriptors import all_classes, build
+from pytubemq.wire.schema import FieldSpec, Kind, Label, proto_name, specs
+
+T = TypeVar("T")
+
+INVALID_PROTOBUF: Final = "com.google.protobuf.InvalidProtocolBufferException"
+REQUEST_PREFIX: Final = "IPC server handle request error :"
+
+PB: Final = build(all_classes())
+"""The protobuf class of each message class."""
+
+
+class _Binding:
+    """How one class is converted: names in two spellings, and the few fields that need more than a copy."""
+
+    __slots__ = ("attributes", "from_pb", "names", "optionals", "pb", "read", "repeated", "to_pb", "write")
+
+    def __init__(self, cls: type) -> None:
+        fields = specs(cls)
+        self.pb = PB[cls]
+        self.attributes = tuple(fields)
+        self.names = tuple(proto_name(attribute) for attribute in fields)
+        self.read = _getter(self.names)
+        self.write = _getter(self.attributes)
+        self.optionals = [n for n, spec in enumerate(fields.values()) if spec.label is Label.OPTIONAL]
+        self.repeated = [n for n, spec in enumerate(fields.values()) if spec.label is Label.REPEATED]
+        self.from_pb: list[tuple[int, Callable[[Any], Any]]] = []
+        self.to_pb: list[tuple[int, Callable[[Any], Any]]] = []
+        for index, spec in enumerate(fields.values()):
+            self._convert(index, spec)
+
+    def _convert(self, index: int, spec: FieldSpec) -> None:
+        kind = spec.kind
+        if isinstance(kind, Kind):
+            return
+        if issubclass(kind, Enum):
+            self.from_pb.append((index, kind))
+            return
+        if spec.label is Label.REPEATED:
+            self.from_pb.append((index, lambda items, kind=kind: tuple([_from_pb(kind, item) for item in items])))
+            self.to_pb.append((index, lambda items: [_to_pb(item) for item in items]))
+        else:
+            self.from_pb.append((index, lambda item, kind=kind: _from_pb(kind, item)))
+            self.to_pb.append((index, _to_pb))
+
+
+def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    get = attrgetter(*names)
+    return cast("Callable[[Any], tuple[Any, ...]]", get if len(names) > 1 else lambda item: (get(item),))
+
+
+_BINDINGS: Final[dict[type, _Binding]] = {}
+
+
+def _binding(cls: type) -> _Binding:
+    found = _BINDINGS.get(cls)
+    if found is None:
+        found = _BINDINGS[cls] = _Binding(cls)
+    return found
+
+
+def _to_pb(message: Any) -> Any:
+    binding = _binding(type(message))
+    values = binding.write(message)
+    if binding.to_pb:
+        changed = list(values)
+        for index, convert in binding.to_pb:
+            if changed[index] is not None:
+                changed[index] = convert(changed[index])
+        values = tuple(changed)
+    # None means absent to protobuf's constructor as well
+    return binding.pb(**dict(zip(binding.names, values, strict=True)))
+
+
+def _from_pb(cls: type[T], pb: Any) -> T:
+    binding = _binding(cls)
+    values = list(binding.read(pb))
+    names = binding.names
+    for index in binding.optionals:
+        # a value other than the default is there; only for the default protobuf must be asked
+        if not values[index] and not pb.HasField(names[index]):
+            values[index] = None
+    for index in binding.repeated:
+        values[index] = tuple(values[index])
+    for index, convert in binding.from_pb:
+        value = values[index]
+        if value is not None and (index not in binding.optionals or pb.HasField(names[index])):
+            values[index] = convert(value)
+        elif value is not None:
+            values[index] = None
+    return cls(**dict(zip(binding.attributes, values, strict=True)))
+
+
+def encode(message: Any) -> bytes:
+    """The bytes of a message (not delimited).
+
+    Raises:
+        TypeError, ValueError: a field has a value of another type, or one that does not fit.
+    """
+    return cast("bytes", _to_pb(message).SerializeToString())
+
+
+def decode(cls: type[T], data: bytes) -> T:
+    """The message of class `cls` in `data`; unknown fields are skipped.
+
+    Raises:
+        EnvelopeError: the bytes are no such message, or a required field is missing.
+    """
+    pb = PB[cls]()
+    try:
+        pb.MergeFromString(data)
+        if not pb.IsInitialized():
+            raise missing(cls, pb)
+        return _from_pb(cls, pb)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise malformed(cls, error) from error
+
+
+def missing(cls: type, pb: Any) -> EnvelopeError:
+    """The error for a message without its required fields, in the original's words."""
+    fields = ", ".join(pb.FindInitializationErrors())
+    return _invalid(f"Message missing required fields: {fields}", cls)
+
+
+def malformed(cls: type, error: Exception) -> EnvelopeError:
+    """The error for bytes that are no such message."""
+    return _invalid(f"not a {cls.__name__}: {error}", cls)
+
+
+def _invalid(text: str, cls: type) -> EnvelopeError:
+    return EnvelopeError(f"{REQUEST_PREFIX}{text}", exception_name=INVALID_PROTOBUF, fatal=True)

@@ -1,0 +1,177 @@
+"""Frames: token, serial number, number of blocks, blocks; the content is what the blocks hold, one after the other.
+
+The invariant: no length read from a peer makes us hold more than the limits say, and the same bytes give the same
+frames however they were cut into reads. Where one block ends and the next begins carries no meaning.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from pytubemq.errors import FrameError
+from pytubemq.model.limits import BLOCK_BYTES, MAX_FRAME_BLOCKS, MAX_FRAME_BYTES
+
+TOKEN: Final = 0xFF7FF4FE
+
+_HEADER: Final = struct.Struct(">Iii")
+_LENGTH: Final = struct.Struct(">i")
+_ONE_BLOCK: Final = struct.Struct(">Iiii")
+
+
+class Frame(NamedTuple):
+    """One whole frame; `serial` ties an answer to its request."""
+
+    serial: int
+    content: bytes
+
+
+def encode_frame(serial: int, parts: Sequence[bytes], *, block_bytes: int | None = BLOCK_BYTES) -> list[bytes]:
+    """A frame as buffers for `writelines`; the parts are its content and are not copied if one block takes them all.
+
+    Args:
+        serial: the request's number, a signed 32-bit value.
+        parts: the content in pieces, in order.
+        block_bytes: the size at which the content is cut, as peers that have not shown BIG_BLOCKS need it; None puts
+            it all into one block.
+
+    Raises:
+        FrameError: the content is larger than any peer takes.
+    """
+    size = sum(map(len, parts))
+    if block_bytes is None or size <= block_bytes:
+        if size > MAX_FRAME_BYTES:
+            raise _too_large(size)
+        return [_ONE_BLOCK.pack(TOKEN, serial, 1, size), *parts]
+    count = -(-size // block_bytes)
+    if size > MAX_FRAME_BYTES or count > MAX_FRAME_BLOCKS:
+        raise _too_large(size)
+    content = memoryview(b"".join(parts))
+    buffers = [_HEADER.pack(TOKEN, serial, count)]
+    for start in range(0, size, block_bytes):
+        block = content[start : start + block_bytes]
+        buffers.append(_LENGTH.pack(len(block)))
+        buffers.append(bytes(block))
+    return buffers
+
+
+def _too_large(size: int) -> FrameError:
+    error = FrameError(
+        f"{size} bytes do not fit into a frame, which takes {MAX_FRAME_BYTES}",
+        hint="send less at once: smaller messages or smaller batches",
+    )
+    error.remote = False
+    return error
+
+
+class FrameDecoder:
+    """Turns the bytes of a stream into frames; knows no socket.
+
+    Small frames are cut straight out of the read they came in. A frame that spans reads is gathered in one growing
+    buffer, so each byte is moved a bounded number of times, and memory follows what has arrived, not what a length
+    claims.
+    """
+
+    __slots__ = ("_blocks", "_content", "_dead", "_max_blocks", "_max_bytes", "_missing", "_rest", "_serial")
+
+    def __init__(self, *, max_frame_bytes: int = MAX_FRAME_BYTES, max_blocks: int = MAX_FRAME_BLOCKS) -> None:
+        self._max_bytes = max_frame_bytes
+        self._max_blocks = max_blocks
+        self._rest = b""  # the beginning of a header or of a block's length: at most 11 bytes
+        self._blocks = 0  # blocks of the current frame whose length is not read yet, or whose bytes are not all here
+        self._missing = -1  # bytes the current block still lacks; -1 when its length comes next
+        self._content = bytearray()
+        self._serial = 0
+        self._dead: str | None = None
+
+    @property
+    def mid_frame(self) -> bool:
+        """Whether a frame has begun and is not whole yet."""
+        return self._blocks > 0 or bool(self._rest)
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The frames that `data` completes, in order.
+
+        Raises:
+            FrameError: the stream is not the protocol. Nothing more can be read from it: every later call raises the
+                same again. Frames completed by the same `data` are lost with it.
+        """
+        if self._dead is not None:
+            raise FrameError(self._dead)
+        try:
+            return self._feed(data)
+        except FrameError as error:
+            self._dead = error.message
+            self._rest = b""
+            self._content = bytearray()
+            raise
+
+    def _feed(self, data: bytes) -> list[Frame]:
+        frames: list[Frame] = []
+        if self._rest:
+            data = self._rest + data
+            self._rest = b""
+        position, end = 0, len(data)
+        while True:
+            if self._blocks == 0:
+                if end - position < 12:
+                    break
+                self._open(*_HEADER.unpack_from(data, position))
+                position += 12
+            if self._missing < 0:
+                if end - position < 4:
+                    break
+                (length,) = _LENGTH.unpack_from(data, position)
+                self._check_block(length)
+                position += 4
+                if self._blocks == 1 and not self._content and end - position >= length:
+                    # the usual frame: one block (left), all of it here; a bytes object even if fed a bytearray
+                    frames.append(Frame(self._serial, bytes(data[position : position + length])))
+                    position += length
+                    self._blocks = 0
+                    continue
+                self._missing = length
+            taken = min(self._missing, end - position)
+            self._content += memoryview(data)[position : position + taken]
+            position += taken
+            self._missing -= taken
+            if self._missing:
+                break
+            self._missing = -1
+            self._blocks -= 1
+            if self._blocks == 0:
+                frames.append(Frame(self._serial, bytes(self._content)))
+                self._content = bytearray()
+        if position < end:
+            self._rest = bytes(data[position:])
+            if self._blocks == 0:
+                self._check_token(self._rest)
+        return frames
+
+    def _open(self, token: int, serial: int, blocks: int) -> None:
+        if token != TOKEN:
+            raise FrameError(f"a frame begins with 0x{TOKEN:08x}, this one with 0x{token:08x}", hint=_NOT_TUBEMQ)
+        if not 1 <= blocks <= self._max_blocks:
+            raise FrameError(f"frame {serial} claims {blocks} blocks; 1 to {self._max_blocks} are allowed")
+        self._serial = serial
+        self._blocks = blocks
+
+    def _check_token(self, head: bytes) -> None:
+        """Refuse noise at its first wrong byte instead of waiting for a header of it."""
+        known = min(len(head), 4)
+        if head[:known] != _TOKEN_BYTES[:known]:
+            raise FrameError(
+                f"a frame begins with 0x{TOKEN:08x}, this one with 0x{head[:known].hex()}", hint=_NOT_TUBEMQ
+            )
+
+    def _check_block(self, length: int) -> None:
+        if length < 0:
+            raise FrameError(f"frame {self._serial} has a block of {length} bytes")
+        total = len(self._content) + length
+        if total > self._max_bytes:
+            raise FrameError(f"frame {self._serial} has {total} bytes or more; {self._max_bytes} are allowed")
+
+
+_TOKEN_BYTES: Final = TOKEN.to_bytes(4, "big")
+_NOT_TUBEMQ: Final = "the peer does not speak TubeMQ's protocol, or speaks TLS"

@@ -1,0 +1,46 @@
+"""Protobuf's variable-length integers, for the few places where calling protobuf would cost more than the work."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_MASK_64: Final = (1 << 64) - 1
+_SMALL: Final = [bytes((value,)) for value in range(0x80)] + [
+    bytes((value & 0x7F | 0x80, value >> 7)) for value in range(0x80, 0x800)
+]
+
+
+def encode_varint(value: int) -> bytes:
+    """`value` as protobuf writes an int32, int64 or length: negative ones take ten bytes."""
+    if 0 <= value < 0x800:
+        return _SMALL[value]
+    value &= _MASK_64
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def decode_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The unsigned value at `position` and where it ends.
+
+    Raises:
+        ValueError: it has more than ten bytes or more than 64 bits.
+        IndexError: the data ends inside it.
+    """
+    byte = data[position]
+    if byte < 0x80:
+        return byte, position + 1
+    value = byte & 0x7F
+    shift = 7
+    while True:
+        position += 1
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & _MASK_64, position + 1
+        shift += 7
+        if shift > 63:
+            raise ValueError("a varint has more than ten bytes")
