@@ -1,0 +1,1 @@
+"""Connections and servers around `wire`; the only room that opens sockets."""

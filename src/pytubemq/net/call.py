@@ -1,0 +1,106 @@
+"""One request being served.
+
+The invariant: a call is answered at most once, and never after its caller's time is over.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import TubeError
+from pytubemq.wire.rpc import Request, encode_exception, encode_response
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.net.server_connection import ServerConnection
+
+logger = logging.getLogger(__name__)
+
+
+class Call:
+    """A request with where it came from, when, and how long its answer is wanted."""
+
+    __slots__ = ("answered", "connection", "deadline_s", "received_s", "request")
+
+    def __init__(self, request: Request, connection: ServerConnection, received_s: float, deadline_s: float) -> None:
+        self.request = request
+        self.connection = connection
+        self.received_s = received_s
+        self.deadline_s = deadline_s
+        self.answered = False
+
+    @property
+    def peer(self) -> str:
+        """`host:port` of the caller."""
+        return self.connection.peer
+
+    @property
+    def expired(self) -> bool:
+        """Whether the caller has given up by now."""
+        return self.connection.server.clock.now_s() >= self.deadline_s
+
+    def reply(self, body: bytes | Sequence[bytes]) -> None:
+        """Answer with an encoded business message, whole or in parts."""
+        if not self._take():
+            return
+        connection = self.connection
+        parts = (body,) if isinstance(body, bytes) else body
+        connection.send(
+            encode_response(
+                self.request.serial,
+                method=self.request.method,
+                body=parts,
+                capabilities=connection.announce(self.request),
+                block_bytes=connection.block_bytes,
+            )
+        )
+
+    def fail(self, *, exception_name: str, text: str, fatal: bool = False) -> None:
+        """Answer with an exception in the envelope; `text` must not be empty, or Java does not see the class."""
+        if not self._take():
+            return
+        self.connection.server.stats.failed += 1
+        self.connection.send(
+            encode_exception(
+                self.request.serial,
+                fatal=fatal,
+                exception_name=exception_name,
+                text=text or "no further information",
+                capabilities=self.connection.announce(self.request),
+            )
+        )
+
+    def drop(self) -> None:
+        """Let it go unanswered, because its caller has given up before its turn came; counted as late."""
+        if not self.answered:
+            self.answered = True
+            self.connection.server.stats.late += 1
+            self.connection.finished()
+
+    def crash(self, error: BaseException) -> None:
+        """Answer for a handler that raised: the caller learns that it failed, the log learns why."""
+        server = self.connection.server
+        if isinstance(error, TubeError):
+            logger.warning("%s: method %d from %s failed: %s", server.name, self.request.method, self.peer, error)
+        else:
+            logger.error("%s: method %d from %s failed", server.name, self.request.method, self.peer, exc_info=error)
+        self.fail(
+            exception_name="java.lang.Exception",
+            text=f"the {server.name} failed at this request: {type(error).__name__}",
+        )
+
+    def _take(self) -> bool:
+        """Whether this answer may go out; counts it as the one."""
+        if self.answered:
+            return False
+        self.answered = True
+        connection = self.connection
+        connection.finished()
+        if connection.closed:
+            return False
+        if connection.server.clock.now_s() >= self.deadline_s:
+            connection.server.stats.late += 1
+            return False
+        return True

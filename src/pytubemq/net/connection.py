@@ -1,0 +1,250 @@
+"""The client's side of one connection: requests out, answers matched by serial number.
+
+The invariants: every call ends, with its answer, with an error that says what is known, or by its time; a call that
+ended so is forgotten, and a late answer to it is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+from pytubemq.errors import (
+    ConnectionLostError,
+    EnvelopeError,
+    FrameError,
+    RemoteError,
+    RequestTimeoutError,
+    StandbyError,
+    TubeError,
+    UnreachableError,
+)
+from pytubemq.model.limits import BLOCK_BYTES, CONNECT_TIMEOUT_S
+from pytubemq.net.outbox import Outbox
+from pytubemq.wire.codec import decode, encode
+from pytubemq.wire.extensions import OURS, Capability
+from pytubemq.wire.frame import FrameDecoder
+from pytubemq.wire.rpc import Response, decode_response, encode_request
+from pytubemq.wire.schema import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.model.ids import Address
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_SWEEP_S = 0.1
+_SERIAL_MASK = 0x7FFFFFFF
+
+
+class _Waiting(NamedTuple):
+    future: asyncio.Future[Response]
+    deadline_s: float
+    timeout_s: float
+    method: int
+
+
+class RpcConnection(asyncio.Protocol):
+    """A connection to a Master or a Broker, shared by everything in this process that talks to it."""
+
+    def __init__(self, peer: Address, *, capabilities: Capability = OURS) -> None:
+        """Use `connect`. `capabilities` is what we show; `Capability(0)` speaks as the original does."""
+        self.peer = peer
+        self.capabilities = Capability(0)
+        self.closed = False
+        self.answered = False
+        """Whether any answer has come, hence whether `capabilities` is known."""
+        self.lost: asyncio.Future[TubeError | None] = asyncio.get_running_loop().create_future()
+        """Done when the connection has ended, with the reason if there is one."""
+        self._offer: int | None = int(capabilities) or None
+        self._block_bytes: int | None = BLOCK_BYTES
+        self._loop = asyncio.get_running_loop()
+        self._decoder = FrameDecoder()
+        self._waiting: dict[int, _Waiting] = {}
+        self._serial = 0
+        self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._sweep_handle: asyncio.TimerHandle | None = None
+
+    @classmethod
+    async def connect(
+        cls, peer: Address, *, timeout_s: float = CONNECT_TIMEOUT_S, capabilities: Capability = OURS
+    ) -> RpcConnection:
+        """Open a connection.
+
+        Raises:
+            UnreachableError: refused, unknown host, or nothing within `timeout_s`.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_s):
+                _, connection = await loop.create_connection(
+                    lambda: cls(peer, capabilities=capabilities), peer.host, peer.port
+                )
+        except TimeoutError as error:
+            raise UnreachableError(f"nothing answers at {peer} within {timeout_s:g} s") from error
+        except OSError as error:
+            raise UnreachableError(f"cannot connect to {peer}: {_reason(error)}") from error
+        return connection
+
+    # --- calls ----------------------------------------------------------------------------------------------
+
+    def call(
+        self, method: int, service: int, body: bytes | Sequence[bytes], *, timeout_s: float
+    ) -> asyncio.Future[Response]:
+        """Send a request; the future gets its answer.
+
+        Raises (through the future): ConnectionLostError, RequestTimeoutError, RemoteError, StandbyError.
+        """
+        future: asyncio.Future[Response] = self._loop.create_future()
+        if self.closed or self._outbox is None:
+            future.set_exception(ConnectionLostError(f"the connection to {self.peer} is closed"))
+            return future
+        serial = self._serial = self._serial % _SERIAL_MASK + 1
+        offer, self._offer = self._offer, None
+        self._outbox.put(
+            encode_request(
+                serial,
+                service=service,
+                method=method,
+                timeout_ms=max(1, int(timeout_s * 1000)),
+                body=(body,) if isinstance(body, bytes) else body,
+                capabilities=offer,
+                block_bytes=self._block_bytes,
+            )
+        )
+        self._waiting[serial] = _Waiting(future, self._loop.time() + timeout_s, timeout_s, method)
+        if self._sweep_handle is None:
+            self._sweep_handle = self._loop.call_later(_SWEEP_S, self._sweep)
+        return future
+
+    async def request(
+        self, message: object, response_type: type[T], method: int, service: int, *, timeout_s: float
+    ) -> T:
+        """Encode, call, decode. The business code inside the answer is the caller's to look at."""
+        response = await self.call(method, service, encode(message), timeout_s=timeout_s)
+        return decode(response_type, response.body)
+
+    @property
+    def in_flight(self) -> int:
+        """Calls without an answer yet."""
+        return len(self._waiting)
+
+    @property
+    def writable(self) -> bool:
+        """False while the peer reads more slowly than we write."""
+        return self._writable.is_set()
+
+    async def drained(self) -> None:
+        """Wait until more may be written."""
+        await self._writable.wait()
+
+    async def close(self) -> None:
+        """Close; calls without an answer fail with ConnectionLostError. Idempotent."""
+        if self._outbox is not None and not self.closed:
+            self._outbox.flush()
+        self._end(None)
+        if self._transport is not None:
+            self._transport.close()
+        with contextlib.suppress(asyncio.TimeoutError):
+            async with asyncio.timeout(1.0):
+                await asyncio.shield(self.lost)
+
+    # --- asyncio calls these --------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=1 << 20)
+        self._outbox = Outbox(self._transport, self._loop)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._decoder.feed(data):
+                self._answer(decode_response(frame))
+        except (FrameError, EnvelopeError) as error:
+            logger.warning("closing the connection to %s: %s", self.peer, error)
+            self._end(error)
+            if self._transport is not None:
+                self._transport.abort()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(ConnectionLostError(f"the connection to {self.peer} broke: {exc}") if exc else None)
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _answer(self, response: Response) -> None:
+        self.answered = True
+        if response.capabilities is not None:
+            self.capabilities = Capability(response.capabilities) & OURS
+            if Capability.BIG_BLOCKS in self.capabilities:
+                self._block_bytes = None
+        waiting = self._waiting.pop(response.serial, None)
+        if waiting is None or waiting.future.done():
+            return
+        if response.status is Status.SUCCESS:
+            waiting.future.set_result(response)
+        else:
+            waiting.future.set_exception(remote_error(self.peer, response))
+
+    def _sweep(self) -> None:
+        self._sweep_handle = None
+        now_s = self._loop.time()
+        expired = [
+            serial for serial, waiting in self._waiting.items() if waiting.deadline_s <= now_s or waiting.future.done()
+        ]
+        for serial in expired:
+            waiting = self._waiting.pop(serial)
+            if not waiting.future.done():
+                waiting.future.set_exception(
+                    RequestTimeoutError(
+                        f"{self.peer} did not answer method {waiting.method} within {waiting.timeout_s:g} s",
+                        hint="it may be overloaded or gone; whether it did the work is unknown",
+                    )
+                )
+        if self._waiting and not self.closed:
+            self._sweep_handle = self._loop.call_later(_SWEEP_S, self._sweep)
+
+    def _end(self, reason: TubeError | None) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._writable.set()  # whoever waits to write finds the connection closed
+        if self._sweep_handle is not None:
+            self._sweep_handle.cancel()
+        waiting, self._waiting = self._waiting, {}
+        for item in waiting.values():
+            if not item.future.done():
+                error = ConnectionLostError(f"the connection to {self.peer} broke before the answer came")
+                error.__cause__ = reason
+                item.future.set_exception(error)
+        if not self.lost.done():
+            self.lost.set_result(reason)
+
+
+def remote_error(peer: Address, response: Response) -> RemoteError:
+    """The error for an exception answer. The class it names is text to us: nothing is looked up by it."""
+    kind = StandbyError if response.exception_name.endswith("StandbyException") else RemoteError
+    return kind(
+        f"{peer} failed at the request: {response.exception_text or 'no text'} ({response.exception_name})",
+        exception_name=response.exception_name,
+    )
+
+
+def _reason(error: OSError) -> str:
+    inner: Any = error
+    return str(inner.strerror or error).removeprefix("Multiple exceptions: ")

@@ -1,0 +1,93 @@
+"""An event loop on a thread of its own, for callers that do not run one.
+
+The invariants: heartbeats go on while the caller is busy; a wait can be interrupted by Ctrl-C; a forked child gets a
+clear refusal instead of a loop that is not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import os
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pytubemq.errors import ClosedError, ForkedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+T = TypeVar("T")
+
+
+class IoThread:
+    """Runs coroutines for another thread."""
+
+    def __init__(self, *, name: str = "pytubemq-io") -> None:
+        self._loop = asyncio.new_event_loop()
+        self._pid = os.getpid()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run to the end and return the result; cancelled when the waiting thread is interrupted."""
+        try:
+            self._check()
+        except BaseException:
+            coroutine.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            with contextlib.suppress(concurrent.futures.CancelledError, concurrent.futures.TimeoutError, Exception):
+                future.result(timeout=1.0)
+            raise
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Run a plain function on the loop's thread."""
+
+        async def on_loop() -> T:
+            return function()
+
+        return self.run(on_loop())
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Have a plain function run soon, without waiting for it."""
+        self._check()
+        self._loop.call_soon_threadsafe(function)
+
+    def close(self) -> None:
+        """Stop the loop and the thread. Idempotent; a forked child only forgets them."""
+        if self._closed:
+            return
+        self._closed = True
+        if os.getpid() != self._pid:
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=5.0)
+
+    def _check(self) -> None:
+        if os.getpid() != self._pid:
+            raise ForkedError(
+                "this connection was made in the parent process and cannot be used in a forked child",
+                hint="connect again in the child",
+            )
+        if self._closed:
+            raise ClosedError("the connection is closed")
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("the sync API was called from its own I/O thread; use the async API there")
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            for task in asyncio.all_tasks(self._loop):
+                task.cancel()
+            self._loop.run_until_complete(asyncio.sleep(0))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()

@@ -1,0 +1,83 @@
+"""Calls to whichever Master leads.
+
+The invariant: one call asks each Master at most once, beginning with the one that answered last; what the last one
+said is what the caller gets.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, TypeVar
+
+from pytubemq.errors import ConfigError, StandbyError, TransportError, UnreachableError
+from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
+from pytubemq.wire.methods import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.net.connection import RpcConnection
+    from pytubemq.net.pool import ConnectionPool
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def parse_masters(text: str) -> tuple[Address, ...]:
+    """`host:port[,host:port...]`; the port may be left out (8715)."""
+    masters = tuple(Address.parse(item, default_port=DEFAULT_MASTER_PORT) for item in text.split(",") if item.strip())
+    if not masters:
+        raise ConfigError("no Master address given", hint="write host:port[,host:port...], for example 127.0.0.1:8715")
+    return masters
+
+
+class MasterClient:
+    """Requests to the leading Master, with fail-over."""
+
+    def __init__(self, masters: Sequence[Address], pool: ConnectionPool) -> None:
+        if not masters:
+            raise ConfigError(
+                "no Master address given", hint="write host:port[,host:port...], for example 127.0.0.1:8715"
+            )
+        self._masters = list(masters)
+        self._pool = pool
+        self._current = 0
+
+    @property
+    def current(self) -> Address:
+        """The Master that is asked first."""
+        return self._masters[self._current]
+
+    def peek(self) -> RpcConnection | None:
+        """The live connection to the current Master, if there is one."""
+        return self._pool.peek(self.current)
+
+    async def request(self, message: object, response_type: type[T], method: int, *, timeout_s: float) -> T:
+        """Ask the Masters in turn until one answers.
+
+        Raises:
+            UnreachableError: none could be reached; names each with its reason.
+            TransportError, StandbyError: what the last one did, when at least one was reached.
+        """
+        failures: list[tuple[Address, TransportError | StandbyError]] = []
+        for _ in self._masters:
+            address = self.current
+            try:
+                connection = await self._pool.get(address)
+                return await connection.request(message, response_type, method, Service.MASTER, timeout_s=timeout_s)
+            except (TransportError, StandbyError) as error:
+                failures.append((address, error))
+                self._current = (self._current + 1) % len(self._masters)
+        raise _failure(failures) from failures[-1][1]
+
+
+def _failure(failures: Sequence[tuple[Address, TransportError | StandbyError]]) -> TransportError | StandbyError:
+    last = failures[-1][1]
+    if not all(isinstance(error, UnreachableError) for _, error in failures):
+        return last
+    reasons = "; ".join(error.message for _, error in failures)
+    return UnreachableError(
+        f"no Master can be reached: {reasons}",
+        hint="check the address; for a cluster on this machine run  pytubemq dev",
+    )

@@ -1,0 +1,68 @@
+"""One connection per peer, shared; a dead one is replaced at the next use."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import ClosedError
+from pytubemq.model.limits import CONNECT_TIMEOUT_S
+from pytubemq.net.connection import RpcConnection
+from pytubemq.wire.extensions import OURS, Capability
+
+if TYPE_CHECKING:
+    from pytubemq.model.ids import Address
+
+
+class ConnectionPool:
+    """Hands out connections by address. Callers that ask at once share one attempt to connect."""
+
+    def __init__(self, *, connect_timeout_s: float = CONNECT_TIMEOUT_S, capabilities: Capability = OURS) -> None:
+        self._connect_timeout_s = connect_timeout_s
+        self._capabilities = capabilities
+        self._open: dict[Address, RpcConnection] = {}
+        self._connecting: dict[Address, asyncio.Task[RpcConnection]] = {}
+        self._closed = False
+
+    def peek(self, address: Address) -> RpcConnection | None:
+        """The live connection to a peer, if there is one."""
+        connection = self._open.get(address)
+        return connection if connection is not None and not connection.closed else None
+
+    async def get(self, address: Address) -> RpcConnection:
+        """A live connection.
+
+        Raises:
+            UnreachableError: none could be made.
+            ClosedError: the pool is closed.
+        """
+        if self._closed:
+            raise ClosedError("the connection pool is closed")
+        connection = self.peek(address)
+        if connection is not None:
+            return connection
+        task = self._connecting.get(address)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._connect(address))
+            self._connecting[address] = task
+        # One caller's cancellation must not end the attempt for the others.
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Close every connection. Idempotent."""
+        self._closed = True
+        for task in list(self._connecting.values()):
+            task.cancel()
+        await asyncio.gather(*self._connecting.values(), return_exceptions=True)
+        connections, self._open = self._open, {}
+        await asyncio.gather(*(connection.close() for connection in connections.values()))
+
+    async def _connect(self, address: Address) -> RpcConnection:
+        try:
+            connection = await RpcConnection.connect(
+                address, timeout_s=self._connect_timeout_s, capabilities=self._capabilities
+            )
+            self._open[address] = connection
+            return connection
+        finally:
+            self._connecting.pop(address, None)

@@ -1,0 +1,184 @@
+"""The server's side of the protocol: accepts connections, hands calls to handlers, sends their answers.
+
+The invariants: a fault in a frame closes that connection with one line in the log and touches no other; a fault in an
+envelope or an unknown method is answered and the connection goes on; every wait for a peer is bounded; an answer that
+comes after its caller has given up is dropped and counted, never sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pytubemq.errors import ConfigError
+from pytubemq.model.ids import Address
+from pytubemq.model.limits import FRAME_TIMEOUT_S, IDLE_TIMEOUT_S, MAX_CONNECTIONS
+from pytubemq.net.call import Call
+from pytubemq.net.clock import Clock, SystemClock
+from pytubemq.net.server_connection import ServerConnection
+from pytubemq.wire.extensions import OURS, Capability
+
+logger = logging.getLogger(__name__)
+
+Handler: TypeAlias = Callable[[Call], Awaitable[None] | None]
+"""A plain function answers at once or keeps the call and answers later; a coroutine function runs as a task."""
+
+SWEEP_PERIOD_S = 1.0
+
+
+@dataclass(slots=True)
+class ServerStats:
+    """Counters since start."""
+
+    connections: int = 0
+    accepted: int = 0
+    refused: int = 0
+    calls: int = 0
+    faults: int = 0
+    """Connections closed for a fault in a frame, a frame never finished, or silence."""
+    failed: int = 0
+    """Calls answered with an exception."""
+    late: int = 0
+    """Answers dropped because their caller's time was over."""
+
+
+class RpcServer:
+    """Serves a table of handlers on one listening address."""
+
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler],
+        *,
+        offered: frozenset[int],
+        name: str,
+        on_connection_lost: Callable[[ServerConnection], None] | None = None,
+        capabilities: Capability = OURS,
+        clock: Clock | None = None,
+        frame_timeout_s: float = FRAME_TIMEOUT_S,
+        idle_timeout_s: float = IDLE_TIMEOUT_S,
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> None:
+        """`offered` are the service types (1 Master, 2 Broker read, 3 Broker write) that this server answers for."""
+        self.handlers = handlers
+        self.offered = offered
+        self.name = name
+        self.capabilities = capabilities
+        self.clock = clock or SystemClock()
+        self.stats = ServerStats()
+        self.connections: set[ServerConnection] = set()
+        self._on_connection_lost = on_connection_lost
+        self._frame_timeout_s = frame_timeout_s
+        self._idle_timeout_s = idle_timeout_s
+        self._max_connections = max_connections
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(self, listen: Address) -> Address:
+        """Listen; port 0 picks a free one. Returns the address in use.
+
+        Raises:
+            ConfigError: the address is taken or not ours.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                lambda: ServerConnection(self), listen.host, listen.port, backlog=1024, reuse_address=True
+            )
+        except OSError as error:
+            raise _bind_error(self.name, listen, error) from error
+        self._sweeper = loop.create_task(self._sweep())
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return Address(str(host), int(port))
+
+    async def close(self, *, grace_s: float = 1.0) -> None:
+        """Stop listening, let running calls finish for `grace_s`, then close every connection. Idempotent."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=grace_s)
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeper
+            self._sweeper = None
+        for connection in list(self.connections):
+            connection.close()
+        # One turn of the loop for the transports to hand over what they hold and to report their end.
+        await asyncio.sleep(0)
+        for connection in list(self.connections):
+            connection.abort()
+
+    def admit(self, connection: ServerConnection) -> bool:
+        """Called by a new connection; False when there are too many."""
+        if len(self.connections) >= self._max_connections or self._server is None:
+            self.stats.refused += 1
+            logger.warning(
+                "%s: connection from %s refused, %d are open", self.name, connection.peer, len(self.connections)
+            )
+            return False
+        self.connections.add(connection)
+        self.stats.accepted += 1
+        self.stats.connections = len(self.connections)
+        return True
+
+    def forget(self, connection: ServerConnection) -> None:
+        """Called once by a connection that has ended."""
+        if connection not in self.connections:
+            return
+        self.connections.discard(connection)
+        self.stats.connections = len(self.connections)
+        if self._on_connection_lost is not None:
+            self._on_connection_lost(connection)
+
+    def run(self, call: Call, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Own a handler's task; its failure becomes the call's answer."""
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._ended(call, done))
+
+    def _ended(self, call: Call, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            call.crash(error)
+
+    async def _sweep(self) -> None:
+        """Once a second: end connections that stopped in the middle of a frame, or said nothing for long."""
+        while True:
+            await asyncio.sleep(SWEEP_PERIOD_S)
+            now_s = self.clock.now_s()
+            for connection in list(self.connections):
+                silent_s = now_s - connection.last_byte_s
+                if (
+                    connection.mid_frame_since_s is not None
+                    and now_s - connection.mid_frame_since_s > self._frame_timeout_s
+                ):
+                    connection.fault(f"a frame was begun and not finished within {self._frame_timeout_s:g} s")
+                elif silent_s > self._idle_timeout_s and not connection.open_calls:
+                    logger.info("%s: closing %s, silent for %.0f s", self.name, connection.peer, silent_s)
+                    connection.close()
+
+
+def _bind_error(name: str, listen: Address, error: OSError) -> ConfigError:
+    if error.errno == errno.EADDRINUSE:
+        return ConfigError(
+            f"{name} cannot listen on {listen}: the port is in use", hint="stop what uses it, or choose another port"
+        )
+    reason = "the host name is unknown" if isinstance(error, socket.gaierror) else (error.strerror or str(error))
+    return ConfigError(
+        f"{name} cannot listen on {listen}: {reason}", hint="give an address of this machine as `listen`"
+    )

@@ -1,0 +1,190 @@
+"""One accepted connection: bytes to calls, answers to bytes, with limits on both.
+
+The invariant: a peer that sends faster than it reads, or asks faster than it is answered, is not read from until it
+has caught up; what it may hold of our memory is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+from pytubemq.errors import EnvelopeError, FrameError
+from pytubemq.model.limits import (
+    BLOCK_BYTES,
+    DEFAULT_REQUEST_TIMEOUT_S,
+    MAX_CALLS_PER_CONNECTION,
+    MAX_REQUEST_TIMEOUT_S,
+)
+from pytubemq.net.call import Call
+from pytubemq.net.outbox import Outbox
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.frame import Frame, FrameDecoder
+from pytubemq.wire.methods import method_for
+from pytubemq.wire.rpc import Request, decode_request, encode_exception
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytubemq.net.server import RpcServer
+
+logger = logging.getLogger(__name__)
+
+NO_CAPABILITY = Capability(0)
+
+
+class ServerConnection(asyncio.Protocol):
+    """A peer as the server sees it."""
+
+    def __init__(self, server: RpcServer) -> None:
+        self.server = server
+        self.peer = "?"
+        self.capabilities = NO_CAPABILITY
+        self.block_bytes: int | None = BLOCK_BYTES
+        self.context: dict[str, Any] = {}
+        """Room for the service to remember who this is; gone with the connection."""
+        self.closed = False
+        self.open_calls = 0
+        self.last_byte_s = server.clock.now_s()
+        self.mid_frame_since_s: float | None = None
+        self._decoder = FrameDecoder()
+        self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
+        self._writing_paused = False
+        self._reading_paused = False
+
+    # --- asyncio calls these --------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername")
+        self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        self._outbox = Outbox(self._transport, asyncio.get_running_loop())
+        if not self.server.admit(self):
+            self.abort()
+
+    def data_received(self, data: bytes) -> None:
+        now_s = self.server.clock.now_s()
+        self.last_byte_s = now_s
+        try:
+            frames = self._decoder.feed(data)
+        except FrameError as error:
+            self.fault(str(error))
+            return
+        if not self._decoder.mid_frame:
+            self.mid_frame_since_s = None
+        elif frames or self.mid_frame_since_s is None:
+            self.mid_frame_since_s = now_s
+        for frame in frames:
+            if self.closed:
+                return
+            self._serve(frame, now_s)
+        self._balance_reading()
+
+    def pause_writing(self) -> None:
+        self._writing_paused = True
+        self._balance_reading()
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        self._balance_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self.server.forget(self)
+
+    # --- the server and its calls use these -----------------------------------------------------------------
+
+    def send(self, buffers: Iterable[bytes]) -> None:
+        """Queue an answer's buffers."""
+        if self._outbox is not None and not self.closed:
+            self._outbox.put(buffers)
+
+    def announce(self, request: Request) -> int | None:
+        """The capability field of the answer: told only to a peer that told its own."""
+        return None if request.capabilities is None else int(self.server.capabilities)
+
+    def finished(self) -> None:
+        """A call has had its answer."""
+        self.open_calls -= 1
+        if self._reading_paused:
+            self._balance_reading()
+
+    def fault(self, reason: str) -> None:
+        """End a connection whose bytes cannot be understood: one line in the log."""
+        self.server.stats.faults += 1
+        logger.warning("%s: closing %s: %s", self.server.name, self.peer, reason.splitlines()[0])
+        self.close()
+
+    def close(self) -> None:
+        """Close once what is queued has gone out."""
+        self.closed = True
+        if self._outbox is not None:
+            self._outbox.flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close now."""
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _serve(self, frame: Frame, now_s: float) -> None:
+        server = self.server
+        server.stats.calls += 1
+        try:
+            request = decode_request(frame)
+            if request.capabilities is not None:
+                self._learn(Capability(request.capabilities) & server.capabilities)
+            method_for(request, offered=server.offered)
+        except EnvelopeError as error:
+            self._refuse(frame.serial, error)
+            return
+        timeout_s = (
+            min(request.timeout_ms / 1000, MAX_REQUEST_TIMEOUT_S)
+            if request.timeout_ms > 0
+            else DEFAULT_REQUEST_TIMEOUT_S
+        )
+        call = Call(request, self, now_s, now_s + timeout_s)
+        self.open_calls += 1
+        handler = server.handlers.get(request.method)
+        if handler is None:
+            call.fail(
+                exception_name="java.lang.Exception",
+                text=f"method {request.method} is not served by this {server.name}",
+            )
+            return
+        try:
+            result = handler(call)
+        except EnvelopeError as error:
+            call.fail(exception_name=error.exception_name, text=error.text, fatal=error.fatal)
+        except Exception as error:  # a handler's fault must not end the connection of a sound peer
+            call.crash(error)
+        else:
+            if inspect.iscoroutine(result):
+                server.run(call, result)
+
+    def _refuse(self, serial: int, error: EnvelopeError) -> None:
+        self.server.stats.failed += 1
+        self.send(encode_exception(serial, fatal=error.fatal, exception_name=error.exception_name, text=error.text))
+
+    def _learn(self, capabilities: Capability) -> None:
+        self.capabilities = capabilities
+        if Capability.BIG_BLOCKS in capabilities:
+            self.block_bytes = None
+
+    def _balance_reading(self) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        limit = MAX_CALLS_PER_CONNECTION // 2 if self._reading_paused else MAX_CALLS_PER_CONNECTION
+        pause = self._writing_paused or self.open_calls > limit
+        if pause and not self._reading_paused:
+            self._transport.pause_reading()
+        elif self._reading_paused and not pause:
+            self._transport.resume_reading()
+        self._reading_paused = pause

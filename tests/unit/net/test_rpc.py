@@ -1,0 +1,330 @@
+"""A server and a connection on loopback: answers, refusals, limits, broken peers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytubemq.errors import (
+    ConfigError,
+    ConnectionLostError,
+    RemoteError,
+    RequestTimeoutError,
+    StandbyError,
+    UnreachableError,
+)
+from pytubemq.model.ids import Address
+from pytubemq.net.connection import RpcConnection
+from pytubemq.net.masters import MasterClient
+from pytubemq.net.pool import ConnectionPool
+from pytubemq.net.server import Handler, RpcServer
+from pytubemq.wire.codec import decode, encode
+from pytubemq.wire.extensions import OURS, Capability
+from pytubemq.wire.frame import FrameDecoder, encode_frame
+from pytubemq.wire.messages.master import CloseRequestP2M, CloseResponseM2P
+from pytubemq.wire.methods import Method, Service
+from pytubemq.wire.rpc import decode_response, encode_request
+from pytubemq.wire.schema import Status
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pytubemq.net.call import Call
+
+pytestmark = pytest.mark.anyio
+
+LOOPBACK = Address("127.0.0.1", 0)
+CLOSE = Method.PRODUCER_CLOSE_P2M
+OK = encode(CloseResponseM2P(success=True, err_code=200, err_msg="OK!"))
+
+
+class HandClock:
+    """A clock that moves when told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def now_s(self) -> float:
+        return self.now
+
+    def wall_ms(self) -> int:
+        return int(self.now * 1000)
+
+
+def answer_ok(call: Call) -> None:
+    call.reply(OK)
+
+
+@contextlib.asynccontextmanager
+async def serving(handler: Handler = answer_ok, **options: object) -> AsyncIterator[tuple[RpcServer, Address]]:
+    server = RpcServer({int(CLOSE): handler}, offered=frozenset({1}), name="master", **options)  # type: ignore[arg-type]
+    address = await server.start(LOOPBACK)
+    try:
+        yield server, address
+    finally:
+        await server.close()
+
+
+async def ask(connection: RpcConnection, *, timeout_s: float = 5.0) -> CloseResponseM2P:
+    request = CloseRequestP2M(client_id="p1")
+    return await connection.request(request, CloseResponseM2P, CLOSE, Service.MASTER, timeout_s=timeout_s)
+
+
+async def raw(address: Address, data: bytes) -> bytes:
+    """Send bytes, return all that comes until the server closes."""
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(data)
+    try:
+        async with asyncio.timeout(20):
+            return await reader.read()
+    finally:
+        writer.close()
+
+
+async def test_capabilities_are_learnt_with_the_first_answer() -> None:
+    async with serving() as (server, address):
+        connection = await RpcConnection.connect(address)
+        assert connection.capabilities == Capability(0)
+        assert (await ask(connection)).success
+        assert connection.capabilities == OURS
+        (seen,) = server.connections
+        assert seen.capabilities == OURS
+        await connection.close()
+
+
+async def test_a_peer_without_capabilities_is_spoken_to_as_the_original_would() -> None:
+    async with serving() as (server, address):
+        connection = await RpcConnection.connect(address, capabilities=Capability(0))
+        assert (await ask(connection)).err_code == 200
+        assert connection.capabilities == Capability(0)
+        (seen,) = server.connections
+        assert seen.capabilities == Capability(0)
+        assert seen.block_bytes == 8192
+        await connection.close()
+
+
+async def test_a_hundred_calls_in_one_turn_get_their_own_answers() -> None:
+    def echo(call: Call) -> None:
+        asked = decode(CloseRequestP2M, call.request.body)
+        call.reply(encode(CloseResponseM2P(success=True, err_code=200, err_msg=asked.client_id)))
+
+    async with serving(echo) as (_, address):
+        connection = await RpcConnection.connect(address)
+        answers = await asyncio.gather(
+            *(
+                connection.request(CloseRequestP2M(client_id=f"p{n}"), CloseResponseM2P, CLOSE, 1, timeout_s=5)
+                for n in range(100)
+            )
+        )
+        assert [answer.err_msg for answer in answers] == [f"p{n}" for n in range(100)]
+        await connection.close()
+
+
+async def test_an_unknown_method_is_answered_and_the_connection_goes_on() -> None:
+    async with serving() as (_, address):
+        connection = await RpcConnection.connect(address)
+        with pytest.raises(RemoteError, match="Unsupported method ID"):
+            await connection.call(99, 1, b"", timeout_s=5)
+        assert (await ask(connection)).success
+        await connection.close()
+
+
+async def test_a_handler_that_raises_fails_its_call_only() -> None:
+    async def bad(call: Call) -> None:
+        raise ValueError("secret text")
+
+    async with serving(bad) as (server, address):
+        connection = await RpcConnection.connect(address)
+        with pytest.raises(RemoteError, match="ValueError") as caught:
+            await ask(connection)
+        assert "secret text" not in str(caught.value)
+        assert not connection.closed
+        assert server.stats.failed == 1
+        await connection.close()
+
+
+async def test_a_standby_is_recognised_by_the_end_of_the_class_name() -> None:
+    def standby(call: Call) -> None:
+        call.fail(exception_name="com.apache.tubemq.corerpc.exception.StandbyException", text="not master now")
+
+    async with serving(standby) as (_, address):
+        connection = await RpcConnection.connect(address)
+        with pytest.raises(StandbyError):
+            await ask(connection)
+        await connection.close()
+
+
+async def test_a_call_without_answer_ends_with_its_time_and_a_late_answer_is_dropped() -> None:
+    clock = HandClock()
+    calls: list[Call] = []
+    async with serving(calls.append, clock=clock) as (server, address):
+        connection = await RpcConnection.connect(address)
+        with pytest.raises(RequestTimeoutError, match="did not answer method 3"):
+            await ask(connection, timeout_s=0.05)
+        clock.now += 1
+        calls[0].reply(OK)
+        calls[0].reply(OK)
+        assert server.stats.late == 1
+        await connection.close()
+
+
+async def test_a_request_that_names_no_time_gets_the_default_of_ten_seconds() -> None:
+    calls: list[Call] = []
+    async with serving(calls.append) as (_, address):
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        body = [encode(CloseRequestP2M(client_id="p"))]
+        for buffer in encode_request(1, service=1, method=CLOSE, timeout_ms=0, body=body):
+            writer.write(buffer)
+        await until(lambda: calls)
+        assert calls[0].deadline_s - calls[0].received_s == 10.0
+        calls[0].reply(OK)
+        frames = FrameDecoder().feed(await reader.read(1000))
+        assert decode_response(frames[0]).status is Status.SUCCESS
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        os.urandom(65536),
+        bytes.fromhex("ff7ff4fe00000001ffffffff"),
+        bytes.fromhex("ff7ff4fe00000001000000017fffffff") + b"x" * 100,
+        bytes.fromhex("ff7ff4fe0000000100000001ffffffff"),
+        bytes.fromhex("ff7ff4fe0000000100000000"),
+    ],
+    ids=["http", "noise", "negative count", "2 GiB block", "negative block", "no blocks"],
+)
+async def test_what_is_not_a_frame_closes_that_connection_alone(data: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving() as (server, address):
+        other = await RpcConnection.connect(address)
+        with contextlib.suppress(ConnectionResetError):
+            assert await raw(address, data) == b""
+        assert server.stats.faults == 1
+        assert len([record for record in caplog.records if "closing" in record.message]) == 1
+        assert (await ask(other)).success
+        await other.close()
+
+
+async def test_half_a_frame_then_silence_is_closed_after_a_bounded_wait() -> None:
+    clock = HandClock()
+    async with serving(clock=clock, frame_timeout_s=30) as (server, address):
+        half = encode_frame(1, [b"x" * 100])[0][:40]
+        closing = asyncio.create_task(raw(address, half))
+        await until(lambda: any(connection.mid_frame_since_s for connection in server.connections))
+        clock.now += 31
+        assert await closing == b""
+        assert server.stats.faults == 1
+
+
+async def test_garbage_inside_a_sound_frame_is_answered_and_the_connection_goes_on() -> None:
+    async with serving() as (_, address):
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.writelines(encode_frame(7, [b"\xff" * 40]))
+        answer = decode_response(FrameDecoder().feed(await reader.read(1000))[0])
+        assert (answer.serial, answer.status) == (7, Status.FATAL)
+        assert answer.exception_name == "com.google.protobuf.InvalidProtocolBufferException"
+        body = [encode(CloseRequestP2M(client_id="p"))]
+        writer.writelines(encode_request(8, service=1, method=CLOSE, timeout_ms=1000, body=body))
+        answer = decode_response(FrameDecoder().feed(await reader.read(1000))[0])
+        assert (answer.serial, answer.status) == (8, Status.SUCCESS)
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_a_broken_connection_fails_its_calls_and_says_so() -> None:
+    calls: list[Call] = []
+    async with serving(calls.append) as (server, address):
+        connection = await RpcConnection.connect(address)
+        asking = asyncio.create_task(ask(connection))
+        await until(lambda: calls)
+        for seen in list(server.connections):
+            seen.abort()
+        with pytest.raises(ConnectionLostError, match=str(address)):
+            await asking
+        await connection.lost
+        with pytest.raises(ConnectionLostError):
+            await ask(connection)
+
+
+async def test_a_lost_connection_is_reported_once_with_its_context() -> None:
+    lost: list[object] = []
+
+    def remember(call: Call) -> None:
+        call.connection.context["who"] = "p1"
+        call.reply(OK)
+
+    async with serving(remember, on_connection_lost=lambda seen: lost.append(seen.context["who"])) as (_, address):
+        connection = await RpcConnection.connect(address)
+        await ask(connection)
+        await connection.close()
+        await until(lambda: lost)
+    assert lost == ["p1"]
+
+
+async def test_a_taken_port_is_named() -> None:
+    async with serving() as (_, address):
+        with pytest.raises(ConfigError, match=f"{address}: the port is in use"):
+            await RpcServer({}, offered=frozenset({1}), name="master").start(address)
+
+
+async def test_the_pool_shares_one_connection_and_replaces_a_dead_one() -> None:
+    async with serving() as (server, address):
+        pool = ConnectionPool()
+        first, second = await asyncio.gather(pool.get(address), pool.get(address))
+        assert first is second
+        for seen in list(server.connections):
+            seen.abort()
+        await first.lost
+        assert await pool.get(address) is not first
+        await pool.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def test_masters_are_asked_in_turn_and_the_one_that_answered_first_next_time() -> None:
+    async with serving() as (_, address):
+        pool = ConnectionPool()
+        masters = MasterClient([Address("127.0.0.1", free_port()), address], pool)
+        answer = await masters.request(CloseRequestP2M(client_id="p"), CloseResponseM2P, CLOSE, timeout_s=5)
+        assert answer.success
+        assert masters.current == address
+        await pool.close()
+
+
+async def test_when_no_master_answers_each_is_named() -> None:
+    pool = ConnectionPool()
+    dead = [Address("127.0.0.1", free_port()), Address("127.0.0.1", free_port())]
+    with pytest.raises(UnreachableError, match="no Master can be reached") as caught:
+        await MasterClient(dead, pool).request(CloseRequestP2M(client_id="p"), CloseResponseM2P, CLOSE, timeout_s=5)
+    assert str(dead[0]) in str(caught.value)
+    assert str(dead[1]) in str(caught.value)
+    assert "pytubemq dev" in str(caught.value)
+    await pool.close()
+
+
+async def test_a_peer_that_is_answered_slowly_is_not_read_from_beyond_its_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pytubemq.net.server_connection.MAX_CALLS_PER_CONNECTION", 10)
+    calls: list[Call] = []
+    async with serving(calls.append) as (_, address):
+        connection = await RpcConnection.connect(address)
+        asked = [asyncio.create_task(ask(connection, timeout_s=20)) for _ in range(50)]
+        await until(lambda: len(calls) >= 10)
+        for answered in range(50):
+            await until(lambda wanted=answered: len(calls) > wanted)
+            calls[answered].reply(OK)
+        assert all(answer.success for answer in await asyncio.gather(*asked))
+        await connection.close()

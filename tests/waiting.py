@@ -1,0 +1,16 @@
+"""Waiting for something that tells nobody when it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+async def until(condition: Callable[[], object], *, timeout_s: float = 30.0) -> None:
+    """Let the loop turn until `condition()` is true; TimeoutError is a bug, not slowness, so the bound is generous."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 - what is looked at has no event of its own
+            await asyncio.sleep(0.001)
