@@ -1,0 +1,114 @@
+"""One fetch into one Arrow batch: column by column, without an object per row.
+
+The invariant: every batch has exactly the schema that Spark derives from the declared one.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from pytubemq.spark.schema import spark_schema
+from pytubemq.wire.attributes import parse_attributes
+from pytubemq.wire.payload import decode_payload
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import tzinfo
+
+    from pytubemq.model.ids import Partition
+    from pytubemq.wire.hot import StoredMessage
+
+_NEEDS_ATTRIBUTES = frozenset({"msgTime", "msgType", "attributes"})
+_US_PER_MS = 1000
+
+
+class BatchBuilder:
+    """Builds the batches of one partition."""
+
+    def __init__(self, partition: Partition, columns: Sequence[str], time_zone: tzinfo) -> None:
+        self._partition = partition
+        self._time_zone = time_zone
+        self._columns = tuple(columns)
+        self._schema: Any = to_arrow_schema(spark_schema(columns), timezone="UTC")
+        self._wants_attributes = not _NEEDS_ATTRIBUTES.isdisjoint(columns)
+
+    def build(self, stored: Sequence[StoredMessage]) -> Any:
+        """A `pyarrow.RecordBatch` with one row per message."""
+        rows = _Rows(stored, wants_attributes=self._wants_attributes)
+        arrays = [self._column(name, rows, self._schema.field(name).type) for name in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _column(self, name: str, rows: _Rows, kind: Any) -> Any:
+        match name:
+            case "topic":
+                return pa.repeat(pa.scalar(self._partition.topic, kind), len(rows.stored))
+            case "brokerId":
+                return pa.repeat(pa.scalar(self._partition.broker_id, kind), len(rows.stored))
+            case "partition":
+                return pa.repeat(pa.scalar(self._partition.partition_id, kind), len(rows.stored))
+            case "offset":
+                return pa.array([message.offset for message in rows.stored], kind)
+            case "timestamp":
+                times_ms = [message.append_time for message in rows.stored]
+                return _timestamps([None if time_ms is None else time_ms * _US_PER_MS for time_ms in times_ms], kind)
+            case "msgTime":
+                return _timestamps([minute_us(text, self._time_zone) for text in rows.times], kind)
+            case "msgType":
+                return pa.array(rows.types, kind)
+            case "attributes":
+                return _maps(rows.attributes, kind)
+            case _:
+                return pa.array(rows.bodies, kind)
+
+
+class _Rows:
+    """The messages of a fetch, taken apart once for all columns."""
+
+    def __init__(self, stored: Sequence[StoredMessage], *, wants_attributes: bool) -> None:
+        self.stored = stored
+        self.bodies: list[bytes] = []
+        self.attributes: list[dict[str, str]] = []
+        self.types: list[str | None] = []
+        self.times: list[str | None] = []
+        for message in stored:
+            body, text = decode_payload(message.payload, message.flag)
+            self.bodies.append(body)
+            if wants_attributes:
+                attributes, msg_type, msg_time = parse_attributes(text or "")
+                self.attributes.append(attributes)
+                self.types.append(msg_type)
+                self.times.append(msg_time)
+
+
+def _timestamps(times_us: list[int | None], kind: Any) -> Any:
+    return pa.array(times_us, pa.int64()).cast(kind)
+
+
+def _maps(attributes: list[dict[str, str]], kind: Any) -> Any:
+    offsets: list[int] = [0]
+    keys: list[str] = []
+    values: list[str] = []
+    for entries in attributes:
+        keys.extend(entries)
+        values.extend(entries.values())
+        offsets.append(len(keys))
+    return pa.MapArray.from_arrays(
+        pa.array(offsets, pa.int32()), pa.array(keys, pa.string()), pa.array(values, pa.string()), type=kind
+    )
+
+
+@lru_cache(maxsize=4096)
+def minute_us(text: str | None, zone: tzinfo) -> int | None:
+    """`yyyyMMddHHmm` of a clock in `zone`, as microseconds since 1970 UTC; None for anything else."""
+    if text is None or len(text) != 12 or not (text.isascii() and text.isdigit()):
+        return None
+    try:
+        local = datetime(int(text[:4]), int(text[4:6]), int(text[6:8]), int(text[8:10]), int(text[10:12]), tzinfo=zone)
+    except ValueError:
+        return None
+    return int(local.astimezone(UTC).timestamp()) * 1_000_000
