@@ -6,16 +6,19 @@ EnvelopeError with the answer that the original would give.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from operator import attrgetter
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from google.protobuf.message import DecodeError
 
 from pytubemq.errors import EnvelopeError
 from pytubemq.wire.descriptors import all_classes, build
 from pytubemq.wire.schema import FieldSpec, Kind, Label, proto_name, specs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 T = TypeVar("T")
 
@@ -53,10 +56,10 @@ class _Binding:
             self.from_pb.append((index, kind))
             return
         if spec.label is Label.REPEATED:
-            self.from_pb.append((index, lambda items, kind=kind: tuple([_from_pb(kind, item) for item in items])))
-            self.to_pb.append((index, lambda items: [_to_pb(item) for item in items]))
+            self.from_pb.append((index, partial(_all_from_pb, kind)))
+            self.to_pb.append((index, _all_to_pb))
         else:
-            self.from_pb.append((index, lambda item, kind=kind: _from_pb(kind, item)))
+            self.from_pb.append((index, partial(_from_pb, kind)))
             self.to_pb.append((index, _to_pb))
 
 
@@ -105,6 +108,14 @@ def _from_pb(cls: type[T], pb: Any) -> T:
         elif value is not None:
             values[index] = None
     return cls(**dict(zip(binding.attributes, values, strict=True)))
+
+
+def _all_to_pb(messages: tuple[Any, ...]) -> list[Any]:
+    return [_to_pb(message) for message in messages]
+
+
+def _all_from_pb(cls: type[T], items: Any) -> tuple[T, ...]:
+    return tuple([_from_pb(cls, item) for item in items])
 
 
 def encode(message: Any) -> bytes:

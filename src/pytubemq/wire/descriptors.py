@@ -6,15 +6,17 @@ The invariant: the original's messages keep their names and numbers and share on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum
-from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from pytubemq.wire.messages import broker, extension, master, rpc
 from pytubemq.wire.schema import Kind, Label, proto_name, specs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
 
 FILES: Final[dict[str, ModuleType]] = {
     "RPC.proto": rpc,
@@ -94,4 +96,7 @@ def build(classes: Sequence[type], *, max_number: int | None = None) -> dict[typ
 def _class_for(descriptor: Any) -> Any:
     # GetMessageClass came with protobuf 4.22; a user's Spark cluster may bring an older 4.
     get = getattr(message_factory, "GetMessageClass", None)
-    return get(descriptor) if get is not None else message_factory.MessageFactory().GetPrototype(descriptor)
+    if get is None:
+        factory: Any = message_factory.MessageFactory()
+        get = factory.GetPrototype
+    return get(descriptor)

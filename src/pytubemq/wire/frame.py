@@ -7,11 +7,13 @@ frames however they were cut into reads. Where one block ends and the next begin
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.errors import FrameError
 from pytubemq.model.limits import BLOCK_BYTES, MAX_FRAME_BLOCKS, MAX_FRAME_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TOKEN: Final = 0xFF7FF4FE
 

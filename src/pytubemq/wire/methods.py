@@ -5,7 +5,6 @@ The invariant: a request that is refused here gets the exception that the origin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, unique
 from types import MappingProxyType
@@ -17,6 +16,8 @@ from pytubemq.wire.extensions import ExtensionMethod
 from pytubemq.wire.messages import broker, extension, master
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytubemq.wire.rpc import Request
 
 

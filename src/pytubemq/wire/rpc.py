@@ -7,8 +7,7 @@ EnvelopeError with the original's answer and nothing else, so its connection goe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -26,6 +25,9 @@ from pytubemq.wire.messages.rpc import (
 )
 from pytubemq.wire.schema import Status
 from pytubemq.wire.varint import decode_varint, encode_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PROTOCOL_VERSION: Final = 3
 """What we say; peers say 1 (very old), 2 (C++, Go) or 3 (Java)."""
@@ -138,7 +140,7 @@ def encode_exception(
     if old is not None and exception_name.startswith(_ORIGINAL_PACKAGE):
         exception_name = old + exception_name[len(_ORIGINAL_PACKAGE) :]
     name_bytes = exception_name.encode("utf-8", "replace")
-    text_bytes = text.encode("utf-8", "replace")[:_MAX_TEXT_BYTES]
+    text_bytes = text[:_MAX_TEXT_CHARS].encode("utf-8", "replace")
     body = b"\x0a%b%b\x12%b%b" % (
         encode_varint(len(name_bytes)),
         name_bytes,
@@ -240,7 +242,7 @@ def _delimit(header: bytes) -> bytes:
     return encode_varint(len(header)) + header
 
 
-_MAX_TEXT_BYTES: Final = MAX_HEADER_BYTES
+_MAX_TEXT_CHARS: Final = 1024
 _BODIES: Final = frozenset({RequestBody, RspResponseBody, RspExceptionBody})
 _CAPABILITIES_TAG: Final = encode_varint(1000 << 3)
 _VERSION: Final = encode_varint(PROTOCOL_VERSION)

@@ -1,0 +1,94 @@
+"""A message's attributes: `key=value` pairs joined with commas, two reserved keys first.
+
+The invariant: what `format_attributes` accepts, `parse_attributes` gives back; nothing that a peer would read
+otherwise is written.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import MessageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MSG_TYPE: Final = "$msgType$"
+"""The reserved key of the filter item."""
+MSG_TIME: Final = "$msgTime$"
+"""The reserved key of the message time, `yyyyMMddHHmm`."""
+
+_TIME: Final = re.compile(r"[0-9]{12}", re.ASCII)
+
+
+def format_attributes(attributes: Mapping[str, str] | None, *, msg_type: str | None, msg_time: str | None) -> str:
+    """The attribute string; "" when there is nothing to say.
+
+    Args:
+        attributes: the user's own, kept in their order.
+        msg_type: the filter item; blank counts as none.
+        msg_time: `yyyyMMddHHmm`; blank counts as none.
+
+    Raises:
+        MessageError: a key or value is blank or has `,`, `=` or a reserved key in it, or the time is none.
+    """
+    items: list[str] = []
+    if msg_type is not None and not msg_type.isspace() and msg_type:
+        items.append(f"{MSG_TYPE}={_checked('message type', msg_type.strip())}")
+    if msg_time is not None and not msg_time.isspace() and msg_time:
+        items.append(f"{MSG_TIME}={check_msg_time(msg_time.strip())}")
+    if attributes:
+        for key, value in attributes.items():
+            _checked("attribute key", key)
+            items.append(f"{key}={_checked(f'value of attribute {key!r}', value)}")
+    return ",".join(items)
+
+
+def parse_attributes(text: str) -> tuple[dict[str, str], str | None, str | None]:
+    """The user's attributes, the message type and the message time in an attribute string.
+
+    Tolerant as the peers are, for the message is more than its attributes: an item without `=` is skipped, the first
+    `=` divides, the last of equal keys counts, and a reserved key is found wherever it stands.
+    """
+    found: dict[str, str] = {}
+    msg_type: str | None = None
+    msg_time: str | None = None
+    for item in text.split(","):
+        key, divider, value = item.partition("=")
+        if not divider or not key:
+            continue
+        if key == MSG_TYPE:
+            msg_type = value or None
+        elif key == MSG_TIME:
+            msg_time = value or None
+        else:
+            found[key] = value
+    return found, msg_type, msg_time
+
+
+def check_msg_time(text: str) -> str:
+    """`text` if it is a message time, `yyyyMMddHHmm`.
+
+    Raises:
+        MessageError: it is none.
+    """
+    if _TIME.fullmatch(text):
+        try:
+            datetime.strptime(text, "%Y%m%d%H%M")
+        except ValueError:
+            pass
+        else:
+            return text
+    raise MessageError(f"not a message time: {text!r}", hint="write yyyyMMddHHmm, as in 202401011200", code=400)
+
+
+def _checked(what: str, text: str) -> str:
+    if not text.strip() or "," in text or "=" in text or MSG_TYPE in text or MSG_TIME in text:
+        raise MessageError(
+            f"{what} {text!r} cannot be sent",
+            hint=f"it must not be blank nor contain a comma, '=', {MSG_TYPE} or {MSG_TIME}",
+            code=400,
+        )
+    return text

@@ -1,0 +1,129 @@
+"""The configuration strings between Master and Broker: a Broker's defaults and one topic's settings.
+
+The invariant: a blank field means "as the default says" and is None here; positions never move, whatever is blank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeVar
+
+from pytubemq.errors import FormatError
+
+C = TypeVar("C", "BrokerDefaultConf", "BrokerTopicConf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerDefaultConf:
+    """What holds for every topic of a Broker that says nothing else; fields in the order of the string.
+
+    `delete_when` is always blank on the wire. Sizes are in MiB, counts in thousands, intervals in milliseconds.
+    """
+
+    partitions: int = 3
+    accept_publish: bool = True
+    accept_subscribe: bool = True
+    unflush_threshold: int = 1000
+    unflush_interval_ms: int = 10_000
+    delete_when: str | None = None
+    delete_policy: str = "delete,168h"
+    stores: int = 1
+    unflush_data_hold: int = 0
+    mem_cache_mib: int = 3
+    mem_cache_count_k: int = 10
+    mem_cache_flush_ms: int = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerTopicConf:
+    """What holds for one topic of a Broker; None is the Broker's default. Fields in the order of the string.
+
+    `status` is 0 normal, 1 soft deleted, 2 soft removed, 3 removed. `max_message_bytes` None is the cluster's default.
+    """
+
+    topic: str
+    partitions: int | None = None
+    accept_publish: bool | None = None
+    accept_subscribe: bool | None = None
+    unflush_threshold: int | None = None
+    unflush_interval_ms: int | None = None
+    delete_when: str | None = None
+    delete_policy: str | None = None
+    stores: int | None = None
+    status: int = 0
+    unflush_data_hold: int | None = None
+    mem_cache_mib: int | None = None
+    mem_cache_count_k: int | None = None
+    mem_cache_flush_ms: int | None = None
+    max_message_bytes: int | None = None
+
+
+_DEFAULT_SHAPE: Final = "12 fields, numPartitions:acceptPublish:acceptSubscribe:...:memCacheFlushIntvl"
+_TOPIC_SHAPE: Final = "15 fields, topic:numPartitions:acceptPublish:...:maxMsgSizeInBytes"
+
+
+def parse_broker_default_conf(text: str) -> BrokerDefaultConf:
+    """A `brokerDefaultConfInfo`; what is blank takes the original's default.
+
+    Raises:
+        FormatError: it is none.
+    """
+    return _parse(BrokerDefaultConf, text, least=12, what="a Broker's defaults", shape=_DEFAULT_SHAPE)
+
+
+def format_broker_default_conf(conf: BrokerDefaultConf) -> str:
+    """A `brokerDefaultConfInfo`."""
+    return _format(conf)
+
+
+def parse_broker_topic_conf(text: str) -> BrokerTopicConf:
+    """A `brokerTopicSetConfInfo`; the last field may be missing.
+
+    Raises:
+        FormatError: it is none.
+    """
+    return _parse(BrokerTopicConf, text, least=14, what="a topic's settings", shape=_TOPIC_SHAPE)
+
+
+def format_broker_topic_conf(conf: BrokerTopicConf) -> str:
+    """A `brokerTopicSetConfInfo`."""
+    return _format(conf)
+
+
+def _parse(cls: type[C], text: str, *, least: int, what: str, shape: str) -> C:
+    parts = text.split(":")
+    names = [field.name for field in fields(cls)]
+    kinds = [field.type for field in fields(cls)]
+    if not least <= len(parts) <= len(names):
+        raise FormatError(f"not {what}: {text[:200]!r} has {len(parts)} fields", hint=f"its form is {shape}")
+    values: dict[str, Any] = {}
+    for name, kind, part in zip(names, kinds, parts, strict=False):
+        part = part.strip()
+        if part:
+            values[name] = _value(str(kind), part, f"{what}: {name} is {part[:80]!r}", shape)
+    if cls is BrokerTopicConf and "topic" not in values:
+        raise FormatError(f"not {what}: {text[:200]!r} names no topic", hint=f"its form is {shape}")
+    return cls(**values)
+
+
+def _value(kind: str, part: str, what: str, shape: str) -> object:
+    if kind.startswith("str"):
+        return part
+    if kind.startswith("bool"):
+        if part.lower() in {"true", "false"}:
+            return part.lower() == "true"
+    elif part.isascii() and part.removeprefix("-").isdecimal() and len(part) < 20:
+        return int(part)
+    raise FormatError(f"not {what}", hint=f"its form is {shape}")
+
+
+def _format(conf: BrokerDefaultConf | BrokerTopicConf) -> str:
+    return ":".join([_text(getattr(conf, field.name)) for field in fields(conf)])
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return " "
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

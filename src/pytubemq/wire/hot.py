@@ -1,0 +1,516 @@
+"""Own ways for the calls that run once per message or batch: send, batch send, fetch, range read.
+
+The invariant: every function here gives the same bytes or values as `codec` does for the same message (a property
+test holds it to that); it only takes a shorter way. Entries of a partition's log are *stored entries*: field 4 of a
+fetch answer as it goes over the wire, so a fetch sends slices of the log as they are.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from pytubemq.wire.checksum import NOT_CHECKED
+from pytubemq.wire.codec import PB, decode, encode, malformed, missing
+from pytubemq.wire.messages.broker import (
+    AuthorizedInfo,
+    GetMessageResponseB2C,
+    SendMessageRequestP2B,
+    SendMessageResponseB2P,
+    TransferedMessage,
+)
+from pytubemq.wire.messages.extension import (
+    BatchEntry,
+    ReadRangeResponseB2C,
+    SendBatchRequestP2B,
+    SendBatchResponseB2P,
+)
+from pytubemq.wire.varint import encode_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ENTRY_TAG: Final = b"\x22"
+"""Tag of field 4, length-delimited: `messages` of both fetch answers."""
+
+_Transfered: Final = PB[TransferedMessage]
+_GetAnswer: Final = PB[GetMessageResponseB2C]
+_RangeAnswer: Final = PB[ReadRangeResponseB2C]
+_Send: Final = PB[SendMessageRequestP2B]
+_SendAnswer: Final = PB[SendMessageResponseB2P]
+_Batch: Final = PB[SendBatchRequestP2B]
+_BatchAnswer: Final = PB[SendBatchResponseB2P]
+
+
+class StoredMessage(NamedTuple):
+    """One message of a fetch answer or of a partition's log; None is what its Broker did not tell."""
+
+    message_id: int
+    check_sum: int
+    payload: bytes
+    flag: int
+    offset: int | None
+    append_time: int | None
+    producer_id: int | None
+    producer_epoch: int | None
+    sequence: int | None
+
+
+class SendRequest(NamedTuple):
+    """A `SendMessageRequestP2B`, plain; a blank type or time is None."""
+
+    client_id: str
+    topic: str
+    partition_id: int
+    payload: bytes
+    flag: int
+    check_sum: int
+    sent_addr: int
+    msg_type: str | None
+    msg_time: str | None
+    producer_id: int | None
+    producer_epoch: int | None
+    sequence: int | None
+
+
+class BatchItem(NamedTuple):
+    """One message of a batch; a blank type or time is None after decoding."""
+
+    partition_id: int
+    payload: bytes
+    flag: int
+    msg_type: str | None
+    msg_time: str | None
+    sequence: int | None
+
+
+class SendBatch(NamedTuple):
+    """A `SendBatchRequestP2B`, plain."""
+
+    client_id: str
+    topic: str
+    sent_addr: int
+    items: list[BatchItem]
+    producer_id: int | None
+    producer_epoch: int | None
+
+
+class BatchAnswer(NamedTuple):
+    """A `SendBatchResponseB2P`, plain; the lists are by position, or empty when one code speaks for all."""
+
+    success: bool
+    err_code: int
+    err_msg: str
+    err_codes: Sequence[int]
+    message_ids: Sequence[int]
+    offsets: Sequence[int]
+    append_time: int | None
+
+
+class SendAnswer(NamedTuple):
+    """A `SendMessageResponseB2P`, plain."""
+
+    success: bool
+    err_code: int
+    err_msg: str
+    message_id: int | None
+    append_time: int | None
+    append_offset: int | None
+
+
+# --- stored entries ---------------------------------------------------------------------------------------------
+
+
+def stored_entry(
+    message_id: int,
+    payload: bytes,
+    flag: int,
+    offset: int,
+    append_time_ms: int,
+    check_sum: int,
+    producer_id: int | None = None,
+    producer_epoch: int | None = None,
+    sequence: int | None = None,
+) -> bytes:
+    """A message as log and wire hold it: tag, length, `TransferedMessage`."""
+    pb = _Transfered()
+    pb.messageId = message_id
+    pb.checkSum = check_sum
+    pb.payLoadData = payload
+    pb.flag = flag
+    pb.offset = offset
+    pb.appendTime = append_time_ms
+    if producer_id is not None:
+        pb.producerId = producer_id
+    if producer_epoch is not None:
+        pb.producerEpoch = producer_epoch
+    if sequence is not None:
+        pb.sequence = sequence
+    body = pb.SerializeToString()
+    return b"\x22%b%b" % (encode_varint(len(body)), body)
+
+
+def decode_stored(blob: bytes | memoryview) -> list[StoredMessage]:
+    """The messages of stored entries that stand one after the other.
+
+    Raises:
+        EnvelopeError: the bytes are no stored entries.
+    """
+    pb = _GetAnswer()
+    try:
+        pb.MergeFromString(blob)
+    except DecodeError as error:
+        raise malformed(TransferedMessage, error) from error
+    # the answer's own required fields are not in the log; give them, so that only the entries are checked
+    pb.success = True
+    pb.errCode = 0
+    if not pb.IsInitialized():
+        raise missing(TransferedMessage, pb)
+    return _stored(pb.messages)
+
+
+_read_stored: Final = attrgetter(
+    "messageId", "checkSum", "payLoadData", "flag", "offset", "appendTime", "producerId", "producerEpoch", "sequence"
+)
+
+
+def _stored(messages: Any) -> list[StoredMessage]:
+    out: list[StoredMessage] = []
+    append = out.append
+    for pb in messages:
+        message_id, check, payload, flag, offset, time_ms, producer, epoch, sequence = _read_stored(pb)
+        # Only a value that equals protobuf's default may be an absent one, so only then protobuf is asked.
+        if not offset and not pb.HasField("offset"):
+            offset = None
+        if not time_ms and not pb.HasField("appendTime"):
+            time_ms = None
+        if not producer and not pb.HasField("producerId"):
+            producer = None
+        if not epoch and not pb.HasField("producerEpoch"):
+            epoch = None
+        if not sequence and not pb.HasField("sequence"):
+            sequence = None
+        append(StoredMessage(message_id, check, payload, flag, offset, time_ms, producer, epoch, sequence))
+    return out
+
+
+# --- fetch answers ----------------------------------------------------------------------------------------------
+
+
+def get_message_answer(head: GetMessageResponseB2C, slices: Sequence[bytes]) -> list[bytes]:
+    """A fetch answer in parts: `head` without messages, and slices of stored entries in their place."""
+    whole = encode(head)
+    before = len(encode(GetMessageResponseB2C(success=head.success, err_code=head.err_code, err_msg=head.err_msg)))
+    return [whole[:before], *slices, whole[before:]]
+
+
+def read_range_answer(head: ReadRangeResponseB2C, slices: Sequence[bytes]) -> list[bytes]:
+    """A range answer in parts, as `get_message_answer`."""
+    whole = encode(head)
+    before = len(encode(ReadRangeResponseB2C(success=head.success, err_code=head.err_code, err_msg=head.err_msg)))
+    return [whole[:before], *slices, whole[before:]]
+
+
+def decode_get_message(body: bytes) -> tuple[GetMessageResponseB2C, list[StoredMessage]]:
+    """A fetch answer: its head without messages, and the messages.
+
+    Raises:
+        EnvelopeError: the bytes are no such answer.
+    """
+    head, messages = _fetched(GetMessageResponseB2C, _GetAnswer, body)
+    return head, messages
+
+
+def decode_read_range(body: bytes) -> tuple[ReadRangeResponseB2C, list[StoredMessage]]:
+    """A range answer: its head without messages, and the messages.
+
+    Raises:
+        EnvelopeError: the bytes are no such answer.
+    """
+    head, messages = _fetched(ReadRangeResponseB2C, _RangeAnswer, body)
+    return head, messages
+
+
+def _fetched(cls: Any, pb_class: Any, body: bytes) -> tuple[Any, list[StoredMessage]]:
+    pb = pb_class()
+    try:
+        pb.MergeFromString(body)
+    except DecodeError as error:
+        raise malformed(cls, error) from error
+    if not pb.IsInitialized():
+        raise missing(cls, pb)
+    messages = _stored(pb.messages)
+    pb.ClearField("messages")
+    return decode(cls, pb.SerializeToString()), messages
+
+
+# --- one message at a time --------------------------------------------------------------------------------------
+
+
+class SendTemplate:
+    """Encodes the sends of one producer to one topic; what is the same in all of them is encoded once."""
+
+    __slots__ = ("_head", "_tail", "client_id", "sent_addr", "topic")
+
+    def __init__(self, client_id: str, topic: str, sent_addr: int, *, token: int | None = None) -> None:
+        self.client_id = client_id
+        self.topic = topic
+        self.sent_addr = sent_addr
+        client, name = client_id.encode(), topic.encode()
+        self._head = b"\x0a%b%b\x12%b%b\x18" % (encode_varint(len(client)), client, encode_varint(len(name)), name)
+        auth = b"" if token is None else encode(AuthorizedInfo(visit_authorized_token=token))
+        self._tail = (
+            b"\x30%b\x38%b" % (encode_varint(NOT_CHECKED), encode_varint(sent_addr)),
+            b"" if token is None else b"\x52%b%b" % (encode_varint(len(auth)), auth),
+        )
+
+    def encode(
+        self,
+        partition_id: int,
+        payload: bytes,
+        flag: int,
+        msg_type: str | None = None,
+        msg_time: str | None = None,
+        sequence: int | None = None,
+        producer_id: int | None = None,
+        producer_epoch: int | None = None,
+    ) -> bytes:
+        """A `SendMessageRequestP2B`; its checksum is left to the Broker, as every producer does."""
+        fixed, auth = self._tail
+        rest = b""
+        if msg_type:
+            item = msg_type.encode()
+            rest = b"\x42%b%b" % (encode_varint(len(item)), item)
+        if msg_time:
+            item = msg_time.encode()
+            rest += b"\x4a%b%b" % (encode_varint(len(item)), item)
+        rest += auth
+        if producer_id is not None:
+            rest += _PRODUCER_ID + encode_varint(producer_id)
+        if producer_epoch is not None:
+            rest += _PRODUCER_EPOCH + encode_varint(producer_epoch)
+        if sequence is not None:
+            rest += _SEQUENCE + encode_varint(sequence)
+        return b"%b%b\x22%b%b\x28%b%b%b" % (
+            self._head,
+            encode_varint(partition_id),
+            encode_varint(len(payload)),
+            payload,
+            encode_varint(flag),
+            fixed,
+            rest,
+        )
+
+
+_PRODUCER_ID: Final = encode_varint(1002 << 3)
+_PRODUCER_EPOCH: Final = encode_varint(1003 << 3)
+_SEQUENCE: Final = encode_varint(1004 << 3)
+
+_read_send: Final = attrgetter(
+    "clientId",
+    "topicName",
+    "partitionId",
+    "data",
+    "flag",
+    "checkSum",
+    "sentAddr",
+    "msgType",
+    "msgTime",
+    "producerId",
+    "producerEpoch",
+    "sequence",
+)
+
+
+def decode_send(body: bytes) -> SendRequest:
+    """A `SendMessageRequestP2B`.
+
+    Raises:
+        EnvelopeError: the bytes are no such request.
+    """
+    pb = _parse(SendMessageRequestP2B, _Send, body)
+    try:
+        values = _read_send(pb)
+    except UnicodeDecodeError as error:
+        raise malformed(SendMessageRequestP2B, error) from error
+    msg_type, msg_time, producer, epoch, sequence = values[7:]
+    return SendRequest._make(
+        (
+            *values[:7],
+            msg_type or None,
+            msg_time or None,
+            producer if producer or pb.HasField("producerId") else None,
+            epoch if epoch or pb.HasField("producerEpoch") else None,
+            sequence if sequence or pb.HasField("sequence") else None,
+        )
+    )
+
+
+def send_answer(
+    *,
+    success: bool,
+    err_code: int,
+    err_msg: str,
+    message_id: int | None = None,
+    append_time: int | None = None,
+    append_offset: int | None = None,
+    require_auth: bool | None = None,
+) -> bytes:
+    """A `SendMessageResponseB2P`."""
+    pb = _SendAnswer()
+    if require_auth is not None:
+        pb.requireAuth = require_auth
+    pb.success = success
+    pb.errCode = err_code
+    pb.errMsg = err_msg
+    if message_id is not None:
+        pb.messageId = message_id
+    if append_time is not None:
+        pb.appendTime = append_time
+    if append_offset is not None:
+        pb.appendOffset = append_offset
+    data: bytes = pb.SerializeToString()
+    return data
+
+
+def decode_send_answer(body: bytes) -> SendAnswer:
+    """A `SendMessageResponseB2P`.
+
+    Raises:
+        EnvelopeError: the bytes are no such answer.
+    """
+    answer = decode(SendMessageResponseB2P, body)
+    return SendAnswer(
+        answer.success, answer.err_code, answer.err_msg, answer.message_id, answer.append_time, answer.append_offset
+    )
+
+
+# --- many messages at a time ------------------------------------------------------------------------------------
+
+
+def encode_send_batch(
+    client_id: str,
+    topic: str,
+    sent_addr: int,
+    items: Sequence[BatchItem],
+    producer_id: int | None = None,
+    producer_epoch: int | None = None,
+    *,
+    token: int | None = None,
+) -> list[bytes]:
+    """A `SendBatchRequestP2B` in parts."""
+    head = SendBatchRequestP2B(client_id=client_id, topic_name=topic, sent_addr=sent_addr)
+    tail = b""
+    if producer_id is not None:
+        tail += b"\x28" + encode_varint(producer_id)
+    if producer_epoch is not None:
+        tail += b"\x30" + encode_varint(producer_epoch)
+    if token is not None:
+        auth = encode(AuthorizedInfo(visit_authorized_token=token))
+        tail += b"\x3a%b%b" % (encode_varint(len(auth)), auth)
+    parts = [encode(head)]
+    append = parts.append
+    varint = encode_varint
+    for partition_id, payload, flag, msg_type, msg_time, sequence in items:
+        rest = b""
+        if msg_type is not None:
+            text = msg_type.encode()
+            rest = b"\x22%b%b" % (varint(len(text)), text)
+        if msg_time is not None:
+            text = msg_time.encode()
+            rest += b"\x2a%b%b" % (varint(len(text)), text)
+        if sequence is not None:
+            rest += b"\x30" + varint(sequence)
+        lead = b"\x08%b\x12%b" % (varint(partition_id), varint(len(payload)))
+        trail = b"\x18%b%b" % (varint(flag), rest)
+        append(b"\x22%b%b" % (varint(len(lead) + len(payload) + len(trail)), lead))
+        append(payload)
+        append(trail)
+    append(tail)
+    return [b"".join(parts)]
+
+
+_read_entry: Final = attrgetter("partitionId", "data", "flag", "msgType", "msgTime", "sequence")
+
+
+def decode_send_batch(body: bytes) -> SendBatch:
+    """A `SendBatchRequestP2B`.
+
+    Raises:
+        EnvelopeError: the bytes are no such request.
+    """
+    pb = _parse(SendBatchRequestP2B, _Batch, body)
+    items: list[BatchItem] = []
+    append = items.append
+    try:
+        for entry in pb.entries:
+            partition_id, data, flag, msg_type, msg_time, sequence = _read_entry(entry)
+            if not sequence and not entry.HasField("sequence"):
+                sequence = None
+            append(BatchItem(partition_id, data, flag, msg_type or None, msg_time or None, sequence))
+        client_id, topic = pb.clientId, pb.topicName
+    except UnicodeDecodeError as error:
+        raise malformed(BatchEntry, error) from error
+    return SendBatch(
+        client_id,
+        topic,
+        pb.sentAddr,
+        items,
+        pb.producerId if pb.HasField("producerId") else None,
+        pb.producerEpoch if pb.HasField("producerEpoch") else None,
+    )
+
+
+def send_batch_answer(
+    *,
+    success: bool,
+    err_code: int,
+    err_msg: str,
+    err_codes: Sequence[int] = (),
+    message_ids: Sequence[int] = (),
+    offsets: Sequence[int] = (),
+    append_time: int | None = None,
+) -> bytes:
+    """A `SendBatchResponseB2P`; the lists by position, or empty when one code speaks for all."""
+    pb = _BatchAnswer()
+    pb.success = success
+    pb.errCode = err_code
+    pb.errMsg = err_msg
+    pb.errCodes.extend(err_codes)
+    pb.messageIds.extend(message_ids)
+    pb.offsets.extend(offsets)
+    if append_time is not None:
+        pb.appendTime = append_time
+    data: bytes = pb.SerializeToString()
+    return data
+
+
+def decode_send_batch_answer(body: bytes) -> BatchAnswer:
+    """A `SendBatchResponseB2P`.
+
+    Raises:
+        EnvelopeError: the bytes are no such answer.
+    """
+    answer = decode(SendBatchResponseB2P, body)
+    return BatchAnswer(
+        answer.success,
+        answer.err_code,
+        answer.err_msg,
+        answer.err_codes,
+        answer.message_ids,
+        answer.offsets,
+        answer.append_time,
+    )
+
+
+def _parse(cls: type, pb_class: Any, body: bytes) -> Any:
+    pb = pb_class()
+    try:
+        pb.MergeFromString(body)
+    except DecodeError as error:
+        raise malformed(cls, error) from error
+    if not pb.IsInitialized():
+        raise missing(cls, pb)
+    return pb

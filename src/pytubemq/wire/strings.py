@@ -1,0 +1,398 @@
+"""The string micro-formats inside messages: broker, topic and subscription strings, conditions, client ids.
+
+The invariant: `parse_x(format_x(value)) == value`, and a string of a peer gives its value or FormatError with the
+string in it, never another error. Where peers are known to be sloppy (a blank port, a condition without items, an
+unknown trailing segment) the parser takes it. The configuration strings of Brokers are in `confstrings`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import FormatError
+from pytubemq.model.ids import DEFAULT_BROKER_PORT, Address, BrokerInfo, Partition
+from pytubemq.model.limits import MAX_CLIENT_ID_CHARS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_SHOWN_CHARS: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class TopicBroker:
+    """How many partitions and stores a topic has on one Broker."""
+
+    broker_id: int
+    partitions: int
+    stores: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """Where a topic lies; `max_message_bytes` is None when the cluster's default holds."""
+
+    topic: str
+    brokers: tuple[TopicBroker, ...]
+    max_message_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetaBroker:
+    """As `TopicBroker`, with whether the partitions may be subscribed now."""
+
+    broker_id: int
+    stores: int
+    partitions: int
+    subscribable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetaInfo:
+    """Where a topic lies, as client-balanced consumers are told."""
+
+    topic: str
+    brokers: tuple[TopicMetaBroker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeInfo:
+    """A consumer of a group holds, or is to hold, a partition."""
+
+    consumer_id: str
+    group: str
+    broker: BrokerInfo
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """A partition and where its Broker is."""
+
+    broker: BrokerInfo
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class FailureInfo:
+    """A partition that the Broker no longer grants to this consumer, and the code that says why."""
+
+    code: int
+    broker: BrokerInfo
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCondition:
+    """The filter items of a topic, in the order they came; none means every message."""
+
+    topic: str
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientId:
+    """The parts of a client id. `group` and `kind` ("Pull", "Push" or "Balance") are None for a producer."""
+
+    ip: str
+    pid: int
+    started_ms: int
+    counter: int
+    version: str
+    group: str | None = None
+    kind: str | None = None
+
+
+# --- Brokers ----------------------------------------------------------------------------------------------------
+
+
+def parse_broker_info(text: str, *, default_port: int = DEFAULT_BROKER_PORT) -> BrokerInfo:
+    """`brokerId:host:port`; a blank or missing port is the default one.
+
+    Raises:
+        FormatError: it is none.
+    """
+    head, _, rest = text.strip(" ").partition(":")
+    host, colon, port = rest.rpartition(":")
+    if not colon:
+        host, port = rest, ""
+    broker_id = _number(head, text, "a Broker", "brokerId:host:port")
+    host = host.strip().removeprefix("[").removesuffix("]")
+    port_number = default_port if not port.strip() else _number(port, text, "a Broker", "brokerId:host:port")
+    if not host or not 0 <= port_number <= 65535:
+        raise _not("a Broker", text, "brokerId:host:port")
+    return BrokerInfo(broker_id, Address(host, port_number))
+
+
+def format_broker_info(broker: BrokerInfo, *, default_port: int = DEFAULT_BROKER_PORT) -> str:
+    """`brokerId:host:port`, the default port as one blank, as the original writes it."""
+    port = " " if broker.address.port == default_port else str(broker.address.port)
+    return f"{broker.broker_id}:{_host(broker.address)}:{port}"
+
+
+def parse_broker_infos(texts: Iterable[str], *, default_port: int = DEFAULT_BROKER_PORT) -> dict[int, BrokerInfo]:
+    """The Brokers of a list, by id."""
+    brokers = [parse_broker_info(text, default_port=default_port) for text in texts]
+    return {broker.broker_id: broker for broker in brokers}
+
+
+def format_broker_infos(brokers: Iterable[BrokerInfo], *, default_port: int = DEFAULT_BROKER_PORT) -> tuple[str, ...]:
+    """The list for a message, by id."""
+    ordered = sorted(brokers)
+    return tuple([format_broker_info(broker, default_port=default_port) for broker in ordered])
+
+
+# --- topics -----------------------------------------------------------------------------------------------------
+
+
+def parse_topic_info(text: str) -> TopicInfo:
+    """`topic#brokerId:partitions:stores[,...]#maxMessageBytes`; the last may be empty or missing.
+
+    Raises:
+        FormatError: it is none.
+    """
+    shape = "topic#brokerId:partitions:stores[,...]#maxMessageBytes"
+    segments = text.split("#")
+    topic = segments[0].strip()
+    if not topic or len(segments) < 2:
+        raise _not("a topic's layout", text, shape)
+    brokers = []
+    for item in _items(segments[1]):
+        numbers = [_number(part, text, "a topic's layout", shape) for part in item.split(":")]
+        if len(numbers) != 3:
+            raise _not("a topic's layout", text, shape)
+        brokers.append(TopicBroker(*numbers))
+    size = segments[2].strip() if len(segments) > 2 else ""
+    limit = _signed(size, text, "a topic's layout", shape) if size else None
+    # the original writes -2 for "not set" in places
+    return TopicInfo(topic, tuple(brokers), limit if limit is not None and limit > 0 else None)
+
+
+def format_topic_info(info: TopicInfo) -> str:
+    """`topic#brokerId:partitions:stores[,...]#maxMessageBytes`."""
+    brokers = ",".join([f"{item.broker_id}:{item.partitions}:{item.stores}" for item in info.brokers])
+    return f"{info.topic}#{brokers}#{'' if info.max_message_bytes is None else info.max_message_bytes}"
+
+
+def parse_topic_meta_info(text: str) -> TopicMetaInfo:
+    """`topic#brokerId:stores:partitions:status[,...]`: stores come before partitions here.
+
+    Raises:
+        FormatError: it is none.
+    """
+    shape = "topic#brokerId:stores:partitions:status[,...]"
+    topic, divider, rest = text.partition("#")
+    if not topic.strip() or not divider:
+        raise _not("a topic's layout", text, shape)
+    brokers = []
+    for item in _items(rest):
+        numbers = [_number(part, text, "a topic's layout", shape) for part in item.split(":")]
+        if len(numbers) != 4:
+            raise _not("a topic's layout", text, shape)
+        brokers.append(TopicMetaBroker(numbers[0], numbers[1], numbers[2], numbers[3] == 1))
+    return TopicMetaInfo(topic.strip(), tuple(brokers))
+
+
+def format_topic_meta_info(info: TopicMetaInfo) -> str:
+    """`topic#brokerId:stores:partitions:status[,...]`."""
+    items = [f"{item.broker_id}:{item.stores}:{item.partitions}:{int(item.subscribable)}" for item in info.brokers]
+    return f"{info.topic}#{','.join(items)}"
+
+
+def parse_topic_condition(text: str) -> TopicCondition:
+    """`topic#item[,item...]`; the Go client writes `topic#` for a topic without filter, which gives no items.
+
+    Raises:
+        FormatError: no topic in it.
+    """
+    topic, _, rest = text.partition("#")
+    if not topic.strip():
+        raise _not("a topic's filter", text, "topic#item[,item...]")
+    return TopicCondition(topic.strip(), tuple(dict.fromkeys(_items(rest))))
+
+
+def format_topic_condition(condition: TopicCondition) -> str:
+    """`topic#item[,item...]`, items sorted; only for a topic with filters.
+
+    Raises:
+        FormatError: an item has `,` or `#` in it.
+    """
+    for item in condition.items:
+        if not item.strip() or "," in item or "#" in item:
+            raise FormatError(f"not a filter item: {item!r}", hint="it must not be blank nor contain ',' or '#'")
+    return f"{condition.topic}#{','.join(sorted(condition.items))}"
+
+
+# --- partitions -------------------------------------------------------------------------------------------------
+
+
+def parse_partition_info(text: str) -> PartitionInfo:
+    """`brokerId:host:port#topic:partitionId`.
+
+    Raises:
+        FormatError: it is none.
+    """
+    shape = "brokerId:host:port#topic:partitionId"
+    segments = text.split("#")
+    if len(segments) != 2:
+        raise _not("a partition", text, shape)
+    broker = parse_broker_info(segments[0])
+    topic, divider, number = segments[1].strip().partition(":")
+    if not divider or not topic.strip():
+        raise _not("a partition", text, shape)
+    partition_id = _number(number, text, "a partition", shape)
+    return PartitionInfo(broker, Partition(broker.broker_id, topic.strip(), partition_id))
+
+
+def format_partition_info(info: PartitionInfo) -> str:
+    """`brokerId:host:port#topic:partitionId`; the port is always a number here."""
+    address = info.broker.address
+    return (
+        f"{info.broker.broker_id}:{_host(address)}:{address.port}#{info.partition.topic}:{info.partition.partition_id}"
+    )
+
+
+def parse_subscribe_info(text: str) -> SubscribeInfo:
+    """`consumerId@group#brokerId:host:port#topic:partitionId`.
+
+    Raises:
+        FormatError: it is none.
+    """
+    shape = "consumerId@group#brokerId:host:port#topic:partitionId"
+    who, divider, where = text.partition("#")
+    consumer_id, at, group = who.partition("@")
+    if not divider or not at or not consumer_id.strip() or not group.strip() or "@" in group:
+        raise _not("a subscription", text, shape)
+    held = parse_partition_info(where)
+    return SubscribeInfo(consumer_id.strip(), group.strip(), held.broker, held.partition)
+
+
+def format_subscribe_info(info: SubscribeInfo) -> str:
+    """`consumerId@group#brokerId:host:port#topic:partitionId`."""
+    held = format_partition_info(PartitionInfo(info.broker, info.partition))
+    return f"{info.consumer_id}@{info.group}#{held}"
+
+
+def parse_failure_info(text: str) -> FailureInfo:
+    """`errCode:brokerId:host:port#topic:partitionId`.
+
+    Raises:
+        FormatError: it is none.
+    """
+    code, divider, rest = text.partition(":")
+    if not divider:
+        raise _not("a partition's failure", text, "errCode:brokerId:host:port#topic:partitionId")
+    number = _number(code, text, "a partition's failure", "errCode:brokerId:host:port#topic:partitionId")
+    held = parse_partition_info(rest)
+    return FailureInfo(number, held.broker, held.partition)
+
+
+def format_failure_info(info: FailureInfo) -> str:
+    """`errCode:brokerId:host:port#topic:partitionId`."""
+    return f"{info.code}:{format_partition_info(PartitionInfo(info.broker, info.partition))}"
+
+
+def parse_part_sub_info(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """`topic#brokerId:partitionId[,...]`: the topic, and (Broker id, partition id) each.
+
+    Raises:
+        FormatError: it is none.
+    """
+    shape = "topic#brokerId:partitionId[,...]"
+    topic, divider, rest = text.partition("#")
+    if not topic.strip() or not divider:
+        raise _not("a topic's subscription", text, shape)
+    held = []
+    for item in _items(rest):
+        broker_id, _, number = item.partition(":")
+        what = "a topic's subscription"
+        held.append((_number(broker_id, text, what, shape), _number(number, text, what, shape)))
+    return topic.strip(), held
+
+
+def format_part_sub_info(topic: str, held: Sequence[tuple[int, int]]) -> str:
+    """`topic#brokerId:partitionId[,...]`."""
+    return f"{topic}#{','.join([f'{broker_id}:{number}' for broker_id, number in held])}"
+
+
+def parse_required_partition(text: str) -> dict[Partition, int]:
+    """`partitionKey=offset[,...]`: where a bound group wants to begin.
+
+    Raises:
+        FormatError: it is none.
+    """
+    wanted = {}
+    for item in _items(text):
+        key, _, offset = item.partition("=")
+        wanted[Partition.parse(key)] = _number(offset, text, "a list of offsets", "brokerId:topic:partitionId=offset")
+    return wanted
+
+
+def format_required_partition(wanted: dict[Partition, int]) -> str:
+    """`partitionKey=offset[,...]`."""
+    return ",".join([f"{partition}={offset}" for partition, offset in wanted.items()])
+
+
+# --- client ids -------------------------------------------------------------------------------------------------
+
+
+def format_client_id(client: ClientId) -> str:
+    """`[group_]ip-pid-milliseconds-counter-[Pull|Push|Balance-]version`: Brokers split it after the last `_` on `-`.
+
+    Raises:
+        FormatError: too long for any peer, or a part would break the strings an id goes into.
+    """
+    prefix = "" if client.group is None else f"{client.group}_"
+    kind = "" if client.kind is None else f"{client.kind}-"
+    text = f"{prefix}{client.ip}-{client.pid}-{client.started_ms}-{client.counter}-{kind}{client.version}"
+    return check_client_id(text)
+
+
+def check_client_id(text: str) -> str:
+    """The trimmed id, if it is one that the servers take.
+
+    Raises:
+        FormatError: blank, too long, or with `@` or `#`, which divide the strings an id goes into.
+    """
+    text = text.strip()
+    if not text or len(text) > MAX_CLIENT_ID_CHARS or "@" in text or "#" in text:
+        raise FormatError(
+            f"not a client id: {_shown(text)}",
+            hint=f"it has 1 to {MAX_CLIENT_ID_CHARS} characters and neither '@' nor '#'",
+        )
+    return text
+
+
+# --- helpers ----------------------------------------------------------------------------------------------------
+
+
+def _items(text: str) -> list[str]:
+    """The parts between commas, trimmed, without blank ones."""
+    return [item for item in map(str.strip, text.split(",")) if item]
+
+
+def _host(address: Address) -> str:
+    return f"[{address.host}]" if ":" in address.host else address.host
+
+
+def _number(part: str, text: str, what: str, shape: str) -> int:
+    number = _signed(part, text, what, shape)
+    if number < 0:
+        raise _not(what, text, shape)
+    return number
+
+
+def _signed(part: str, text: str, what: str, shape: str) -> int:
+    digits = part.strip()
+    if not digits.removeprefix("-").isdecimal() or not digits.isascii() or len(digits) > 19:
+        raise _not(what, text, shape)
+    return int(digits)
+
+
+def _not(what: str, text: str, shape: str) -> FormatError:
+    return FormatError(f"not {what}: {_shown(text)}", hint=f"its form is {shape}")
+
+
+def _shown(text: str) -> str:
+    return repr(text) if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]!r}... ({len(text)} characters)"
