@@ -1,0 +1,110 @@
+"""The JSON API's client: the only way by which the command line administers a cluster.
+
+The invariant: one request, one answer or one clear error; never a redirect to another host, never a proxy.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from pytubemq.errors import (
+    ConfigError,
+    RemoteError,
+    RequestTimeoutError,
+    TubeError,
+    UnreachableError,
+    refused,
+)
+
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+
+
+class Api:
+    """`/api/v1` of one Master."""
+
+    def __init__(self, url: str, *, timeout_s: float) -> None:
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError as error:
+            raise ConfigError(f"not a URL of the JSON API: {url!r}", hint="for example http://127.0.0.1:8080") from error
+        if parts.scheme != "http" or not parts.hostname:
+            raise ConfigError(f"not a URL of the JSON API: {url!r}", hint="for example http://127.0.0.1:8080")
+        self.url = url
+        self._host = parts.hostname
+        self._port = port or 80
+        self._timeout_s = timeout_s
+
+    def get(self, *path: str) -> Any:
+        """GET `/api/v1/<path>`; the parts are quoted."""
+        return self._request("GET", path, None)[1]
+
+    def post(self, *path: str, body: dict[str, Any]) -> Any:
+        """POST one JSON object."""
+        return self._request("POST", path, body)[1]
+
+    def health(self) -> Any:
+        """GET `/api/v1/health`, whose answer is the same object whether healthy (200) or not (503)."""
+        return self._request("GET", ("health",), None, accept=frozenset({200, 503}))[1]
+
+    def _request(
+        self,
+        method: str,
+        path: tuple[str, ...],
+        body: dict[str, Any] | None,
+        *,
+        accept: frozenset[int] = frozenset({200, 201, 202}),
+    ) -> tuple[int, Any]:
+        target = "/api/v1/" + "/".join(quote(part, safe="") for part in path)
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
+        headers = {"Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            connection.request(method, target, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            data = answer.read(MAX_ANSWER_BYTES)
+        except TimeoutError as error:
+            raise RequestTimeoutError(
+                f"no answer from {self.url} within {self._timeout_s:g} s", hint="see whether it runs: pytubemq cluster health"
+            ) from error
+        except (OSError, http.client.HTTPException) as error:
+            raise UnreachableError(
+                f"the JSON API at {self.url} cannot be reached: {_reason(error)}",
+                hint="start a cluster with  pytubemq dev   or name another one with --http or -P",
+            ) from error
+        finally:
+            connection.close()
+        value = _parse(self.url, answer.status, data)
+        if answer.status in accept:
+            return answer.status, value
+        raise _failure(answer.status, value)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
+
+def _parse(url: str, status: int, data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise RemoteError(
+            f"what answers at {url} is not the JSON API (HTTP {status})", hint="check the address given with --http or -P"
+        ) from error
+
+
+def _failure(status: int, value: Any) -> TubeError:
+    """The server's error object as an error of ours."""
+    fields = value if isinstance(value, dict) else {}
+    inner = fields.get("error")
+    if isinstance(inner, dict):
+        fields = inner
+    text = str(fields.get("message") or inner or f"HTTP {status}")
+    hint = fields.get("try") or fields.get("hint")
+    code = fields.get("code")
+    number = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdigit()) else status
+    return refused(number, text, hint=None if hint is None else str(hint))

@@ -1,0 +1,153 @@
+"""What each error code means and what to do about it, as data.
+
+The invariant: every code of the protocol and every class of local error is here (a test compares).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pytubemq.cli.failures import class_code
+from pytubemq.errors import Code, ExitCode, RefusedError, TubeError, refused
+
+
+class Explanation(NamedTuple):
+    """One code."""
+
+    code: str
+    name: str
+    meaning: str
+    remedy: str
+    retriable: bool
+    exit: int
+
+
+_PROTOCOL: dict[Code, tuple[str, str]] = {
+    Code.SUCCESS: ("done", "nothing to do"),
+    Code.NOT_READY: ("the peer is starting", "wait a moment and ask again"),
+    Code.MOVED: ("the offset lies below what is kept", "read from --from earliest"),
+    Code.BAD_REQUEST: ("a parameter is missing or wrong; the message names it", "correct it"),
+    Code.UNAUTHORIZED: ("who asks is not known", "check the user and the token"),
+    Code.CONNECT_RETURN_NULL: ("no connection to the peer", "see: pytubemq cluster health"),
+    Code.FORBIDDEN: ("who asks may not do this", "ask an administrator for the right"),
+    Code.NOT_FOUND: ("there is no such thing, or no message there yet", "see what there is: pytubemq topic list"),
+    Code.ALL_PARTITION_FROZEN: ("this consumer has frozen all its partitions", "unfreeze one"),
+    Code.NO_PARTITION_ASSIGNED: (
+        "the consumer has no partition: its group has more members than the topics have partitions, or it just came",
+        "wait for the balance, or stop a member",
+    ),
+    Code.ALL_PARTITION_WAITING: ("all partitions wait for new messages", "nothing; messages come when there are some"),
+    Code.ALL_PARTITION_INUSE: ("a batch of each partition is unconfirmed", "confirm or reject the batches in hand"),
+    Code.PARTITION_OCCUPIED: (
+        "another consumer of the group holds the partition",
+        "wait until it lets go, or read without a group: pytubemq consume TOPIC",
+    ),
+    Code.HB_NO_NODE: ("the server does not know this client any more", "register again; our clients do by themselves"),
+    Code.DUPLICATE_PARTITION: ("the partition is registered twice by one client", "use a new client"),
+    Code.CERTIFICATE_FAILURE: ("the peer's certificate or token was not accepted", "check both sides' credentials"),
+    Code.SERVER_RECEIVE_OVERFLOW: (
+        "the Broker cannot take the message now: its buffer or its disk is full",
+        "send again later; see the free space on the Broker's disk",
+    ),
+    Code.CLIENT_SHUTDOWN: ("the client was closed", "use it inside its `with` block"),
+    Code.CLIENT_HIGH_FREQUENCY_REQUEST: ("the client asks too often", "ask less often"),
+    Code.PARTITION_UNSUBSCRIBABLE: ("the partition may not be consumed", "set the topic to accept consumers"),
+    Code.PARTITION_UNPUBLISHABLE: ("the partition may not be written", "set the topic to accept producers"),
+    Code.CLIENT_INCONSISTENT_CONSUMETYPE: (
+        "the group's members consume by different ways (server-balanced, client-balanced)",
+        "use one way in a group, or another group",
+    ),
+    Code.CLIENT_INCONSISTENT_TOPICSET: (
+        "the group's members name different topics", "give all members the same topics, or use another group"
+    ),
+    Code.CLIENT_INCONSISTENT_FILTERSET: (
+        "the group's members name different filters", "give all members the same filters, or use another group"
+    ),
+    Code.CLIENT_INCONSISTENT_SESSIONKEY: (
+        "the group's members have different session keys", "give all members the same session key"
+    ),
+    Code.CLIENT_INCONSISTENT_SELECTBIG: (
+        "the group's members disagree on how to choose a start offset", "give all members the same setting"
+    ),
+    Code.CLIENT_INCONSISTENT_SOURCECOUNT: (
+        "the group's members name different source counts", "give all members the same source count"
+    ),
+    Code.CLIENT_DUPLICATE_INDEXID: ("two members have the same node id", "give each member its own"),
+    Code.TOPIC_NOT_DEPLOYED: ("no Broker carries the topic", "create it: pytubemq topic create TOPIC"),
+    Code.PARAMETER_MSG_NULL: ("there is no message", "give one"),
+    Code.PARAMETER_TOPIC_NULL: ("there is no topic in the message", "name one"),
+    Code.PARAMETER_BODY_NULL: ("a message has an empty body", "send at least one byte; the protocol has no empty body"),
+    Code.TOPIC_NOT_PUBLISHED: ("the producer has not published the topic", "make a producer for the topic first"),
+    Code.NO_PARTITION_AVAILABLE: (
+        "no partition of the topic can be written now",
+        "see whether its Brokers are up and the topic accepts producers: pytubemq topic show TOPIC",
+    ),
+    Code.MSG_OVER_MAX_LENGTH: (
+        "the message is longer than the topic allows", "split it, or raise the topic's limit (at most 20 MiB)"
+    ),
+    Code.CONSUME_GROUP_FORBIDDEN: ("the group may not consume", "ask an administrator for the right"),
+    Code.SERVER_CONSUME_SPEED_LIMIT: ("flow control slows the group down", "nothing; it goes on by itself"),
+    Code.CONSUME_CONTENT_FORBIDDEN: ("the group may not consume with these filters", "use the filters that are allowed"),
+    Code.INTERNAL_SERVER_ERROR: ("the server failed at the request", "look into its log; try again"),
+    Code.SERVICE_UNAVAILABLE: ("the server cannot serve now: it starts, stops or lost its disk", "try again later"),
+    Code.SERVER_MSGSET_NULL: ("an answer held no messages", "nothing; ask again"),
+    Code.UNSPECIFIED_ABNORMAL: ("something failed that has no code of its own", "look into the server's log"),
+}  # fmt: skip
+
+_LOCAL: dict[str, str] = {
+    "config": "correct the setting that the message names; all are in docs/reference/settings.md",
+    "missing-extra": "install the extra that the message names",
+    "wire": "check that the other side speaks TubeMQ's protocol on this port",
+    "frame": "check that the other side speaks TubeMQ's protocol on this port",
+    "envelope": "check the versions of both sides",
+    "format": "write it as the message says",
+    "transport": "check the network and the peer: pytubemq cluster health",
+    "unreachable": "check the address; start a cluster on this machine: pytubemq dev",
+    "connection-lost": "send or ask again: whether the peer did the work is unknown",
+    "request-timeout": "try again, or allow more time: --timeout",
+    "remote": "look into the peer's log",
+    "standby": "name all Masters, so that the client finds the one that leads",
+    "message": "change the message as the text says",
+    "buffer-full": "wait for `room()` or `flush()`, or produce more slowly",
+    "closed": "use it inside its `with` block",
+    "forked": "connect in the child process",
+    "storage": "look at the disk and the directory that the message names",
+    "disk-full": "make room on the disk; service returns by itself",
+    "disk-failed": "check the disk, then restart the Broker: it recovers what was acknowledged",
+    "corrupt": "restore the file from a copy, or remove the partition it belongs to",
+    "newer-version": "run the newer version of pytubemq that wrote it",
+    "directory-locked": "stop the other process, or choose another directory with --data",
+}
+
+
+def explanations() -> dict[str, Explanation]:
+    """All of them by code."""
+    found = {}
+    for code, (meaning, remedy) in _PROTOCOL.items():
+        error = refused(code, "")
+        found[str(int(code))] = Explanation(
+            str(int(code)), code.name, meaning, remedy, error.retriable, int(error.exit_code if code != 200 else 0)
+        )
+    for kind in local_errors():
+        code_text = class_code(kind)
+        meaning = (kind.__doc__ or "").strip().splitlines()[0].rstrip(".")
+        found[code_text] = Explanation(
+            code_text, kind.__name__, meaning, _LOCAL[code_text], kind.retriable, int(kind.exit_code)
+        )
+    found["usage"] = Explanation(
+        "usage", "UsageError", "the command line is not understood", "see the command's --help", False, ExitCode.USAGE
+    )
+    return found
+
+
+def local_errors() -> list[type[TubeError]]:
+    """Every class that has no number of the protocol."""
+    found: list[type[TubeError]] = []
+    pending = list(TubeError.__subclasses__())
+    while pending:
+        kind = pending.pop(0)
+        if issubclass(kind, RefusedError) or kind.__module__ != TubeError.__module__:
+            continue
+        found.append(kind)
+        pending[:0] = kind.__subclasses__()
+    return found

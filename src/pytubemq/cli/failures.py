@@ -1,0 +1,127 @@
+"""What goes wrong, as a person or a script wants to read it.
+
+The invariant: whatever is raised ends in one message on standard error and an exit code of `ExitCode`; a traceback is
+shown only when asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import traceback
+from typing import TextIO
+
+import click
+
+from pytubemq.cli.options import GlobalOptions
+from pytubemq.errors import ExitCode, TubeError
+
+
+def report(error: BaseException, options: GlobalOptions) -> int:
+    """Tell what happened and return the exit code."""
+    if isinstance(error, click.exceptions.Exit):
+        return int(error.exit_code)
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(ExitCode.DONE if error.code is None else ExitCode.FAILED)
+    if isinstance(error, BrokenPipeError):
+        # The reader of our output has what it wanted (`| head`). Nothing more can be written, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.INTERRUPTED)
+    if isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
+        if not options.quiet:
+            click.echo("interrupted", err=True)
+        return int(ExitCode.INTERRUPTED)
+    if isinstance(error, BaseExceptionGroup):
+        return report(_first(error), options)
+    failure = describe(error)
+    show(failure, options)
+    if options.verbose:
+        traceback.print_exception(error, file=sys.stderr)
+    return int(str(failure["exit"]))
+
+
+def describe(error: BaseException) -> dict[str, object]:
+    """An error as one object: code, message, why, try, retriable, exit."""
+    if isinstance(error, click.UsageError):
+        command = error.ctx.command_path if error.ctx else "pytubemq"
+        return _failure("usage", error.format_message(), hint=f"{command} --help", exit_code=ExitCode.USAGE)
+    if isinstance(error, click.ClickException):
+        return _failure("usage", error.format_message(), exit_code=ExitCode.USAGE)
+    if isinstance(error, TubeError):
+        return _failure(
+            error_code(error), error.message, why=_why(error), hint=error.hint, retriable=error.retriable,
+            exit_code=error.exit_code,
+        )  # fmt: skip
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return _failure("failed", f"{where}{error.strerror or error}")
+    return _failure(
+        "internal",
+        f"{type(error).__name__}: {error}",
+        hint="this is a fault of pytubemq: run it again with -v and report what it prints",
+    )
+
+
+def _why(error: TubeError) -> str | None:
+    """What lies behind an error, unless its message says it already."""
+    cause = error.__cause__
+    if cause is None or isinstance(cause, LookupError):
+        return None
+    text = (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
+    return None if not text or text in error.message else text.splitlines()[0]
+
+
+def error_code(error: TubeError) -> str:
+    """The protocol's number, or for what never was on the wire the class's name: `unreachable`, `directory-locked`."""
+    if error.code is not None:
+        return str(int(error.code))
+    return class_code(type(error))
+
+
+def class_code(kind: type[TubeError]) -> str:
+    """`DirectoryLockedError` as `directory-locked`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", kind.__name__.removesuffix("Error")).lower()
+
+
+def show(failure: dict[str, object], options: GlobalOptions, *, stream: TextIO | None = None) -> None:
+    """Write it to standard error: one JSON object with -o json or jsonl, lines otherwise."""
+    stream = stream or sys.stderr
+    if options.output in {"json", "jsonl"}:
+        click.echo(json.dumps(failure, ensure_ascii=False), file=stream)
+        return
+    head = click.style("error", fg="red", bold=True) if options.colour else "error"
+    lines = str(failure["message"]).splitlines()
+    click.echo("\n        ".join([f"{head} TUBE-{failure['code']}  {lines[0]}", *lines[1:]]), file=stream)
+    for key in ("why", "try"):
+        if failure[key]:
+            click.echo(f"  {key:<5} {failure[key]}", file=stream)
+
+
+def _failure(
+    code: str,
+    message: str,
+    *,
+    why: str | None = None,
+    hint: str | None = None,
+    retriable: bool = False,
+    exit_code: ExitCode = ExitCode.FAILED,
+) -> dict[str, object]:
+    remedy = re.sub(r"^try\s+", "", hint) if hint else None
+    return {
+        "code": code, "message": message, "why": why, "try": remedy, "retriable": retriable, "exit": int(exit_code),
+    }  # fmt: skip
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one that says most: what we raised on purpose before anything else."""
+    flat: list[BaseException] = []
+    pending: list[BaseException] = list(group.exceptions)
+    while pending:
+        error = pending.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            pending[:0] = list(error.exceptions)
+        else:
+            flat.append(error)
+    return next((error for error in flat if isinstance(error, TubeError | KeyboardInterrupt)), flat[0])

@@ -1,0 +1,115 @@
+"""The options that every command has, before or after its name.
+
+The invariant: where an option is given twice, the one after the command's name counts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+OUTPUTS = ("table", "json", "jsonl", "csv", "name")
+
+
+@dataclass(slots=True)
+class GlobalOptions:
+    """What was asked for, for all commands alike."""
+
+    profile: str | None = None
+    output: str | None = None
+    quiet: bool = False
+    verbose: bool = False
+    no_color: bool = False
+    timeout_s: float = 10.0
+
+    @property
+    def colour(self) -> bool:
+        """Whether standard error may be coloured."""
+        environ = os.environ
+        plain = self.no_color or environ.get("NO_COLOR") or environ.get("CI") or environ.get("TERM") == "dumb"
+        return not plain and sys.stderr.isatty()
+
+    @property
+    def bars(self) -> bool:
+        """Whether a progress bar may be drawn: on a terminal that can, and nobody asked for quiet."""
+        environ = os.environ
+        return sys.stderr.isatty() and not (self.quiet or environ.get("CI") or environ.get("TERM") == "dumb")
+
+    def say(self, text: str) -> None:
+        """Talk, on standard error; silent with -q."""
+        if not self.quiet:
+            click.echo(text, err=True)
+
+    def note(self, text: str) -> None:
+        """Talk that only -v shows."""
+        if self.verbose:
+            click.echo(text, err=True)
+
+
+def _store(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def callback(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not None and source is not click.core.ParameterSource.DEFAULT:
+            setattr(current(context), name, value)
+        return value
+
+    return callback
+
+
+def current(context: click.Context | None = None) -> GlobalOptions:
+    """The options of the command that runs."""
+    context = context or click.get_current_context()
+    options = context.find_object(GlobalOptions)
+    if options is None:
+        options = context.obj = GlobalOptions()
+    return options
+
+
+def global_options(command: F) -> F:
+    """Decorator: adds the options that all commands have."""
+    decorators = (
+        click.option(
+            "-P", "--profile", metavar="NAME", envvar="PYTUBEMQ_PROFILE", expose_value=False,
+            callback=_store("profile"), help="The cluster to work with [current one of `profile list`].",
+        ),
+        click.option(
+            "-o", "--output", type=click.Choice(OUTPUTS), expose_value=False, callback=_store("output"),
+            help="How data is written to standard output.",
+        ),
+        click.option(
+            "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+            expose_value=False, callback=_store("timeout_s"), help="How long one request may take [10].",
+        ),
+        click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_store("quiet"), help="Data only."),
+        click.option(
+            "-v", "--verbose", is_flag=True, expose_value=False, callback=_store("verbose"),
+            help="Say more; tracebacks for errors.",
+        ),
+        click.option(
+            "--no-color", is_flag=True, expose_value=False, callback=_store("no_color"),
+            help="No colour (as do NO_COLOR, CI and TERM=dumb).",
+        ),
+    )  # fmt: skip
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
+def http_option(command: F) -> F:
+    """Decorator: where the cluster is, when no profile says it."""
+    http = click.option("--http", metavar="URL", help="The JSON API [of the profile, or http://127.0.0.1:8080].")
+    return http(command)
+
+
+def master_option(command: F) -> F:
+    """Decorator: where the Masters are, when no profile says it."""
+    return click.option(
+        "--master", metavar="HOST:PORT[,...]", help="The Masters [of the profile, or 127.0.0.1:8715]."
+    )(command)

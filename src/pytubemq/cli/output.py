@@ -1,0 +1,113 @@
+"""Data on standard output, in the form that was asked for.
+
+The invariant: each form carries the same rows; only `table` may shorten or round for the eye.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from pytubemq.cli.options import GlobalOptions
+
+Row = Mapping[str, Any]
+
+
+def emit_rows(options: GlobalOptions, rows: Sequence[Row], columns: Sequence[str], *, name: str) -> None:
+    """A listing: `columns` are what a table and a CSV show, `name` is the column that names a row."""
+    form = options.output or "table"
+    if form == "json":
+        _write(json.dumps(list(rows), ensure_ascii=False, indent=2))
+    elif form == "jsonl":
+        for row in rows:
+            _write(json.dumps(row, ensure_ascii=False))
+    elif form == "csv":
+        _write(_csv(rows, columns), newline=False)
+    elif form == "name":
+        for row in rows:
+            _write(str(row[name]))
+    else:
+        _write(table(rows, columns))
+
+
+def emit_object(options: GlobalOptions, value: Row, *, name: str) -> None:
+    """One thing: its fields below each other, one JSON object, or one line of CSV."""
+    form = options.output or "table"
+    if form == "json":
+        _write(json.dumps(value, ensure_ascii=False, indent=2))
+    elif form == "jsonl":
+        _write(json.dumps(value, ensure_ascii=False))
+    elif form == "csv":
+        _write(_csv([value], list(value)), newline=False)
+    elif form == "name":
+        _write(str(value[name]))
+    else:
+        width = max((len(key) for key in value), default=0)
+        for key, item in value.items():
+            _write(_field(key, item, width))
+
+
+def table(rows: Iterable[Row], columns: Sequence[str]) -> str:
+    """Columns of text under their names; numbers to the right."""
+    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+    numeric = [all(_is_number(line[index]) for line in cells) and bool(cells) for index in range(len(columns))]
+    widths = [max(len(line[index]) for line in [list(columns), *cells]) for index in range(len(columns))]
+    lines = []
+    for line in [list(columns), *cells]:
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def _field(key: str, item: Any, width: int) -> str:
+    if isinstance(item, list) and item and all(isinstance(entry, dict) for entry in item):
+        columns = list(dict.fromkeys(column for entry in item for column in entry))
+        body = table(item, columns)
+        return f"{key}\n" + "\n".join(f"  {line}" for line in body.splitlines())
+    return f"{key.ljust(width)}  {_cell(item)}"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.3f}".rstrip("0").rstrip(".")
+    if isinstance(value, list) and all(not isinstance(item, list | dict) for item in value):
+        return ", ".join(_cell(item) for item in value) or "-"
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+def _is_number(cell: str) -> bool:
+    return cell == "-" or cell.replace(",", "").replace(".", "", 1).removeprefix("-").isdigit()
+
+
+def _csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_plain(row.get(column)) for column in columns])
+    return text.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | dict | bool):
+        return json.dumps(value, ensure_ascii=False)
+    return "" if value is None else value
+
+
+def _write(text: str, *, newline: bool = True) -> None:
+    click.echo(text, nl=newline, file=sys.stdout)

@@ -1,0 +1,55 @@
+"""`pytubemq profile`: clusters by name."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from pytubemq.cli.options import current, global_options
+from pytubemq.cli.output import emit_object, emit_rows
+from pytubemq.cli.target import find_profile
+from pytubemq.server.profiles import Profile, read_profiles, save_profile, use_profile
+
+
+@click.group()
+def profile() -> None:
+    """Name clusters and pick the current one. `pytubemq dev` writes the profile "dev"."""
+
+
+@profile.command("list")
+@global_options
+def list_profiles() -> None:
+    """All profiles."""
+    profiles = read_profiles()
+    rows = [{**asdict(entry), "current": entry.name == profiles.current} for entry in profiles.by_name.values()]
+    emit_rows(current(), rows, ["name", "master", "http", "current"], name="name")
+
+
+@profile.command("show")
+@click.argument("name", required=False)
+@global_options
+def show_profile(name: str | None) -> None:
+    """One profile; without NAME the one that commands use now."""
+    options = current()
+    emit_object(options, asdict(read_profiles().get(name) if name else find_profile(options)), name="name")
+
+
+@profile.command("use")
+@click.argument("name")
+@global_options
+def use(name: str) -> None:
+    """Make a profile the current one."""
+    use_profile(name)
+    current().say(f"commands now work with {name!r}")
+
+
+@profile.command("add")
+@click.argument("name")
+@click.option("--master", required=True, metavar="HOST:PORT[,...]", help="The Masters.")
+@click.option("--http", required=True, metavar="URL", help="The JSON API.")
+@global_options
+def add(name: str, master: str, http: str) -> None:
+    """Add or replace a profile and make it the current one."""
+    path = save_profile(Profile(name, master, http))
+    current().say(f"saved in {path}\nNext:  pytubemq cluster health")

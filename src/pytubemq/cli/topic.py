@@ -1,0 +1,58 @@
+"""`pytubemq topic`: over the JSON API."""
+
+from __future__ import annotations
+
+import click
+
+from pytubemq.cli.api import Api
+from pytubemq.cli.options import current, global_options, http_option
+from pytubemq.cli.output import emit_object, emit_rows
+from pytubemq.cli.target import http_url
+
+COLUMNS = ["name", "partitions", "brokers", "messages"]
+
+
+@click.group()
+def topic() -> None:
+    """Create, list and show topics."""
+
+
+@topic.command("create")
+@click.argument("name")
+@click.option("-p", "--partitions", type=click.IntRange(1, 10_000), default=4, show_default=True,
+              help="Partitions on each Broker.")  # fmt: skip
+@click.option("--exist-ok", is_flag=True, help="A topic that exists already is no error.")
+@http_option
+@global_options
+def create(name: str, partitions: int, exist_ok: bool, http: str | None) -> None:
+    """Create a topic; it can be used as soon as this returns."""
+    options = current()
+    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    if exist_ok and any(row["name"] == name for row in api.get("topics")):
+        options.say(f"the topic {name} exists already")
+        return
+    made = api.post("topics", body={"name": name, "partitions": partitions})
+    if options.output:
+        emit_object(options, made, name="name")
+    options.say(f"created {name} with {partitions} partitions\nNext:  echo hello | pytubemq produce {name}")
+
+
+@topic.command("list")
+@http_option
+@global_options
+def list_topics(http: str | None) -> None:
+    """All topics."""
+    options = current()
+    rows = Api(http_url(options, http), timeout_s=options.timeout_s).get("topics")
+    emit_rows(options, rows, COLUMNS, name="name")
+
+
+@topic.command("show")
+@click.argument("name")
+@http_option
+@global_options
+def show(name: str, http: str | None) -> None:
+    """One topic with its partitions and their offsets."""
+    options = current()
+    found = Api(http_url(options, http), timeout_s=options.timeout_s).get("topics", name)
+    emit_object(options, found, name="name")

@@ -1,0 +1,1 @@
+"""What a server lets people see of itself."""

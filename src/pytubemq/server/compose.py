@@ -1,0 +1,210 @@
+"""The roles of one process: what starts in which order, and how all of it stops.
+
+The invariants: a node that failed to start has stopped again what it had started; `close` is idempotent, ends within
+STOP_TIMEOUT_S, and stops a Broker before the Master that it reports to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from enum import Enum, unique
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import ConfigError, TubeError
+from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
+from pytubemq.net.clock import Clock, SystemClock
+from pytubemq.server.settings import DEFAULT_HTTP_PORT, Settings, parse_address
+from pytubemq.storage.disk import Disk, OsDisk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytubemq.admin.http import HttpServer
+    from pytubemq.broker.service import BrokerService
+    from pytubemq.master.service import MasterService
+    from pytubemq.storage.disk import DirectoryLock
+
+logger = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S = 2.6
+"""All roles together; what has not ended by then is left to the end of the process."""
+
+
+@unique
+class Role(Enum):
+    """What a process can be."""
+
+    MASTER = "master"
+    BROKER = "broker"
+
+
+ROLES: dict[str, frozenset[Role]] = {
+    "master": frozenset({Role.MASTER}),
+    "broker": frozenset({Role.BROKER}),
+    "all": frozenset({Role.MASTER, Role.BROKER}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where a running node is reached; None for what it does not run."""
+
+    master: str | None = None
+    broker: str | None = None
+    http: str | None = None
+
+    def as_dict(self) -> dict[str, str]:
+        """Those that there are."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+class Node:
+    """The Master with its HTTP, a Broker, or both, in this process."""
+
+    def __init__(
+        self, settings: Settings, roles: frozenset[Role], *, clock: Clock | None = None, disk: Disk | None = None
+    ) -> None:
+        self.settings = settings
+        self.roles = roles
+        self.endpoints = Endpoints()
+        self.master: MasterService | None = None
+        self.broker: BrokerService | None = None
+        self._clock = clock or SystemClock()
+        self._disk = disk
+        self._http: HttpServer | None = None
+        self._lock: DirectoryLock | None = None
+        self._closing: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+
+    async def start(self) -> Endpoints:
+        """Start every role; all are ready when this returns.
+
+        Raises:
+            ConfigError: an address or a directory cannot be used.
+            DirectoryLockedError: another process uses the directory.
+        """
+        try:
+            if Role.MASTER in self.roles:
+                await self._start_master()
+            if Role.BROKER in self.roles:
+                await self._start_broker()
+        except BaseException:
+            await self.close()
+            raise
+        return self.endpoints
+
+    async def close(self) -> bool:
+        """Stop everything; False when something did not end in time (its log line says what)."""
+        clean = True
+        steps, self._closing = self._closing, []
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + STOP_TIMEOUT_S
+        for index, (name, close) in enumerate(reversed(steps)):
+            # Each may use what is left but for a moment that the ones after it need.
+            budget_s = max(0.1, deadline_s - loop.time() - 0.3 * (len(steps) - 1 - index))
+            try:
+                await asyncio.wait_for(close(), budget_s)
+            except TimeoutError:
+                clean = False
+                logger.error("%s did not stop within %.1f s", name, budget_s)
+            except Exception:
+                clean = False
+                logger.exception("%s failed to stop", name)
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+        return clean
+
+    async def _start_master(self) -> None:
+        from pytubemq.admin.app import create_app
+        from pytubemq.admin.http import HttpServer
+        from pytubemq.master.service import MasterService, MasterSettings
+
+        section = self.settings.master
+        directory = make_directory(self.settings.data_dir / "master")
+        self._lock = OsDisk().lock(directory / "lock")
+        self.master = MasterService(
+            MasterSettings(
+                listen=parse_address("master.listen", section.listen, default_port=DEFAULT_MASTER_PORT),
+                advertised=_optional("master.advertised", section.advertised, DEFAULT_MASTER_PORT),
+                data_dir=directory,
+                client_timeout_s=section.client_timeout_s,
+                lost_connection_grace_s=section.lost_connection_grace_s,
+                auto_register_brokers=section.auto_register_brokers,
+            ),
+            clock=self._clock,
+        )
+        self._closing.append(("the Master", self.master.close))
+        await self.master.start()
+        self._http = HttpServer(
+            create_app(self.master),
+            parse_address("http.listen", self.settings.http.listen, default_port=DEFAULT_HTTP_PORT),
+        )
+        self._closing.append(("HTTP", self._http.close))
+        address = await self._http.start()
+        self.endpoints = Endpoints(master=str(self.master.address), http=f"http://{address}")
+
+    async def _start_broker(self) -> None:
+        from pytubemq.broker.service import BrokerService, BrokerSettings
+        from pytubemq.storage.store import Durability
+
+        section = self.settings.broker
+        self.broker = BrokerService(
+            BrokerSettings(
+                broker_id=section.id,
+                listen=parse_address("broker.listen", section.listen, default_port=DEFAULT_BROKER_PORT),
+                advertised=_optional("broker.advertised", section.advertised, DEFAULT_BROKER_PORT),
+                masters=self._masters(),
+                data_dir=make_directory(self.settings.data_dir),
+                durability=Durability[section.durability.upper()],
+                heartbeat_period_s=section.heartbeat_period_s,
+                lease_timeout_s=section.lease_timeout_s,
+            ),
+            clock=self._clock,
+            disk=self._disk,
+        )
+        self._closing.append((f"Broker {section.id}", self.broker.close))
+        await self.broker.start()
+        self.endpoints = Endpoints(self.endpoints.master, str(self.broker.address), self.endpoints.http)
+
+    def _masters(self) -> tuple[Address, ...]:
+        """Those that were named; else the one in this process; else where it would listen."""
+        if self.settings.broker.masters:
+            texts = self.settings.broker.masters
+        elif self.endpoints.master is not None:
+            texts = [self.endpoints.master]
+        else:
+            texts = [self.settings.master.advertised or self.settings.master.listen]
+        return tuple(parse_address("broker.masters", text, default_port=DEFAULT_MASTER_PORT) for text in texts)
+
+
+def make_directory(path: Path) -> Path:
+    """A directory that exists and can be written to.
+
+    Raises:
+        ConfigError: it cannot be made or written to.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"the data directory {path} cannot be written to: {error.strerror or error}",
+            hint="give another one as `data` (--data), or change its owner",
+        ) from error
+    return path
+
+
+def _optional(key: str, text: str, default_port: int) -> Address | None:
+    return parse_address(key, text, default_port=default_port) if text else None
+
+
+def startup_error(error: BaseException) -> TubeError:
+    """Whatever kept a node from starting, as an error of ours."""
+    if isinstance(error, TubeError):
+        return error
+    return TubeError(f"the server did not start: {type(error).__name__}: {error}")

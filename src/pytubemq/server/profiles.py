@@ -1,0 +1,126 @@
+"""The clusters a user works with, by name: where their Masters and their HTTP API are.
+
+One TOML file of the user's (`$XDG_CONFIG_HOME/pytubemq/profiles.toml`). The invariant: it is replaced as a whole, so a
+reader never sees half of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import os
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pytubemq.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One cluster."""
+
+    name: str
+    master: str
+    """`host:port[,host:port...]`"""
+    http: str
+    """URL of the JSON API."""
+    data: str = ""
+    """Where `pytubemq dev` keeps it; empty for clusters that run elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """All of them, and which is current."""
+
+    current: str = ""
+    by_name: Mapping[str, Profile] = field(default_factory=dict)
+
+    def get(self, name: str) -> Profile:
+        """The profile of that name.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        if name in self.by_name:
+            return self.by_name[name]
+        near = difflib.get_close_matches(name, self.by_name, 1)
+        known = ", ".join(sorted(self.by_name)) or "none yet; `pytubemq dev` writes one"
+        raise ConfigError(
+            f"no profile is named {name!r}", hint=f"did you mean {near[0]!r}?" if near else f"profiles: {known}"
+        )
+
+
+def profiles_path(environ: Mapping[str, str] | None = None) -> Path:
+    """Where the file is, by the XDG rules."""
+    environ = os.environ if environ is None else environ
+    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".config")
+    return Path(base) / "pytubemq" / "profiles.toml"
+
+
+def read_profiles(path: Path | None = None) -> Profiles:
+    """What the file says; empty when there is none.
+
+    Raises:
+        ConfigError: it cannot be read, or is not what this program writes.
+    """
+    path = path or profiles_path()
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+        found = {
+            name: Profile(name, str(entry["master"]), str(entry["http"]), str(entry.get("data", "")))
+            for name, entry in table.get("profiles", {}).items()
+        }
+    except FileNotFoundError:
+        return Profiles()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"cannot use the profiles in {path}: {error}", hint="mend the file or remove it") from error
+    return Profiles(str(table.get("current", "")), found)
+
+
+def save_profile(profile: Profile, *, path: Path | None = None, make_current: bool = True) -> Path:
+    """Add or replace one profile; returns where.
+
+    Raises:
+        ConfigError: the file cannot be read or written.
+    """
+    path = path or profiles_path()
+    profiles = read_profiles(path)
+    by_name = {**profiles.by_name, profile.name: profile}
+    _write(path, Profiles(profile.name if make_current else profiles.current, by_name))
+    return path
+
+
+def use_profile(name: str, *, path: Path | None = None) -> Profile:
+    """Make a profile the current one."""
+    path = path or profiles_path()
+    profiles = read_profiles(path)
+    chosen = profiles.get(name)
+    _write(path, replace(profiles, current=name))
+    return chosen
+
+
+def _write(path: Path, profiles: Profiles) -> None:
+    lines = [f"current = {_quote(profiles.current)}"]
+    for name, profile in profiles.by_name.items():
+        lines += ["", f"[profiles.{_quote(name)}]"]
+        lines += [f"{key} = {_quote(getattr(profile, key))}" for key in ("master", "http", "data")]
+    scratch = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+            scratch = file.name
+            file.write("\n".join(lines) + "\n")
+        os.replace(scratch, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(scratch)
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}", hint="check its permissions") from error
+
+
+def _quote(text: str) -> str:
+    """A TOML basic string, which JSON writes alike."""
+    return json.dumps(text, ensure_ascii=False)

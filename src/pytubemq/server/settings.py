@@ -1,0 +1,153 @@
+"""Every setting of a server, typed, with its default and its meaning.
+
+The invariant: a `Settings` that exists is usable: types and bounds hold, addresses parse, and nothing listens beyond
+this machine unless that was asked for in so many words. The descriptions here are the reference documentation.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from pytubemq.errors import ConfigError, FormatError
+from pytubemq.model import limits
+from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
+
+DEFAULT_HTTP_PORT = 8080
+DEFAULT_HTTP = f"http://127.0.0.1:{DEFAULT_HTTP_PORT}"
+DEFAULT_MASTER = f"127.0.0.1:{DEFAULT_MASTER_PORT}"
+
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+
+
+class MasterSection(Struct, frozen=True, kw_only=True):
+    """`[master]`: who keeps topics, Brokers and groups."""
+
+    listen: Annotated[str, Meta(description="address to listen on for the protocol, host:port")] = DEFAULT_MASTER
+    advertised: Annotated[str, Meta(description="address that others are told, when it differs from `listen`")] = ""
+    client_timeout_s: Annotated[
+        float, Meta(gt=0, le=86_400, description="a client or Broker not heard of for so long is gone")
+    ] = limits.CLIENT_TIMEOUT_S
+    lost_connection_grace_s: Annotated[
+        float,
+        Meta(ge=0, le=3_600, description="a pytubemq client whose connection broke may come back within this time"),
+    ] = limits.LOST_CONNECTION_GRACE_S
+    auto_register_brokers: Annotated[
+        bool, Meta(description="whether a Broker that is not known yet may join by itself")
+    ] = True
+
+
+class BrokerSection(Struct, frozen=True, kw_only=True):
+    """`[broker]`: who keeps the messages."""
+
+    id: Annotated[int, Meta(ge=1, le=2**31 - 1, description="this Broker's number, unique in the cluster")] = 1
+    listen: Annotated[str, Meta(description="address to listen on for the protocol, host:port")] = (
+        f"127.0.0.1:{DEFAULT_BROKER_PORT}"
+    )
+    advertised: Annotated[str, Meta(description="address that clients are told, when it differs from `listen`")] = ""
+    masters: Annotated[
+        list[str], Meta(description="the Masters; empty means the Master in the same process, or `master.listen`")
+    ] = field(default_factory=list)
+    durability: Annotated[
+        Literal["disk", "process"],
+        Meta(
+            description="acknowledge when flushed to the device (`disk`), or when written to the operating system "
+            "(`process`: survives a killed Broker, not a power cut)"
+        ),
+    ] = "disk"
+    heartbeat_period_s: Annotated[float, Meta(gt=0, le=60, description="time between heartbeats to the Master")] = (
+        limits.HEARTBEAT_PERIOD_S
+    )
+    lease_timeout_s: Annotated[
+        float, Meta(gt=0, le=3_600, description="a consumer's hold on a partition without any sign of life")
+    ] = limits.LEASE_TIMEOUT_S
+
+
+class HttpSection(Struct, frozen=True, kw_only=True):
+    """`[http]`: the Master's JSON API, the command line's entry."""
+
+    listen: Annotated[str, Meta(description="address to listen on for HTTP, host:port")] = (
+        f"127.0.0.1:{DEFAULT_HTTP_PORT}"
+    )
+
+
+class LogSection(Struct, frozen=True, kw_only=True):
+    """`[log]`: what goes to standard error."""
+
+    level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="the least level shown")] = "info"
+    format: Annotated[Literal["text", "json"], Meta(description="one line of text, or one JSON object a line")] = "text"
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """All settings of one server process."""
+
+    data: Annotated[str, Meta(description="directory for everything that is kept")] = "./tubemq-data"
+    insecure: Annotated[
+        bool,
+        Meta(
+            description="allow listening beyond this machine although connections have neither TLS nor "
+            "authentication yet"
+        ),
+    ] = False
+    master: MasterSection = field(default_factory=MasterSection)
+    broker: BrokerSection = field(default_factory=BrokerSection)
+    http: HttpSection = field(default_factory=HttpSection)
+    log: LogSection = field(default_factory=LogSection)
+
+    @property
+    def data_dir(self) -> Path:
+        """`data` as an absolute path."""
+        return Path(self.data).expanduser().absolute()
+
+    def check(self) -> Settings:
+        """This, or the reason why it cannot be used.
+
+        Raises:
+            ConfigError: an address does not parse, or listens beyond this machine without `insecure = true`.
+        """
+        listening = {
+            "master.listen": (self.master.listen, DEFAULT_MASTER_PORT),
+            "broker.listen": (self.broker.listen, DEFAULT_BROKER_PORT),
+            "http.listen": (self.http.listen, DEFAULT_HTTP_PORT),
+        }
+        for key, (text, port) in listening.items():
+            address = parse_address(key, text, default_port=port)
+            if not self.insecure and not is_loopback(address.host):
+                raise ConfigError(
+                    f"{key} = {text!r} would listen beyond this machine, without TLS and without authentication",
+                    hint="set `insecure = true` to allow it in a network you trust, or listen on 127.0.0.1 "
+                    "(TLS and authentication do not exist yet)",
+                )
+        for key, text, port in (
+            ("master.advertised", self.master.advertised, DEFAULT_MASTER_PORT),
+            ("broker.advertised", self.broker.advertised, DEFAULT_BROKER_PORT),
+            *(("broker.masters", master, DEFAULT_MASTER_PORT) for master in self.broker.masters),
+        ):
+            if text:
+                parse_address(key, text, default_port=port)
+        return self
+
+
+def parse_address(key: str, text: str, *, default_port: int) -> Address:
+    """The address that the setting `key` holds.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        return Address.parse(text, default_port=default_port)
+    except FormatError as error:
+        raise ConfigError(f"{key} = {text!r} is not an address", hint=error.hint) from error
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a listening host is this machine's own, seen from nowhere else."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,154 @@
+"""Where settings come from: a TOML file, the environment over it, flags over both.
+
+The invariant: a key that does not exist is never passed over in silence; the error names the nearest one that does,
+and the place where the wrong one stands.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pytubemq.errors import ConfigError
+from pytubemq.server.settings import Settings
+
+ENV_PREFIX = "PYTUBEMQ_"
+_TOO_CLOSE = 0.8
+"""A variable without `__` that resembles a top-level key this much is taken for a misspelt one; the others (such as
+those that Kubernetes sets for a service named pytubemq) are none of ours."""
+
+
+def load_settings(
+    path: Path | None, *, environ: Mapping[str, str], flags: Mapping[str, object] | None = None
+) -> Settings:
+    """Settings from a file (none: defaults), `PYTUBEMQ_MASTER__LISTEN=...` over it, and `{"master.listen": ...}` over both.
+
+    Raises:
+        ConfigError: unreadable, not TOML, an unknown key, a value of the wrong type or out of bounds.
+    """
+    merged: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    if path is not None:
+        text, table = _read(path)
+        for key, value in _flatten(table):
+            _put(merged, origins, key, value, _place(path, text, key))
+    for key, value, name in _from_environment(environ):
+        _put(merged, origins, key, value, name)
+    for key, value in (flags or {}).items():
+        if value is not None:
+            _put(merged, origins, key, value, f"--set {key}")
+    return _convert(merged, origins).check()
+
+
+def known_keys() -> dict[str, msgspec.inspect.Field]:
+    """Every setting by its dotted name."""
+    found: dict[str, msgspec.inspect.Field] = {}
+    top = msgspec.inspect.type_info(Settings)
+    assert isinstance(top, msgspec.inspect.StructType)
+    for entry in top.fields:
+        if isinstance(entry.type, msgspec.inspect.StructType):
+            found.update({f"{entry.name}.{inner.name}": inner for inner in entry.type.fields})
+        else:
+            found[entry.name] = entry
+    return found
+
+
+def _bare(entry: msgspec.inspect.Field) -> msgspec.inspect.Type:
+    kind = entry.type
+    return kind.type if isinstance(kind, msgspec.inspect.Metadata) else kind
+
+
+def describe(entry: msgspec.inspect.Field) -> str:
+    """What a setting means."""
+    kind = entry.type
+    extra = kind.extra_json_schema if isinstance(kind, msgspec.inspect.Metadata) else None
+    return str((extra or {}).get("description", ""))
+
+
+_KEYS = known_keys()
+_SECTIONS = {key.split(".")[0] for key in _KEYS if "." in key}
+_LISTS = {key for key, entry in _KEYS.items() if isinstance(_bare(entry), msgspec.inspect.ListType)}
+_BOOLEANS = {key for key, entry in _KEYS.items() if isinstance(_bare(entry), msgspec.inspect.BoolType)}
+
+
+def _read(path: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        text = path.read_text("utf-8")
+        return text, tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the settings file {path}: {error.strerror or error}", hint="check the path given with -c"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}", hint="see docs/reference/settings.md for an example") from error
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in table.items():
+        if isinstance(value, dict) and (value or name in _SECTIONS):
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterable[tuple[str, str, str]]:
+    top_level = [key for key in _KEYS if "." not in key]
+    for name in sorted(environ):
+        if not name.startswith(ENV_PREFIX):
+            continue
+        key = name.removeprefix(ENV_PREFIX).lower().replace("__", ".")
+        ours = "." in key or key in top_level or difflib.get_close_matches(key, top_level, 1, _TOO_CLOSE)
+        if ours:
+            yield key, environ[name], name
+
+
+def _put(merged: dict[str, Any], origins: dict[str, str], key: str, value: object, origin: str) -> None:
+    if key not in _KEYS:
+        near = difflib.get_close_matches(key, _KEYS, 1, 0.5)
+        hint = f"did you mean {near[0]!r}?" if near else "all settings are in docs/reference/settings.md"
+        raise ConfigError(f"{origin}: unknown setting {key!r}", hint=hint)
+    if key in _LISTS and isinstance(value, str):
+        value = [item.strip() for item in value.split(",") if item.strip()]
+    if isinstance(value, str) and key in _BOOLEANS:
+        value = {"yes": "true", "on": "true", "no": "false", "off": "false"}.get(value.lower(), value)
+    origins[key] = origin
+    target = merged
+    *sections, name = key.split(".")
+    for section in sections:
+        target = target.setdefault(section, {})
+    target[name] = value
+
+
+def _convert(merged: dict[str, Any], origins: Mapping[str, str]) -> Settings:
+    try:
+        return msgspec.convert(merged, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        found = re.search(r" - at `\$\.([\w.]+)", text)
+        key = found[1] if found else ""
+        place = origins.get(key, "settings")
+        reason = text.split(" - at ")[0]
+        entry = _KEYS.get(key)
+        hint = None if entry is None else f"{key}: {describe(entry)}"
+        raise ConfigError(f"{place}: {key}: {reason[:1].lower()}{reason[1:]}", hint=hint) from error
+
+
+def _place(path: Path, text: str, key: str) -> str:
+    """`file:line` of a key, by a look at the lines: good enough to find it, and no second TOML parser."""
+    *section, name = key.split(".")
+    current: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if header := re.fullmatch(r"\[([^\[\]]+)\](\s*#.*)?", stripped):
+            current = [part.strip().strip("\"'") for part in header[1].split(".")]
+        elif re.match(rf"[\"']?{re.escape(name)}[\"']?\s*=", stripped) and current == section:
+            return f"{path}:{number}"
+        elif re.match(rf"{re.escape(key)}\s*=", stripped) and not current:
+            return f"{path}:{number}"
+    return str(path)
