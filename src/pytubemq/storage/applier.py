@@ -1,0 +1,170 @@
+"""Moves published messages from memory into their partitions' logs, and makes checkpoints; one background thread.
+
+The invariant: a block leaves the queue, and so memory, only when all of it is in the logs; a journal file goes only
+after a checkpoint that no longer needs it is on the device. Whatever fails half-way is done again by the next call.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.model.limits import MIB
+from pytubemq.storage.checkpoint import Checkpoint, write_checkpoint
+from pytubemq.storage.journal import Durability, journal_path
+from pytubemq.storage.partition_log import Dirty
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pytubemq.storage.disk import Disk
+    from pytubemq.storage.files import FileCache
+    from pytubemq.storage.partition_log import PartitionLog
+    from pytubemq.storage.record import GroupKey, Run
+    from pytubemq.storage.staging import Prepared
+
+_STEP_BYTES: Final = 16 * MIB
+"""Applied together: few enough to leave memory steadily, many enough for few system calls per partition."""
+_CHECKPOINT_BYTES: Final = 256 * MIB
+"""A checkpoint is due after so many bytes also if no journal file was closed."""
+
+
+class Applier:
+    """Queue of published blocks and the checkpoint behind it.
+
+    `apply` and `checkpoint` belong to one thread at a time (they take turns by a lock of their own); `add` is called
+    with the store's lock held.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        root: Path,
+        files: FileCache,
+        *,
+        lock: Lock,
+        partitions: Mapping[tuple[str, int], PartitionLog],
+        confirmed: Mapping[GroupKey, int],
+        durability: Durability,
+        segment_bytes: int,
+        checkpoint: Checkpoint,
+    ) -> None:
+        self._disk = disk
+        self._root = root
+        self._files = files
+        self._lock = lock
+        self._turn = Lock()
+        self._partitions = partitions
+        self._confirmed = confirmed
+        self._durability = durability
+        self._segment_bytes = segment_bytes
+        self._queue: deque[Prepared] = deque()
+        self._dirty = Dirty()
+        self._last = checkpoint
+        """The checkpoint on the device; its ends and offsets are not kept."""
+        self._reached: Prepared | None = None
+        self._since_checkpoint = 0
+        self.unapplied_bytes = 0
+        self.applied_bytes = 0
+        self.checkpoints = 0
+
+    def add(self, block: Prepared) -> None:
+        """Queue a published block; the caller holds the store's lock."""
+        self._queue.append(block)
+        self.unapplied_bytes += block.size_bytes
+
+    def apply(self) -> int:
+        """Write all that is queued now into the logs, and make a checkpoint if one is due; returns bytes applied.
+
+        Raises:
+            OSError: nothing is lost; call again.
+        """
+        with self._turn:
+            total = 0
+            waiting = len(self._queue)
+            while waiting > 0:
+                blocks, size = self._step(waiting)
+                self._write(blocks)
+                waiting -= len(blocks)
+                total += size
+            if self._is_due():
+                self._checkpoint()
+            return total
+
+    def checkpoint(self) -> None:
+        """Make a checkpoint now unless nothing happened since the last one. Raises OSError."""
+        with self._turn:
+            if self._reached is not None:
+                self._checkpoint()
+
+    @property
+    def synced_sequence(self) -> int:
+        """Journal blocks before this one are known to be on the device."""
+        return self._last.next_sequence
+
+    def _step(self, most: int) -> tuple[list[Prepared], int]:
+        blocks: list[Prepared] = []
+        size = 0
+        with self._lock:
+            for block in self._queue:
+                if blocks and (size + block.size_bytes > _STEP_BYTES or len(blocks) == most):
+                    break
+                blocks.append(block)
+                size += block.size_bytes
+        return blocks, size
+
+    def _write(self, blocks: list[Prepared]) -> None:
+        by_partition: dict[tuple[str, int], list[Run]] = {}
+        for block in blocks:
+            for run in block.runs:
+                by_partition.setdefault((run.topic, run.partition_id), []).append(run)
+        for partition, runs in by_partition.items():
+            self._partitions[partition].apply(runs, self._files, self._dirty, self._segment_bytes)
+        size = sum(block.size_bytes for block in blocks)
+        with self._lock:
+            for _ in blocks:
+                self._queue.popleft()
+            self.unapplied_bytes -= size
+        self._reached = blocks[-1]
+        self._reached.runs = []  # only its place in the journal is still of interest
+        self.applied_bytes += size
+        self._since_checkpoint += size
+
+    def _is_due(self) -> bool:
+        reached = self._reached
+        return reached is not None and (
+            reached.journal > self._last.journal or self._since_checkpoint >= _CHECKPOINT_BYTES
+        )
+
+    def _checkpoint(self) -> None:
+        reached = self._reached
+        assert reached is not None
+        for path in sorted(self._dirty.files):
+            with self._files.borrow(path) as file:
+                file.fdatasync()
+        for directory in sorted(self._dirty.directories):
+            self._disk.fsync_dir(directory)
+        if self._durability is Durability.PROCESS:
+            # The checkpoint must not know more than the journal does after a power loss.
+            with_journal = self._disk.open(journal_path(self._root / "journal", reached.journal))
+            try:
+                with_journal.fdatasync()
+            finally:
+                with_journal.close()
+        with self._lock:
+            confirmed = dict(self._confirmed)
+        logs = list(self._partitions.items())
+        ends = {key: (log.applied_ordinal, log.applied_position) for key, log in logs if log.applied_ordinal}
+        made = Checkpoint(
+            reached.journal, reached.journal_end, reached.next_sequence, reached.last_message_id, ends, confirmed
+        )
+        write_checkpoint(self._disk, self._root, made)
+        for number in range(self._last.journal, made.journal):
+            with suppress(OSError):  # what stays behind is removed when the store is opened next
+                self._disk.unlink(journal_path(self._root / "journal", number))
+        made.ends, made.confirmed = {}, {}
+        self._last, self._reached, self._dirty, self._since_checkpoint = made, None, Dirty(), 0
+        self.checkpoints += 1

@@ -1,0 +1,233 @@
+"""The disk as storage sees it: one small port, and the real one behind it.
+
+The invariant: every byte that storage writes or reads goes through a `Disk`, so that a test can put one in its place
+that tears, loses and fails. Nothing here flushes by itself: `fdatasync` and `fsync_dir` say when.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pytubemq.errors import DirectoryLockedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+MAX_BUFFERS: Final = 1024
+"""Buffers in one vectored write (Linux's IOV_MAX)."""
+
+_fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has fsync alone
+
+
+class DiskFile(Protocol):
+    """An open file; `pread` and `pwritev` name their position, so no two users share a cursor."""
+
+    def size(self) -> int:
+        """Bytes in the file now."""
+        ...
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes at `position`; fewer only at the end of the file."""
+        ...
+
+    def pwritev(self, buffers: Sequence[bytes], position: int) -> int:
+        """Write at most MAX_BUFFERS buffers; returns the bytes written, perhaps fewer than given."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        ...
+
+    def fdatasync(self) -> None:
+        """Return only once content and size are on the device. After an error what it holds is unknown."""
+        ...
+
+    def close(self) -> None:
+        """Close; a second call does nothing."""
+        ...
+
+
+class DirectoryLock(Protocol):
+    """A held lock; the system drops it when the process ends, however that happens."""
+
+    def release(self) -> None:
+        """Give it up; a second call does nothing."""
+        ...
+
+
+class Disk(Protocol):
+    """The operations storage needs; errors are OSError as the system raises them."""
+
+    def makedirs(self, path: Path) -> None:
+        """Make the directory and its parents; one that exists is fine."""
+        ...
+
+    def listdir(self, path: Path) -> list[str]:
+        """Names in a directory, in no order; FileNotFoundError if there is none."""
+        ...
+
+    def exists(self, path: Path) -> bool:
+        """Whether there is a file or directory of that name."""
+        ...
+
+    def open(self, path: Path, *, create: bool = False) -> DiskFile:
+        """Open for reading and writing; with `create` an absent file is made, and its name is durable only after
+        `fsync_dir`."""
+        ...
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename within a directory, replacing `target` in one step."""
+        ...
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file."""
+        ...
+
+    def fsync_dir(self, path: Path) -> None:
+        """Return only once the names in the directory are on the device."""
+        ...
+
+    def free_bytes(self, path: Path) -> int:
+        """Bytes that this process may still write to the file system holding `path`."""
+        ...
+
+    def lock(self, path: Path) -> DirectoryLock:
+        """Take the lock file `path` for this process, or raise DirectoryLockedError naming who has it."""
+        ...
+
+
+def write_all(file: DiskFile, buffers: Sequence[bytes], position: int) -> int:
+    """Write all buffers at `position`, however short the single writes come out; returns the position after them.
+
+    Raises:
+        OSError: what the disk raised; any number of the bytes may have been written.
+    """
+    for start in range(0, len(buffers), MAX_BUFFERS):
+        pending: list[bytes] = list(buffers[start : start + MAX_BUFFERS])
+        while pending:
+            written = file.pwritev(pending, position)
+            if written <= 0 and any(pending):
+                raise OSError(errno.EIO, "a write took no byte")
+            position += written
+            pending = _after(pending, written)
+    return position
+
+
+def _after(buffers: list[bytes], written: int) -> list[bytes]:
+    """What is left of the buffers behind the first `written` bytes."""
+    for index, buffer in enumerate(buffers):
+        if written < len(buffer):
+            return [buffer[written:], *buffers[index + 1 :]]
+        written -= len(buffer)
+    return []
+
+
+def read_exactly(file: DiskFile, size: int, position: int) -> bytes:
+    """`size` bytes at `position`, fewer only at the end of the file (a single read stops at 2 GiB or at a signal)."""
+    data = file.pread(size, position)
+    while len(data) < size:
+        more = file.pread(size - len(data), position + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+class OsFile:
+    """A file descriptor."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def pread(self, size: int, position: int) -> bytes:
+        return os.pread(self._fd, size, position)
+
+    def pwritev(self, buffers: Sequence[bytes], position: int) -> int:
+        return os.pwritev(self._fd, buffers, position)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def fdatasync(self) -> None:
+        _fdatasync(self._fd)
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class OsLock:
+    """`flock` on a file that names the holder's process id."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class OsDisk:
+    """The operating system's files."""
+
+    def makedirs(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+
+    def listdir(self, path: Path) -> list[str]:
+        return os.listdir(path)
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def open(self, path: Path, *, create: bool = False) -> OsFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return OsFile(os.open(path, flags, 0o640))
+
+    def rename(self, source: Path, target: Path) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: Path) -> None:
+        os.unlink(path)
+
+    def fsync_dir(self, path: Path) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def free_bytes(self, path: Path) -> int:
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
+
+    def lock(self, path: Path) -> OsLock:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(fd)
+            raise locked(path, holder) from error
+        except BaseException:
+            os.close(fd)
+            raise
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, str(os.getpid()).encode("ascii"), 0)
+        return OsLock(fd)
+
+
+def locked(path: Path, holder: str) -> DirectoryLockedError:
+    """The error for a directory whose lock file `path` another process holds."""
+    return DirectoryLockedError(
+        f"{path.parent} is in use by process {holder}",
+        hint="stop that process, or give this one a data directory of its own",
+    )

@@ -1,0 +1,87 @@
+"""Open files, few enough: a least-recently-used cache over the disk.
+
+The invariant: a file that someone holds is never closed under him, and apart from files held right now no more than
+`limit` are open, however many partitions there are.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pytubemq.storage.disk import Disk, DiskFile
+
+
+class _Entry:
+    __slots__ = ("doomed", "file", "users")
+
+    def __init__(self, file: DiskFile) -> None:
+        self.file = file
+        self.users = 0
+        self.doomed = False
+
+
+class FileCache:
+    """Files by path; thread-safe."""
+
+    def __init__(self, disk: Disk, *, limit: int) -> None:
+        self.disk = disk
+        self._limit = max(1, limit)
+        self._lock = Lock()
+        self._entries: OrderedDict[Path, _Entry] = OrderedDict()
+
+    @property
+    def open_files(self) -> int:
+        """Files open now."""
+        return len(self._entries)
+
+    @contextmanager
+    def borrow(self, path: Path, *, create: bool = False) -> Iterator[DiskFile]:
+        """The file at `path`, open while the block runs."""
+        entry = self._take(path, create)
+        try:
+            yield entry.file
+        finally:
+            with self._lock:
+                entry.users -= 1
+                closing = self._surplus()
+                if entry.doomed and not entry.users:
+                    closing.append(entry.file)
+            for file in closing:
+                file.close()
+
+    def _take(self, path: Path, create: bool) -> _Entry:
+        with self._lock:
+            entry = self._entries.get(path)
+            if entry is None:
+                # Opened under the lock: two openers of one path must end up with one entry.
+                entry = self._entries[path] = _Entry(self.disk.open(path, create=create))
+            else:
+                self._entries.move_to_end(path)
+            entry.users += 1
+            return entry
+
+    def _surplus(self) -> list[DiskFile]:
+        """Take the oldest unused files beyond the limit out of the cache."""
+        surplus = len(self._entries) - self._limit
+        if surplus <= 0:
+            return []
+        idle = [path for path, entry in self._entries.items() if not entry.users][:surplus]
+        return [self._entries.pop(path).file for path in idle]
+
+    def close(self) -> None:
+        """Close all; those in use close when they are given back."""
+        with self._lock:
+            entries = list(self._entries.values())
+            self._entries.clear()
+            for entry in entries:
+                entry.doomed = True
+            idle = [entry.file for entry in entries if not entry.users]
+        for file in idle:
+            file.close()

@@ -1,0 +1,191 @@
+"""The journal: one append-only sequence of blocks per Broker, many messages a block.
+
+The invariant: `end` is the end of the last block that was written whole; whatever lies behind it, from a write that
+failed, is cut or overwritten before the next block counts. With Durability.DISK a block counts only after fdatasync.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import DiskFailedError, DiskFullError
+from pytubemq.storage.disk import write_all
+from pytubemq.storage.record import HEADER_BYTES, FileHeader, FileKind, encode_block_header, encode_meta
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytubemq.storage.disk import Disk, DiskFile
+    from pytubemq.storage.staging import Prepared
+
+FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""A write that failed with one of these left the disk sound: it may be tried again later."""
+
+
+class Durability(Enum):
+    """When a message counts as accepted."""
+
+    DISK = "disk"
+    """Flushed to the device: survives power loss."""
+    PROCESS = "process"
+    """Written to the operating system: survives the process, not the machine."""
+
+
+def journal_path(directory: Path, number: int) -> Path:
+    """The file of journal `number`."""
+    return directory / f"{number:020d}.journal"
+
+
+class Journal:
+    """The writing end; used by one thread."""
+
+    def __init__(
+        self, disk: Disk, directory: Path, *, durability: Durability, segment_bytes: int, number: int, sequence: int
+    ) -> None:
+        """`number` is the file to be made first and `sequence` its first block's."""
+        self._disk = disk
+        self._directory = directory
+        self._durability = durability
+        self._segment_bytes = segment_bytes
+        self._file: DiskFile | None = None
+        self._salt = 0
+        self._must_cut = False
+        self._synced = sequence - 1
+        self.number = number
+        self.sequence = sequence
+        self.end = 0
+
+    def resume(self, file: DiskFile, header: FileHeader, end: int) -> None:
+        """Go on in a file that recovery has checked, cut to `end` and flushed."""
+        self._file, self._salt, self.number, self.end = file, header.salt, header.number, end
+        self._synced = self.sequence - 1
+
+    @property
+    def path(self) -> Path:
+        """The current file."""
+        return journal_path(self._directory, self.number)
+
+    def write(self, prepared: Prepared) -> None:
+        """Write one block, and flush it if so promised.
+
+        Raises:
+            DiskFullError: no space; nothing of the block counts, and the journal is as before.
+            DiskFailedError: what the disk holds is unknown; the journal must not be used again.
+        """
+        meta = b"".join(encode_meta(prepared.runs, prepared.confirmed))
+        entries = [run.entries for run in prepared.runs]
+        entries_bytes = sum(map(len, entries))
+        file = self._file_for(len(meta) + entries_bytes)
+        head = encode_block_header(
+            meta,
+            entries_bytes,
+            records=len(prepared.runs) + len(prepared.confirmed),
+            sequence=self.sequence,
+            last_message_id=prepared.last_message_id,
+            synced=self._synced,
+            salt=self._salt,
+        )
+        try:
+            self._cut_if_needed(file)
+            end = write_all(file, [head + meta, *entries], self.end)
+        except OSError as error:
+            raise self._write_failed(file, error) from error
+        if self._durability is Durability.DISK:
+            self._sync(file)
+            self._synced = self.sequence
+        self.end = end
+        self.sequence += 1
+        prepared.journal, prepared.journal_end, prepared.next_sequence = self.number, end, self.sequence
+
+    def note_synced(self, next_sequence: int) -> None:
+        """Everything before `next_sequence` was flushed by someone else."""
+        self._synced = max(self._synced, next_sequence - 1)
+
+    def close(self) -> None:
+        """Close the file; what was not flushed stays with the operating system."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _file_for(self, size: int) -> DiskFile:
+        file = self._file
+        if file is not None:
+            if self.end <= HEADER_BYTES or self.end + size <= self._segment_bytes:
+                return file
+            # The old file must be whole on the device before a newer one exists: recovery relies on it. Once it is
+            # closed no block goes there any more, also if making the next file fails and is tried again.
+            try:
+                self._cut_if_needed(file)
+            except OSError as error:
+                raise self._write_failed(file, error) from error
+            self._sync(file)
+            self._synced = self.sequence - 1
+            file.close()
+            self._file, self.number = None, self.number + 1
+        self._file = self._create(self.number)
+        self.end = HEADER_BYTES
+        return self._file
+
+    def _create(self, number: int) -> DiskFile:
+        path = journal_path(self._directory, number)
+        salt = int.from_bytes(os.urandom(4), "little")
+        header = FileHeader(FileKind.JOURNAL, number, self.sequence, salt)
+        file = None
+        try:
+            file = self._disk.open(path, create=True)
+            file.truncate(0)
+            write_all(file, [header.encode()], 0)
+            file.fdatasync()
+            self._disk.fsync_dir(self._directory)
+        except OSError as error:
+            if file is not None:
+                file.close()
+            if error.errno not in FULL_ERRORS:
+                raise failed(path, error) from error
+            raise full(path) from error
+        self._salt = salt
+        return file
+
+    def _cut_if_needed(self, file: DiskFile) -> None:
+        if self._must_cut:
+            file.truncate(self.end)
+            self._must_cut = False
+
+    def _write_failed(self, file: DiskFile, error: OSError) -> DiskFullError | DiskFailedError:
+        self._must_cut = True
+        try:
+            self._cut_if_needed(file)
+        except OSError as second:
+            if second.errno not in FULL_ERRORS:
+                return failed(self.path, second)
+        return full(self.path) if error.errno in FULL_ERRORS else failed(self.path, error)
+
+    def _sync(self, file: DiskFile) -> None:
+        try:
+            file.fdatasync()
+        except OSError as error:
+            # After a failed flush the kernel may have dropped the pages: a second one that succeeds proves nothing.
+            # The cut keeps a refused block from turning up after a restart, as far as the disk still obeys.
+            with suppress(OSError):
+                file.truncate(self.end)
+            raise failed(self.path, error) from error
+
+
+def full(path: Path) -> DiskFullError:
+    """The error for a disk without space."""
+    return DiskFullError(
+        f"no space left for {path.parent}",
+        hint="free some space; messages are accepted again by themselves as soon as there is enough",
+    )
+
+
+def failed(path: Path, error: OSError) -> DiskFailedError:
+    """The error for a disk that fails."""
+    return DiskFailedError(
+        f"the disk failed under {path}: {error.strerror or error}",
+        hint="nothing more is accepted, reading goes on; check the disk, then restart the Broker",
+    )

@@ -1,0 +1,50 @@
+"""Whether there is room to go on: a cheap guard in front of every journal write.
+
+The invariant: new messages are refused while so much space is left that what was accepted can still be applied, and
+the file system is asked about once per tens of MiB, not per write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.model.limits import MIB
+from pytubemq.storage.journal import failed, full
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytubemq.storage.disk import Disk
+
+_LARGEST_BUDGET: Final = 64 * MIB
+_COPIES: Final = 2
+"""Every byte is written to the journal now and to its partition's log later."""
+
+
+class SpaceGuard:
+    """Keeps `reserve_bytes` free on the file system that holds `root`."""
+
+    def __init__(self, disk: Disk, root: Path, *, reserve_bytes: int) -> None:
+        self._disk = disk
+        self._root = root
+        self._reserve_bytes = reserve_bytes
+        self._budget = 0
+
+    def take(self, size: int) -> None:
+        """Claim room for `size` bytes.
+
+        Raises:
+            DiskFullError: it would leave less than the reserve; asked anew at the next call.
+        """
+        need = size * _COPIES
+        if need > self._budget:
+            try:
+                spare = self._disk.free_bytes(self._root) - self._reserve_bytes
+            except OSError as error:
+                raise failed(self._root / "journal", error) from error
+            if spare < need:
+                self._budget = 0
+                raise full(self._root / "journal")
+            # A part of the spare space only: others write to the same disk.
+            self._budget = max(need, min(_LARGEST_BUDGET, spare // 4))
+        self._budget -= need
