@@ -6,9 +6,12 @@ standard output and everything else to standard error; the exit code is one of `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pytubemq.cli.main import run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

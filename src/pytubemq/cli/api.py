@@ -30,7 +30,9 @@ class Api:
         try:
             port = parts.port
         except ValueError as error:
-            raise ConfigError(f"not a URL of the JSON API: {url!r}", hint="for example http://127.0.0.1:8080") from error
+            raise ConfigError(
+                f"not a URL of the JSON API: {url!r}", hint="for example http://127.0.0.1:8080"
+            ) from error
         if parts.scheme != "http" or not parts.hostname:
             raise ConfigError(f"not a URL of the JSON API: {url!r}", hint="for example http://127.0.0.1:8080")
         self.url = url
@@ -69,7 +71,8 @@ class Api:
             data = answer.read(MAX_ANSWER_BYTES)
         except TimeoutError as error:
             raise RequestTimeoutError(
-                f"no answer from {self.url} within {self._timeout_s:g} s", hint="see whether it runs: pytubemq cluster health"
+                f"no answer from {self.url} within {self._timeout_s:g} s",
+                hint="see whether it runs: pytubemq cluster health",
             ) from error
         except (OSError, http.client.HTTPException) as error:
             raise UnreachableError(
@@ -93,7 +96,8 @@ def _parse(url: str, status: int, data: bytes) -> Any:
         return json.loads(data)
     except ValueError as error:
         raise RemoteError(
-            f"what answers at {url} is not the JSON API (HTTP {status})", hint="check the address given with --http or -P"
+            f"what answers at {url} is not the JSON API (HTTP {status})",
+            hint="check the address given with --http or -P",
         ) from error
 
 

@@ -87,7 +87,7 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
     ),
     Code.CONSUME_GROUP_FORBIDDEN: ("the group may not consume", "ask an administrator for the right"),
     Code.SERVER_CONSUME_SPEED_LIMIT: ("flow control slows the group down", "nothing; it goes on by itself"),
-    Code.CONSUME_CONTENT_FORBIDDEN: ("the group may not consume with these filters", "use the filters that are allowed"),
+    Code.CONSUME_CONTENT_FORBIDDEN: ("the group may not use these filters", "use the filters that are allowed"),
     Code.INTERNAL_SERVER_ERROR: ("the server failed at the request", "look into its log; try again"),
     Code.SERVICE_UNAVAILABLE: ("the server cannot serve now: it starts, stops or lost its disk", "try again later"),
     Code.SERVER_MSGSET_NULL: ("an answer held no messages", "nothing; ask again"),

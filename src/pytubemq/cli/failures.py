@@ -11,12 +11,14 @@ import os
 import re
 import sys
 import traceback
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from pytubemq.cli.options import GlobalOptions
 from pytubemq.errors import ExitCode, TubeError
+
+if TYPE_CHECKING:
+    from pytubemq.cli.options import GlobalOptions
 
 
 def report(error: BaseException, options: GlobalOptions) -> int:
@@ -24,7 +26,9 @@ def report(error: BaseException, options: GlobalOptions) -> int:
     if isinstance(error, click.exceptions.Exit):
         return int(error.exit_code)
     if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else int(ExitCode.DONE if error.code is None else ExitCode.FAILED)
+        return (
+            error.code if isinstance(error.code, int) else int(ExitCode.DONE if error.code is None else ExitCode.FAILED)
+        )
     if isinstance(error, BrokenPipeError):
         # The reader of our output has what it wanted (`| head`). Nothing more can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

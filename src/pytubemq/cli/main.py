@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +11,9 @@ from pytubemq.cli.failures import report
 from pytubemq.cli.lazy import Lazy, LazyGroup
 from pytubemq.cli.options import GlobalOptions, global_options
 from pytubemq.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 EPILOG = """\b
 Examples:
@@ -51,7 +54,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     options = GlobalOptions()
     try:
         result = root.main(
-            args=None if arguments is None else list(arguments), prog_name="pytubemq", standalone_mode=False, obj=options
+            args=None if arguments is None else list(arguments),
+            prog_name="pytubemq",
+            standalone_mode=False,
+            obj=options,
         )
     except BaseException as error:
         return report(error, options)

@@ -110,6 +110,6 @@ def http_option(command: F) -> F:
 
 def master_option(command: F) -> F:
     """Decorator: where the Masters are, when no profile says it."""
-    return click.option(
-        "--master", metavar="HOST:PORT[,...]", help="The Masters [of the profile, or 127.0.0.1:8715]."
-    )(command)
+    return click.option("--master", metavar="HOST:PORT[,...]", help="The Masters [of the profile, or 127.0.0.1:8715].")(
+        command
+    )

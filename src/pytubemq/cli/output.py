@@ -10,11 +10,12 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pytubemq.cli.options import GlobalOptions
+if TYPE_CHECKING:
+    from pytubemq.cli.options import GlobalOptions
 
 Row = Mapping[str, Any]
 

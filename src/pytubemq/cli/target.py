@@ -6,9 +6,13 @@ default ports.
 
 from __future__ import annotations
 
-from pytubemq.cli.options import GlobalOptions
+from typing import TYPE_CHECKING
+
 from pytubemq.model.ids import DEFAULT_MASTER_PORT
 from pytubemq.server.profiles import Profile, read_profiles
+
+if TYPE_CHECKING:
+    from pytubemq.cli.options import GlobalOptions
 
 LOCAL = Profile("local", f"127.0.0.1:{DEFAULT_MASTER_PORT}", "http://127.0.0.1:8080")
 

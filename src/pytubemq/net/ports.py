@@ -39,5 +39,6 @@ def next_free(address: Address) -> Address:
         if is_free(candidate):
             return candidate
     raise ConfigError(
-        f"no port from {address.port} on is free at {address.host}", hint="name a free one in the settings, or stop something"
+        f"no port from {address.port} on is free at {address.host}",
+        hint="name a free one in the settings",
     )

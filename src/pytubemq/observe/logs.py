@@ -27,16 +27,13 @@ def configure(*, level: str, form: str, stream: TextIO | None = None) -> None:
 class TextFormatter(logging.Formatter):
     """`2026-01-31T12:00:00.123Z INFO  pytubemq.broker  text`"""
 
-    converter = time.gmtime
-
     def __init__(self) -> None:
         super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s  %(message)s", "%Y-%m-%dT%H:%M:%S")
+        self.converter = time.gmtime
 
 
 class JsonFormatter(logging.Formatter):
     """One object a line: time, level, logger, message, and error when there is one."""
-
-    converter = time.gmtime
 
     def format(self, record: logging.LogRecord) -> str:
         """As `logging` asks for it."""

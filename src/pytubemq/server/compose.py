@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from enum import Enum, unique
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from pytubemq.server.settings import DEFAULT_HTTP_PORT, Settings, parse_address
 from pytubemq.storage.disk import Disk, OsDisk
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from pytubemq.admin.http import HttpServer
@@ -148,7 +148,7 @@ class Node:
 
     async def _start_broker(self) -> None:
         from pytubemq.broker.service import BrokerService, BrokerSettings
-        from pytubemq.storage.store import Durability
+        from pytubemq.storage.journal import Durability
 
         section = self.settings.broker
         self.broker = BrokerService(

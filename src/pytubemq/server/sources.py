@@ -7,16 +7,19 @@ and the place where the wrong one stands.
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pytubemq.errors import ConfigError
 from pytubemq.server.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
 ENV_PREFIX = "PYTUBEMQ_"
 _TOO_CLOSE = 0.8
@@ -27,7 +30,9 @@ those that Kubernetes sets for a service named pytubemq) are none of ours."""
 def load_settings(
     path: Path | None, *, environ: Mapping[str, str], flags: Mapping[str, object] | None = None
 ) -> Settings:
-    """Settings from a file (none: defaults), `PYTUBEMQ_MASTER__LISTEN=...` over it, and `{"master.listen": ...}` over both.
+    """Settings from a file, the environment over it, flags over both.
+
+    The variable for `master.listen` is `PYTUBEMQ_MASTER__LISTEN`, and `flags` has it under its dotted name.
 
     Raises:
         ConfigError: unreadable, not TOML, an unknown key, a value of the wrong type or out of bounds.
@@ -86,7 +91,9 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
             f"cannot read the settings file {path}: {error.strerror or error}", hint="check the path given with -c"
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}", hint="see docs/reference/settings.md for an example") from error
+        raise ConfigError(
+            f"{path} is not TOML: {error}", hint="see docs/reference/settings.md for an example"
+        ) from error
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
@@ -147,8 +154,33 @@ def _place(path: Path, text: str, key: str) -> str:
         stripped = line.strip()
         if header := re.fullmatch(r"\[([^\[\]]+)\](\s*#.*)?", stripped):
             current = [part.strip().strip("\"'") for part in header[1].split(".")]
-        elif re.match(rf"[\"']?{re.escape(name)}[\"']?\s*=", stripped) and current == section:
-            return f"{path}:{number}"
-        elif re.match(rf"{re.escape(key)}\s*=", stripped) and not current:
+        elif (re.match(rf"[\"']?{re.escape(name)}[\"']?\s*=", stripped) and current == section) or (
+            re.match(rf"{re.escape(key)}\s*=", stripped) and not current
+        ):
             return f"{path}:{number}"
     return str(path)
+
+
+def to_toml(settings: Settings) -> str:
+    """The same settings as a file, every key named."""
+    tables: dict[str, Any] = msgspec.to_builtins(settings)
+    lines = [f"{key} = {_toml(value)}" for key, value in tables.items() if not isinstance(value, dict)]
+    for section, table in tables.items():
+        if isinstance(table, dict):
+            lines += ["", f"[{section}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """Strings, numbers, booleans and lists of strings, which TOML writes as JSON does."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def setting_rows() -> list[dict[str, object]]:
+    """Every setting: key, default, environment variable, meaning."""
+    rows: list[dict[str, object]] = []
+    for key, entry in _KEYS.items():
+        default = entry.default if entry.default is not msgspec.NODEFAULT else []
+        environment = ENV_PREFIX + key.upper().replace(".", "__")
+        rows.append({"key": key, "default": default, "environment": environment, "meaning": describe(entry)})
+    return rows

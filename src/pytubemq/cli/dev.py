@@ -1,0 +1,84 @@
+"""`pytubemq dev`: a cluster in one command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pytubemq._version import __version__
+from pytubemq.cli.options import GlobalOptions, current, global_options
+from pytubemq.cli.output import emit_object
+
+if TYPE_CHECKING:
+    from pytubemq.server.dev import DevReady
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path), default=Path("tubemq-dev"), show_default=True, metavar="DIR",
+              help="Where everything is kept.")  # fmt: skip
+@click.option("--ephemeral", is_flag=True, help="Keep everything in a temporary directory and drop it at the end.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting, as in broker.durability=process."
+)
+@click.option("--until-ready", is_flag=True, help="Stop as soon as it is ready (for scripts).")
+@global_options
+def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], until_ready: bool) -> int:
+    """Run Master, Broker and HTTP in one process on this machine.
+
+    A second start on the same directory goes on where the first stopped. Other commands find the cluster by the
+    profile "dev", which is written when it is ready.
+    """
+    from pytubemq.cli.server import parse_assignments
+    from pytubemq.observe.logs import configure
+    from pytubemq.server.dev import run_dev
+
+    started_s = time.perf_counter()
+    options = current()
+    configure(level="info" if options.verbose else "warning", form="text")
+    scratch = Path(tempfile.mkdtemp(prefix="pytubemq-dev-")) if ephemeral else None
+
+    def announce(ready: DevReady) -> None:
+        show(options, ready, seconds=time.perf_counter() - started_s, kept=scratch is None)
+
+    try:
+        code = run_dev(
+            data_dir=scratch or data,
+            environ=os.environ,
+            flags=parse_assignments(assignments),
+            announce=announce,
+            until_ready=until_ready,
+        )
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+    options.say(f"stopped; {'everything is dropped' if scratch else f'kept in {data}'}")
+    return code
+
+
+def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool) -> None:
+    """The addresses, what to do next and how to stop."""
+    endpoints = ready.endpoints
+    if options.output:
+        emit_object(
+            options, {**endpoints.as_dict(), "data": str(ready.data_dir), "profile": ready.profile}, name="master"
+        )
+    tick = click.style("✓", fg="green") if options.colour else "✓"
+    free = shutil.disk_usage(ready.data_dir).free / 2**30
+    lines = [
+        f"pytubemq {__version__}   Master, Broker and HTTP in one process   "
+        f"data {ready.data_dir} ({'kept' if kept else 'dropped at the end'})",
+        *(f"  ! {note}" for note in ready.notes),
+        f"  {tick} master    {endpoints.master}",
+        f"  {tick} broker 1  {endpoints.broker}    disk free {free:,.0f} GiB",
+        f"  {tick} http      {endpoints.http}    loopback only, no login",
+        f'  {tick} topic     {ready.topic}, {ready.partitions} partitions    profile "{ready.profile}" is current',
+        f"ready in {seconds:.1f} s; Ctrl-C stops everything",
+        f"Next, in another terminal:  echo hello | pytubemq produce {ready.topic} && pytubemq consume {ready.topic}",
+    ]
+    options.say("\n".join(lines))

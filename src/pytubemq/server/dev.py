@@ -1,0 +1,98 @@
+"""A cluster for one person on one machine: `pytubemq dev`.
+
+The invariants: ports that are taken are named and passed over; what was found is written into the profile `dev` before
+anyone is told that it is ready; two on one directory are refused before anything is started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pytubemq.model.ids import Address
+from pytubemq.net.ports import is_free, next_free
+from pytubemq.server.compose import ROLES, Endpoints, Node, make_directory
+from pytubemq.server.port_owner import port_owner
+from pytubemq.server.profiles import Profile, save_profile
+from pytubemq.server.run import run_node
+from pytubemq.server.settings import Settings, parse_address
+from pytubemq.server.sources import load_settings
+from pytubemq.storage.disk import OsDisk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+DEMO_TOPIC = "demo"
+DEMO_PARTITIONS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class DevReady:
+    """What a person wants to know about the cluster that now runs."""
+
+    endpoints: Endpoints
+    data_dir: Path
+    topic: str
+    partitions: int
+    profile: str
+    notes: tuple[str, ...] = field(default_factory=tuple)
+    """Ports that were taken, and by whom."""
+
+
+def run_dev(
+    *,
+    data_dir: Path,
+    environ: Mapping[str, str],
+    flags: Mapping[str, object],
+    announce: Callable[[DevReady], None],
+    until_ready: bool = False,
+    profile: str = "dev",
+) -> int:
+    """Run it to the end; returns the exit code.
+
+    Raises:
+        DirectoryLockedError: another one uses the directory.
+        ConfigError: a setting or the directory cannot be used.
+    """
+    settings = load_settings(None, environ=environ, flags={"log.level": "warning", **flags, "data": str(data_dir)})
+    lock = OsDisk().lock(make_directory(settings.data_dir) / "dev.lock")
+    try:
+        settings, notes = free_ports(settings)
+        node = Node(settings, ROLES["all"])
+
+        async def on_ready(node: Node, endpoints: Endpoints) -> None:
+            assert node.master is not None
+            assert endpoints.master is not None
+            assert endpoints.http is not None
+            if all(topic["name"] != DEMO_TOPIC for topic in await node.master.topics()):
+                await node.master.create_topic(DEMO_TOPIC, DEMO_PARTITIONS)
+            partitions = DEMO_PARTITIONS
+            save_profile(Profile(profile, endpoints.master, endpoints.http, str(settings.data_dir)))
+            announce(DevReady(endpoints, settings.data_dir, DEMO_TOPIC, partitions, profile, notes))
+
+        return run_node(node, on_ready=on_ready, until_ready=until_ready)
+    finally:
+        lock.release()
+
+
+def free_ports(settings: Settings) -> tuple[Settings, tuple[str, ...]]:
+    """The settings with each taken port replaced by the next free one, and a line about each."""
+    notes: list[str] = []
+    chosen: set[Address] = set()
+    for section in ("master", "broker", "http"):
+        part = getattr(settings, section)
+        wanted = parse_address(f"{section}.listen", part.listen, default_port=0)
+        address = wanted
+        while address.port and (address in chosen or not is_free(address)):
+            address = next_free(Address(address.host, address.port + 1))
+        if address != wanted:
+            owner = port_owner(wanted.port)
+            by = f" by {owner}" if owner else ""
+            notes.append(f"port {wanted.port} ({section}) is taken{by}, using {address.port}")
+            part = msgspec.structs.replace(part, listen=str(address))
+            settings = msgspec.structs.replace(settings, **{section: part})
+        chosen.add(address)
+    return settings, tuple(notes)

@@ -1,0 +1,156 @@
+"""The roles as child processes: started, killed and started again at the same addresses.
+
+The invariants: `start` returns when the child says that it serves, or raises what the child said last; a child ends
+with its parent, however the parent ends (its standard input closes); no child is left behind by `close`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pytubemq.errors import TubeError
+from pytubemq.server.compose import Endpoints, make_directory
+from pytubemq.server.sources import ENV_PREFIX, to_toml
+
+if TYPE_CHECKING:
+    from pytubemq.server.settings import Settings
+
+START_TIMEOUT_S = 30.0
+"""For Python to load, a large journal to be read and the Master to be found."""
+STOP_TIMEOUT_S = 5.0
+LOG_TAIL_BYTES = 2_000
+
+
+class ServerProcess:
+    """`python -m pytubemq server run ROLE` with its settings file and its log beside the data."""
+
+    def __init__(self, role: str, settings: Settings, *, name: str | None = None) -> None:
+        self.role = role
+        self.name = name or role
+        self.settings = settings
+        self.endpoints = Endpoints()
+        self.log_path = settings.data_dir / f"{self.name}.log"
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id while it runs."""
+        return self._process.pid if self.running and self._process is not None else None
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a child that has not ended."""
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self, *, timeout_s: float = START_TIMEOUT_S) -> Endpoints:
+        """Start it and wait until it serves.
+
+        Raises:
+            TubeError: it ended, or did not serve in time; the text is the end of its log.
+        """
+        directory = make_directory(self.settings.data_dir)
+        path = directory / f"{self.name}.toml"
+        path.write_text(to_toml(self.settings), "utf-8")
+        # Only the file counts: what is set in our environment was read when the settings were made.
+        environ = {key: value for key, value in os.environ.items() if not key.startswith(ENV_PREFIX)}
+        with self.log_path.open("ab") as log:
+            log_start = log.tell()
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "pytubemq", "server", "run", self.role, "-c", str(path), "--stop-on-eof",
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=log, env=environ,
+                start_new_session=True,
+            )  # fmt: skip
+        try:
+            self.endpoints = await asyncio.wait_for(self._ready_line(), timeout_s)
+        except (TimeoutError, ValueError) as error:
+            await self.kill()
+            raise TubeError(
+                f"{self.name} as a child process did not start: {self._log_tail(log_start)}",
+                hint=f"its log is {self.log_path}",
+            ) from error
+        except BaseException:
+            await self.kill()
+            raise
+        self._keep_ports()
+        return self.endpoints
+
+    async def kill(self) -> None:
+        """SIGKILL, and wait until it is gone. Nothing happens when it is not running."""
+        await self._end(signal.SIGKILL)
+
+    async def close(self) -> None:
+        """SIGTERM; SIGKILL after STOP_TIMEOUT_S."""
+        try:
+            await asyncio.wait_for(self._end(signal.SIGTERM), STOP_TIMEOUT_S)
+        except TimeoutError:
+            await self.kill()
+
+    async def restart(self, *, timeout_s: float = START_TIMEOUT_S) -> Endpoints:
+        """Start again at the same addresses, stopping it first when it runs."""
+        if self.running:
+            await self.close()
+        return await self.start(timeout_s=timeout_s)
+
+    async def wait(self) -> int:
+        """Wait until it ends; returns its exit code (negative: the signal)."""
+        if self._process is None:
+            raise TubeError(f"{self.name} was not started")
+        return await self._process.wait()
+
+    async def _ready_line(self) -> Endpoints:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        found = json.loads(line)
+        return Endpoints(found.get("master"), found.get("broker"), found.get("http"))
+
+    async def _end(self, number: signal.Signals) -> None:
+        process = self._process
+        if process is None:
+            return
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+            await process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+        # Close our end of the child's output now and not when the garbage collector comes by.
+        transport = getattr(process, "_transport", None)
+        if transport is not None:
+            transport.close()
+
+    def _keep_ports(self) -> None:
+        """Ports that were "any free one" are kept for the next start: others know them now."""
+        settings = self.settings
+        if self.endpoints.master is not None:
+            settings = _listening(settings, "master", self.endpoints.master)
+        if self.endpoints.broker is not None:
+            settings = _listening(settings, "broker", self.endpoints.broker)
+        if self.endpoints.http is not None:
+            settings = _listening(settings, "http", self.endpoints.http.removeprefix("http://"))
+        self.settings = settings
+
+    def _log_tail(self, start: int) -> str:
+        try:
+            with Path(self.log_path).open("rb") as log:
+                end = log.seek(0, os.SEEK_END)
+                log.seek(max(start, end - LOG_TAIL_BYTES))
+                return log.read().decode("utf-8", "replace").strip() or "it said nothing"
+        except OSError as error:
+            return f"its log cannot be read: {error}"
+
+
+def _listening(settings: Settings, section: str, address: str) -> Settings:
+    before = getattr(settings, section)
+    if not before.listen.endswith(":0"):
+        return settings
+    return msgspec.structs.replace(settings, **{section: msgspec.structs.replace(before, listen=address)})
