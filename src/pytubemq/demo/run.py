@@ -1,0 +1,179 @@
+"""The demo's way: cluster, topic, flights in, first message out, Spark, proof.
+
+The invariant: what was started is stopped again, whatever happens; what was made in a temporary directory is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytubemq
+from pytubemq.demo.chaos import Chaos
+from pytubemq.demo.data import messages
+from pytubemq.demo.produce import Produced, produce
+from pytubemq.demo.report import Measured
+from pytubemq.demo.spark_job import SparkDone, check_installed, run_pipeline
+from pytubemq.errors import ConfigError, TubeError
+from pytubemq.model.offset import messages_between
+from pytubemq.server.cluster import EmbeddedCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytubemq.demo.data import FlightMessage
+    from pytubemq.demo.report import Bars
+
+PARTITIONS: Final = 4
+_BATCHES: Final = 4
+"""Micro-batches of the Spark run: several, so that limits and restarts are real; few, as each has its price."""
+_FIRST_MESSAGE_LIMIT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What was asked for."""
+
+    rows: int
+    chaos: bool = False
+    data: Path | None = None
+
+
+class Demo:
+    """One run on one cluster. Use `async with` around it; the cluster is up until the block ends."""
+
+    def __init__(self, options: DemoOptions, bars: Bars) -> None:
+        self.options = options
+        self._bars = bars
+        self._stack = contextlib.AsyncExitStack()
+        self._begun_s = time.monotonic()
+
+    async def __aenter__(self) -> Demo:
+        check_installed()
+        async with contextlib.AsyncExitStack() as stack:
+            self.directory = stack.enter_context(_directory(self.options.data))
+            self.cluster = await stack.enter_async_context(
+                EmbeddedCluster(data_dir=self.directory / "cluster", broker_in_child=self.options.chaos)
+            )
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._stack.aclose()
+
+    async def run(self) -> Measured:
+        """All stages, in order."""
+        flights = await asyncio.to_thread(lambda: list(messages(self.options.rows)))
+        topic, work = await self._new_topic()
+        chaos = Chaos(self.cluster)
+        produced = await self._produce(topic, flights, chaos)
+        first_message_s = await self._first_message(topic)
+        stored = await self._stored(topic)
+        spark = await self._pipeline(topic, work, stored, chaos)
+        return await self._verify(produced, first_message_s, stored, spark, chaos)
+
+    async def _new_topic(self) -> tuple[str, Path]:
+        """A topic of its own for this run, also in a directory where others ran before, and its place for files."""
+        number = 1
+        while (self.directory / f"run-{number}").exists():
+            number += 1
+        topic, work = f"flights_{number}", self.directory / f"run-{number}"
+        await asyncio.to_thread(work.mkdir, parents=True)
+        await self.cluster.create_topic(topic, partitions=PARTITIONS)
+        return topic, work
+
+    async def _produce(self, topic: str, flights: list[FlightMessage], chaos: Chaos) -> Produced:
+        total = len(flights)
+        bar = self._bars.add("produce", total)
+        async with contextlib.AsyncExitStack() as stack:
+            thresholds = [total // 3, total * 2 // 3] if self.options.chaos else []
+            tell = await stack.enter_async_context(chaos.during(thresholds))
+
+            def on_progress(rows: int) -> None:
+                bar.show(rows)
+                tell(rows)
+
+            tube = await stack.enter_async_context(pytubemq.connect(self.cluster.master))
+            produced = await produce(tube, topic, flights, on_progress)
+        bar.note(f"{produced.rows / produced.seconds:,.0f} messages/s")
+        return produced
+
+    async def _first_message(self, topic: str) -> float:
+        """What a new group waits for its first message: connect, register, assignment, fetch."""
+        begun_s = time.monotonic()
+        async with (
+            asyncio.timeout(_FIRST_MESSAGE_LIMIT_S),
+            pytubemq.connect(self.cluster.master) as tube,
+            tube.consumer(f"demo-{topic}", topic, start=pytubemq.Start.EARLIEST) as consumer,
+        ):
+            async for batch in consumer.batches():
+                if batch.messages:
+                    return time.monotonic() - begun_s
+        raise TubeError(f"a new consumer of {topic} got no message")
+
+    async def _stored(self, topic: str) -> int:
+        """How many messages the topic holds: what was produced, and what was sent twice."""
+        async with pytubemq.connect(self.cluster.master) as tube:
+            ends = await tube.offsets(topic)
+        return sum(messages_between(there.min_offset, there.max_offset) for there in ends.values())
+
+    async def _pipeline(self, topic: str, work: Path, stored: int, chaos: Chaos) -> SparkDone:
+        bar = self._bars.add("spark", stored)
+        async with chaos.during([1] if self.options.chaos else []) as tell:
+
+            def on_batch(rows: int) -> None:
+                bar.show(rows)
+                tell(rows)
+
+            done = await run_pipeline(
+                master=self.cluster.master,
+                topic=topic,
+                directory=work,
+                rows_per_trigger=max(1, -(-stored // _BATCHES)),
+                on_batch=on_batch,
+            )
+        bar.note(f"{done.rows_read / done.query_s:,.0f} rows/s, {done.batches} batches")
+        return done
+
+    async def _verify(
+        self, produced: Produced, first_message_s: float, stored: int, spark: SparkDone, chaos: Chaos
+    ) -> Measured:
+        from pytubemq.demo.data import source_table
+        from pytubemq.demo.verify import compare, read_written
+
+        bar = self._bars.add("verify", produced.rows)
+        verdict = await asyncio.to_thread(lambda: compare(source_table(self.options.rows), read_written(spark.files)))
+        bar.show(verdict.rows)
+        bar.note(f"{len(verdict.mismatches)} mismatches, {verdict.duplicates} duplicates")
+        return Measured(
+            rows_produced=produced.rows,
+            produce_msgs_per_s=produced.rows / produced.seconds,
+            first_message_s=first_message_s,
+            spark_rows_per_s=verdict.rows / spark.query_s,
+            spark_start_s=spark.session_s,
+            batches=spark.batches,
+            total_s=time.monotonic() - self._begun_s,
+            repeats=stored - produced.rows,
+            kills=chaos.kills if self.options.chaos else None,
+            verdict=verdict,
+        )
+
+
+@contextlib.contextmanager
+def _directory(data: Path | None) -> Iterator[Path]:
+    if data is None:
+        with tempfile.TemporaryDirectory(prefix="pytubemq-demo-", ignore_cleanup_errors=True) as made:
+            yield Path(made)
+        return
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"the data directory {data} cannot be made: {error.strerror}", hint="name another: --data DIR"
+        ) from error
+    yield data.resolve()

@@ -1,0 +1,89 @@
+"""Fetches into Arrow: every column, nulls where nothing is known, and exactly Spark's schema."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from pytubemq.model.ids import Partition
+from pytubemq.spark.arrow import BatchBuilder, minute_us
+from pytubemq.spark.schema import COLUMNS, spark_schema
+from pytubemq.wire.hot import StoredMessage
+from pytubemq.wire.payload import encode_payload
+
+PARTITION = Partition(3, "demo", 2)
+UTC_ZONE = ZoneInfo("UTC")
+
+
+def stored(
+    body: bytes, attributes: dict[str, str] | None, msg_type: str | None, msg_time: str | None, offset: int | None
+) -> StoredMessage:
+    payload, flag = encode_payload(body, attributes, msg_type=msg_type, msg_time=msg_time)
+    return StoredMessage(
+        message_id=1,
+        check_sum=0,
+        payload=payload,
+        flag=flag,
+        offset=offset,
+        append_time=None if offset is None else 1_700_000_000_123,
+        producer_id=None,
+        producer_epoch=None,
+        sequence=None,
+    )
+
+
+MESSAGES = [
+    stored(b"one", {"k": "v", "seq": "7"}, "UA", "201301011000", 28),
+    stored(b"\x00\xff", None, None, None, None),
+]
+
+
+def test_every_column_of_every_row() -> None:
+    batch = BatchBuilder(PARTITION, COLUMNS, UTC_ZONE).build(MESSAGES)
+    assert batch.schema == to_arrow_schema(spark_schema(), timezone="UTC")
+    first, second = batch.to_pylist()
+    assert first == {
+        "topic": "demo",
+        "brokerId": 3,
+        "partition": 2,
+        "offset": 28,
+        "timestamp": datetime(2023, 11, 14, 22, 13, 20, 123000, UTC),
+        "msgTime": datetime(2013, 1, 1, 10, 0, tzinfo=UTC),
+        "msgType": "UA",
+        "attributes": [("k", "v"), ("seq", "7")],
+        "body": b"one",
+    }
+    assert second["body"] == b"\x00\xff"
+    assert second["attributes"] == []
+    assert [second[name] for name in ("offset", "timestamp", "msgTime", "msgType")] == [None] * 4
+
+
+def test_chosen_columns_in_the_order_chosen() -> None:
+    columns = ("body", "offset")
+    batch = BatchBuilder(PARTITION, columns, UTC_ZONE).build(MESSAGES)
+    assert batch.schema == to_arrow_schema(spark_schema(columns), timezone="UTC")
+    assert batch.to_pylist() == [{"body": b"one", "offset": 28}, {"body": b"\x00\xff", "offset": None}]
+
+
+def test_message_time_is_a_clock_in_the_zone_given() -> None:
+    shanghai = minute_us("201301011800", ZoneInfo("Asia/Shanghai"))
+    assert shanghai == minute_us("201301011000", UTC_ZONE)
+    assert shanghai == int(datetime(2013, 1, 1, 10, 0, tzinfo=UTC).timestamp()) * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "20130101",
+        "201313011000",
+        "2013010110xx",
+        "\uff12\uff10\uff11\uff13\uff10\uff11\uff10\uff11\uff11\uff10\uff10\uff10",
+    ],
+)
+def test_what_is_not_a_minute_is_null(text: str | None) -> None:
+    assert minute_us(text, UTC_ZONE) is None
