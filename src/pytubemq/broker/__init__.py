@@ -1,0 +1,1 @@
+"""The Broker service: accepts messages, keeps them, hands them to consumers."""

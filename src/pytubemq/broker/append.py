@@ -1,0 +1,311 @@
+"""The append path: what came in while one write was under way goes out together in the next.
+
+The invariants: one journal write is in flight at a time; a submission is told "written" only after the journal was as
+durable as promised and the messages are readable, and submissions are told in the order they came; what waits is
+bounded in bytes; whoever's time is over before its turn is dropped and counted, not written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytubemq.broker.submission import Refusal, Submission
+from pytubemq.errors import Code, DiskFailedError, DiskFullError, TubeError
+from pytubemq.model.limits import MAX_JOURNAL_WRITE_BYTES, MAX_STAGED_BYTES, MAX_UNAPPLIED_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pytubemq.broker.waiters import PartitionKey
+    from pytubemq.net.clock import Clock
+    from pytubemq.storage.staging import Appended, Prepared
+    from pytubemq.storage.store import BrokerStore
+
+logger = logging.getLogger(__name__)
+
+_CONGESTED_S = 0.1
+_CLOSING = Refusal(Code.SERVICE_UNAVAILABLE, "this Broker is stopping; send to another, or again later")
+
+
+@dataclass(slots=True)
+class AppendStats:
+    """Counters since start."""
+
+    messages: int = 0
+    confirmations: int = 0
+    writes: int = 0
+    failed_writes: int = 0
+    expired: int = 0
+    """Submissions whose caller gave up before their turn came."""
+    overflows: int = 0
+    """Submissions refused because too much was waiting."""
+
+
+class AppendPath:
+    """Collects submissions and writes them to the journal, one batch after the other. Event loop only."""
+
+    def __init__(
+        self,
+        store: BrokerStore,
+        *,
+        clock: Clock,
+        on_published: Callable[[Iterable[PartitionKey]], None],
+        on_written: Callable[[], None],
+        backlog_error: Callable[[], BaseException | None] = lambda: None,
+        max_staged_bytes: int = MAX_STAGED_BYTES,
+        max_write_bytes: int = MAX_JOURNAL_WRITE_BYTES,
+        max_unapplied_bytes: int = MAX_UNAPPLIED_BYTES,
+    ) -> None:
+        """`on_published` gets the partitions that have new messages; `on_written` runs after every good write;
+        `backlog_error` tells why the journal's backlog does not shrink, if something is wrong there."""
+        self.stats = AppendStats()
+        self.staged_bytes = 0
+        self.failure: BaseException | None = None
+        """Set once and for all when it is unknown what the disk holds, or by a fault of ours."""
+        self.full: DiskFullError | None = None
+        """Set while the last write failed for want of space."""
+        self._store = store
+        self._clock = clock
+        self._on_published = on_published
+        self._on_written = on_written
+        self._backlog_error = backlog_error
+        self._max_staged_bytes = max_staged_bytes
+        self._max_write_bytes = max_write_bytes
+        self._max_unapplied_bytes = max_unapplied_bytes
+        self._queue: deque[Submission] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="pytubemq-journal")
+        self._in_flight = False
+        self._scheduled = False
+        self._closing = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    # --- what the handlers call -----------------------------------------------------------------------------
+
+    def submit(self, submission: Submission) -> None:
+        """Take something to write, or refuse it on the spot."""
+        refusal = self._refusal(submission.size_bytes)
+        if refusal is not None:
+            submission.refused(refusal)
+            return
+        self._queue.append(submission)
+        self.staged_bytes += submission.size_bytes
+        self._idle.clear()
+        self._schedule()
+
+    def resume(self) -> None:
+        """The backlog behind the journal has shrunk: go on if that was in the way."""
+        if self._queue and not self._in_flight:
+            self._loop.call_soon(self._turn)
+
+    @property
+    def congested(self) -> bool:
+        """Whether writes wait for the journal's backlog."""
+        return self._store.unapplied_bytes > self._max_unapplied_bytes
+
+    async def close(self, *, timeout_s: float) -> None:
+        """Take no more, write what waits for at most `timeout_s`, refuse the rest. Idempotent."""
+        self._closing = True
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
+        except TimeoutError:
+            logger.warning("%d requests still waited for the journal and were refused", len(self._queue))
+        self._refuse_all(_CLOSING)
+        self._writer.shutdown(wait=not self._in_flight)  # a disk that hangs must not hold up the stop
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _refusal(self, size_bytes: int) -> Refusal | None:
+        if self._closing:
+            return _CLOSING
+        if self.failure is not None:
+            return _failed(self.failure)
+        # A request larger than the whole bound is taken when nothing waits: no request is refused for ever.
+        if self._queue and self.staged_bytes + size_bytes > self._max_staged_bytes:
+            self.stats.overflows += 1
+            reason = self._backlog_error()
+            why = f"the disk is behind: {reason}" if reason is not None else "messages come faster than the disk takes"
+            return Refusal(
+                Code.SERVER_RECEIVE_OVERFLOW,
+                f"{self.staged_bytes} bytes already wait to be written ({why}); send again later",
+            )
+        return None
+
+    def _schedule(self) -> None:
+        if not self._scheduled and not self._in_flight:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if not self._in_flight:
+            self._write_next()
+
+    def _write_next(self) -> None:
+        """Start the next write, if there is something and nothing is in the way."""
+        if not self._queue:
+            self._idle.set()
+            return
+        if self.congested:
+            self._drop_expired()
+            # `resume` comes sooner if the backlog shrinks; this only keeps those who give up from piling up.
+            self._scheduled = True
+            self._loop.call_later(_CONGESTED_S, self._turn)
+            return
+        batch = self._next_batch()
+        if not batch:
+            self._schedule()
+            return
+        try:
+            prepared = self._prepare(batch)
+        except Exception as error:  # nothing was changed yet; whatever it is, the callers must not hang
+            logger.error("messages could not be prepared for the journal", exc_info=error)
+            self._settle_failed(
+                batch, Refusal(Code.INTERNAL_SERVER_ERROR, f"this Broker failed at the request: {error}")
+            )
+            return
+        self._in_flight = True
+        future = self._loop.run_in_executor(self._writer, self._store.write, prepared)
+        future.add_done_callback(lambda done: self._ended(batch, prepared, done))
+
+    def _next_batch(self) -> list[Submission]:
+        now_s = self._clock.now_s()
+        batch: list[Submission] = []
+        size_bytes = 0
+        queue = self._queue
+        while queue and (not batch or size_bytes + queue[0].size_bytes <= self._max_write_bytes):
+            submission = queue.popleft()
+            if submission.deadline_s <= now_s:
+                self._expire(submission)
+                continue
+            size_bytes += submission.size_bytes
+            batch.append(submission)
+        return batch
+
+    def _prepare(self, batch: list[Submission]) -> Prepared:
+        staging = self._store.staging()
+        append, confirm = staging.append, staging.confirm
+        for submission in batch:
+            if submission.confirmation is not None:
+                confirm(*submission.confirmation)
+                continue
+            topic = submission.topic
+            producer_id, epoch = submission.producer
+            if producer_id is None:
+                for partition_id, payload, flag, key_code, _ in submission.entries:
+                    append(topic, partition_id, payload, flag, key_code)
+            else:
+                for partition_id, payload, flag, key_code, sequence in submission.entries:
+                    append(
+                        topic,
+                        partition_id,
+                        payload,
+                        flag,
+                        key_code,
+                        producer_id=producer_id,
+                        producer_epoch=epoch,
+                        sequence=sequence,
+                    )
+        return self._store.prepare(staging, self._clock.wall_ms())
+
+    def _ended(self, batch: list[Submission], prepared: Prepared, done: asyncio.Future[None]) -> None:
+        self._in_flight = False
+        error = done.exception()
+        appended: list[Appended] = []
+        if error is None:
+            try:
+                appended = self._store.publish(prepared)
+            except Exception as fault:
+                error = fault
+        else:
+            self._store.abandon(prepared)
+        if error is not None:
+            self._fail(batch, error)
+            return
+        self.full = None
+        self.stats.writes += 1
+        # The next write starts before this one's callers are told: the disk and the loop work side by side.
+        self._write_next()
+        self._tell(batch, appended)
+        self._on_written()
+
+    def _tell(self, batch: list[Submission], appended: list[Appended]) -> None:
+        at = 0
+        touched: set[PartitionKey] = set()
+        for submission in batch:
+            self.staged_bytes -= submission.size_bytes
+            count = len(submission.entries)
+            if count:
+                touched.update(submission.partitions)
+                self.stats.messages += count
+            else:
+                self.stats.confirmations += 1
+            submission.written(appended[at : at + count])
+            at += count
+        if touched:
+            self._on_published(touched)
+
+    def _fail(self, batch: list[Submission], error: BaseException) -> None:
+        """A write failed: its callers learn it; whether there will be another depends on why."""
+        self.stats.failed_writes += 1
+        if isinstance(error, DiskFullError):
+            if self.full is None:
+                logger.error("the disk is full, sends are refused until there is space: %s", error)
+            self.full = error
+            refusal = Refusal(
+                Code.SERVER_RECEIVE_OVERFLOW,
+                f"the Broker's disk is full: {error.message}; send again when there is space",
+            )
+        else:
+            self.failure = error
+            logger.error("the journal cannot be written, nothing more is accepted: %s", error, exc_info=error)
+            refusal = _failed(error)
+        self._settle_failed(batch, refusal)
+
+    def _settle_failed(self, batch: list[Submission], refusal: Refusal) -> None:
+        for submission in batch:
+            self.staged_bytes -= submission.size_bytes
+            submission.refused(refusal)
+        if self.failure is not None:
+            self._refuse_all(refusal)
+        elif self._queue:
+            self._schedule()
+        else:
+            self._idle.set()
+
+    def _drop_expired(self) -> None:
+        """While the journal waits for its backlog: let go of those who have given up."""
+        now_s = self._clock.now_s()
+        waiting = list(self._queue)
+        self._queue.clear()
+        for submission in waiting:
+            if submission.deadline_s <= now_s:
+                self._expire(submission)
+            else:
+                self._queue.append(submission)
+
+    def _expire(self, submission: Submission) -> None:
+        self.stats.expired += 1
+        self.staged_bytes -= submission.size_bytes
+        submission.expired()
+
+    def _refuse_all(self, refusal: Refusal) -> None:
+        while self._queue:
+            submission = self._queue.popleft()
+            self.staged_bytes -= submission.size_bytes
+            submission.refused(refusal)
+        if not self._in_flight:
+            self._idle.set()
+
+
+def _failed(error: BaseException) -> Refusal:
+    what = error.message if isinstance(error, TubeError) else f"{type(error).__name__}: {error}"
+    code = Code.SERVICE_UNAVAILABLE if isinstance(error, DiskFailedError) else Code.INTERNAL_SERVER_ERROR
+    return Refusal(code, f"this Broker can write no more and must be restarted: {what}")

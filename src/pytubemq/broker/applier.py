@@ -1,0 +1,89 @@
+"""The background thread that carries messages from the journal into their partitions' logs.
+
+The invariant: a failure here is kept, logged and shown in the Broker's health; one that can mend by itself (a full
+disk) is tried again, any other ends the thread, after which the append path stops taking messages once its backlog
+is full.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import DiskFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytubemq.storage.store import BrokerStore
+
+logger = logging.getLogger(__name__)
+
+IDLE_S: Final = 0.5
+"""What lies in the journal is applied at the latest so long after it was written, if little comes in."""
+EAGER_BYTES: Final = 8 * 1024 * 1024
+"""So much in the journal is applied at once."""
+RETRY_S: Final = 1.0
+
+
+class Applier:
+    """Runs `store.apply()` until it is closed."""
+
+    def __init__(self, store: BrokerStore, *, on_progress: Callable[[], None]) -> None:
+        """`on_progress` is called on the thread, after each round and after a failure."""
+        self.error: BaseException | None = None
+        """The last round's failure; None again after a good one."""
+        self.dead = False
+        """The thread ended by a failure that does not mend."""
+        self._store = store
+        self._on_progress = on_progress
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pytubemq-apply", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def written(self) -> None:
+        """Something was written to the journal."""
+        if self._store.unapplied_bytes >= EAGER_BYTES:
+            self._wake.set()
+
+    def close(self, *, timeout_s: float) -> bool:
+        """Stop after the round under way; False if that takes longer than `timeout_s`. Blocks."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.wait(IDLE_S)
+            self._wake.clear()
+            if not self._round():
+                return
+
+    def _round(self) -> bool:
+        """Apply all there is; False when that must not be tried again."""
+        try:
+            while self._store.apply() and not self._stop.is_set():
+                self._on_progress()
+        except DiskFullError as error:
+            if self.error is None:
+                logger.error("the disk is full, messages stay in the journal until there is space: %s", error)
+            self.error = error
+            self._on_progress()
+            self._stop.wait(RETRY_S)
+            return True
+        except BaseException as error:
+            logger.error("messages cannot be moved from the journal to their partitions", exc_info=error)
+            self.error, self.dead = error, True
+            self._on_progress()
+            return False
+        if self.error is not None:
+            logger.info("messages move from the journal to their partitions again")
+        self.error = None
+        return True

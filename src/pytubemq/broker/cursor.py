@@ -1,0 +1,108 @@
+"""Where one consumer stands in one partition, and where a new one begins: decisions only.
+
+The invariants: `confirmed` moves forward only over messages that were handed out and confirmed, or that the filter
+passed over; whatever was handed out and not confirmed is handed out again to the next registration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from pytubemq.model.offset import OFFSET_UNIT
+
+NOT_GIVEN: Final = -1
+"""`currOffset` of a registration that asks for no particular place."""
+
+
+class ReadStatus(IntEnum):
+    """`readStatus` of a registration: where to begin."""
+
+    FROM_STORED_OR_MIN = 0
+    FROM_STORED_OR_MAX = 1
+    ALWAYS_MAX = 2
+
+
+def whole(offset: int) -> int:
+    """The offset rounded down to a whole message."""
+    return offset - offset % OFFSET_UNIT
+
+
+def start_offset(*, stored: int | None, read_status: int, asked: int, min_offset: int, max_offset: int) -> int:
+    """Where a registration begins.
+
+    Args:
+        stored: what the group has confirmed here, None if nothing yet.
+        asked: the request's `currOffset`; below 0 means not given. It wins over `stored`, `ALWAYS_MAX` wins over it.
+    """
+    if read_status == ReadStatus.ALWAYS_MAX:
+        return max_offset
+    if asked >= 0:
+        return min(max(whole(asked), min_offset), max_offset)
+    if stored is not None:
+        return stored
+    return min_offset if read_status == ReadStatus.FROM_STORED_OR_MIN else max_offset
+
+
+@dataclass(slots=True)
+class Cursor:
+    """`handed_out` is the offset after the last message given to the consumer, `confirmed` what it has confirmed."""
+
+    confirmed: int
+    handed_out: int
+
+    @classmethod
+    def at(cls, offset: int) -> Cursor:
+        """A fresh registration: nothing handed out yet."""
+        return cls(offset, offset)
+
+    def request(self, *, manual: bool) -> int:
+        """Where the next fetch reads: behind what was handed out (manual commit), else behind what is confirmed."""
+        return self.handed_out if manual else self.confirmed
+
+    def commit(self, *, consumed: bool) -> bool:
+        """Confirm what was handed out, or take it back. Returns whether `confirmed` moved."""
+        if not consumed or self.handed_out == self.confirmed:
+            self.handed_out = self.confirmed
+            return False
+        self.confirmed = self.handed_out
+        return True
+
+    def commit_up_to(self, offset: int) -> bool:
+        """Confirm all below `offset`, whatever was handed out behind it; never moves back."""
+        offset = whole(offset)
+        if offset <= self.confirmed:
+            return False
+        self.confirmed = offset
+        self.handed_out = max(self.handed_out, offset)
+        return True
+
+    def align(self, *, min_offset: int, max_offset: int, manual: bool) -> bool:
+        """Bring the cursor into what the partition holds; returns whether `confirmed` moved.
+
+        Behind the end (the log was replaced): to the end, in manual mode only for reading. Below the start (the
+        messages are gone by age): to the start.
+        """
+        request = self.request(manual=manual)
+        if request < min_offset:
+            self.confirmed = self.handed_out = min_offset
+            return True
+        if request > max_offset:
+            self.handed_out = max_offset
+            if not manual:
+                self.confirmed = max_offset
+                return True
+        return False
+
+    def book(self, next_offset: int, *, found: bool, manual: bool) -> bool:
+        """Record a read that reached `next_offset`; returns whether `confirmed` moved.
+
+        A read that found nothing for the consumer's filter has nothing that could be confirmed later, so in automatic
+        mode its range is confirmed at once.
+        """
+        self.handed_out = next_offset
+        if not found and not manual and next_offset != self.confirmed:
+            self.confirmed = next_offset
+            return True
+        return False

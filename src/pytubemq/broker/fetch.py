@@ -1,0 +1,251 @@
+"""GetMessage and CommitOffset: what a registered consumer reads, and how it says that it is done with it.
+
+The invariants: only what is durable is read; what is handed out is booked before it is sent, and confirmed only when
+the consumer says so (or the filter passed over it); a fetch that was held belongs to the registration that asked for
+it and never acts for a later one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytubemq.broker import checks
+from pytubemq.broker.checks import Refused
+from pytubemq.broker.cursor import NOT_GIVEN, whole
+from pytubemq.broker.reading import ReadLimits, read
+from pytubemq.broker.registry import Hold, HoldKey
+from pytubemq.broker.state import BrokerState, connection_token
+from pytubemq.broker.submission import Refusal
+from pytubemq.errors import Code
+from pytubemq.wire.codec import decode, encode
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.hot import get_message_answer
+from pytubemq.wire.messages.broker import (
+    CommitOffsetRequestC2B,
+    CommitOffsetResponseB2C,
+    GetMessageRequestC2B,
+    GetMessageResponseB2C,
+)
+
+if TYPE_CHECKING:
+    from pytubemq.net.call import Call
+    from pytubemq.storage.selection import Slice
+
+_AT_END = Refusal(Code.NOT_FOUND, "the consumer has read all there is in the partition")
+_NO_LIMIT = 0
+_AT_END_LIMIT = -1
+"""`minLimitTime` as the original fills it; clients read it with 452 only."""
+
+
+@dataclass(slots=True)
+class _Fetch:
+    """A GetMessage under way."""
+
+    call: Call
+    hold: Hold
+    manual: bool
+    limits: ReadLimits
+
+
+class FetchHandlers:
+    """Methods 17 and 18."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+
+    # --- GetMessage -----------------------------------------------------------------------------------------
+
+    def get(self, call: Call) -> None:
+        """GetMessage: what comes next for this consumer; may be held until there is something."""
+        request = decode(GetMessageRequestC2B, call.request.body)
+        state = self._state
+        now_s = state.clock.now_s()
+        try:
+            state.gate.check_read()
+            consumer_id = checks.client(request.client_id)
+            group = checks.group(request.group_name)
+            served = checks.topic(request.topic_name, state.topics)
+            key = HoldKey(group, served.config.name, request.partition_id)
+            hold = self._hold(key, consumer_id, now_s=now_s)
+            state.registry.renew(hold, connection=connection_token(call.connection), now_s=now_s)
+            checks.open_for_reading(served)
+        except Refused as refused:
+            _refuse(call, refused.refusal)
+            return
+        manual = bool(request.manual_commit_offset)
+        if not manual and request.last_pack_consumed and hold.cursor.commit(consumed=True):
+            state.positions.save(key, hold.cursor.confirmed)
+        limits = ReadLimits.of(
+            call,
+            now_s=now_s,
+            max_bytes=request.max_bytes,
+            max_messages=request.max_messages,
+            max_wait_ms=request.max_wait_ms,
+        )
+        self._attempt(_Fetch(call, hold, manual, limits))
+
+    def _hold(self, key: HoldKey, consumer_id: str, *, now_s: float) -> Hold:
+        hold = self._state.registry.get(key, now_s=now_s)
+        if hold is None:
+            raise Refused(Code.HB_NO_NODE, f"{consumer_id} is not registered for {key}; register first")
+        if hold.consumer_id != consumer_id:
+            raise Refused(Code.DUPLICATE_PARTITION, f"{key} is held by {hold.consumer_id}, not by {consumer_id}")
+        return hold
+
+    def _attempt(self, fetch: _Fetch) -> None:
+        """Read, or hold the fetch if there is nothing and it may wait."""
+        state, hold = self._state, fetch.hold
+        cursor, key = hold.cursor, hold.key
+        min_offset, max_offset = state.store.ends(key.topic, key.partition_id)
+        if cursor.align(min_offset=min_offset, max_offset=max_offset, manual=fetch.manual):
+            state.positions.save(key, cursor.confirmed)
+        offset = cursor.request(manual=fetch.manual)
+        if offset >= max_offset:
+            self._wait_or(fetch, _AT_END)
+            return
+        read(
+            state,
+            key.topic,
+            key.partition_id,
+            offset,
+            fetch.limits,
+            lambda result: self._deliver(fetch, max_offset, result),
+            codes=hold.codes,
+        )
+
+    def _wait_or(self, fetch: _Fetch, refusal: Refusal) -> None:
+        """Hold the fetch for what is left of its wait, or answer that there is nothing."""
+        state, key = self._state, fetch.hold.key
+        held = state.gate.started and state.waiters.hold(
+            (key.topic, key.partition_id),
+            connection=id(fetch.call.connection),
+            wait_s=fetch.limits.wait_until_s - state.clock.now_s(),
+            resume=lambda timed_out: self._resume(fetch, timed_out),
+        )
+        if not held:
+            _refuse(fetch.call, refusal, min_limit_time=_AT_END_LIMIT)
+
+    def _resume(self, fetch: _Fetch, timed_out: bool) -> None:
+        if timed_out:
+            _refuse(fetch.call, _AT_END, min_limit_time=_AT_END_LIMIT)
+        elif self._still_holds(fetch):
+            self._attempt(fetch)
+
+    def _still_holds(self, fetch: _Fetch) -> bool:
+        """Whether the registration that asked is still in force; if not, the caller is told (if it is still there)."""
+        if fetch.call.connection.closed:
+            return False  # nothing may be booked for an answer that nobody will get
+        now_s = self._state.clock.now_s()
+        if self._state.registry.get(fetch.hold.key, now_s=now_s) is fetch.hold:
+            return True
+        _refuse(fetch.call, Refusal(Code.HB_NO_NODE, f"the registration for {fetch.hold.key} has ended"))
+        return False
+
+    def _deliver(self, fetch: _Fetch, max_offset: int, result: Slice | Refusal) -> None:
+        if not self._still_holds(fetch):
+            return
+        if isinstance(result, Refusal):
+            _refuse(fetch.call, result)
+            return
+        state, hold = self._state, fetch.hold
+        if hold.cursor.book(result.next_offset, found=result.count > 0, manual=fetch.manual):
+            state.positions.save(hold.key, hold.cursor.confirmed)
+        if not result.count and self._hold_on(fetch, result):
+            return
+        capable = Capability.FETCH_LIMITS in fetch.call.connection.capabilities
+        head = GetMessageResponseB2C(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg="OK!",
+            curr_offset=result.start_offset,
+            min_limit_time=_NO_LIMIT,
+            esc_flow_ctrl=False,
+            curr_data_dlt=result.remaining_bytes,
+            require_slow=False,
+            max_offset=max_offset,
+            next_offset=result.next_offset if capable else None,
+        )
+        fetch.call.reply(get_message_answer(head, result.parts))
+
+    def _hold_on(self, fetch: _Fetch, result: Slice) -> bool:
+        """The filter passed over all there was: go on waiting if there is time; True if so."""
+        state, key = self._state, fetch.hold.key
+        if state.clock.now_s() >= fetch.limits.wait_until_s:
+            return False
+        if result.next_offset < state.store.ends(key.topic, key.partition_id)[1]:
+            return False  # a bounded scan ended early: the caller hears of the progress and asks again
+        self._attempt(fetch)
+        return True
+
+    # --- CommitOffset ---------------------------------------------------------------------------------------
+
+    def commit(self, call: Call) -> None:
+        """CommitOffset: confirm what was handed out, or all below a given offset; answered when that is durable."""
+        request = decode(CommitOffsetRequestC2B, call.request.body)
+        state = self._state
+        try:
+            state.gate.check_started()
+            consumer_id = checks.client(request.client_id)
+            group = checks.group(request.group_name)
+            served = checks.topic(request.topic_name, state.topics)
+            checks.open_for_writing(served)
+            checks.partition(served, request.partition_id)
+            key = HoldKey(group, served.config.name, request.partition_id)
+            hold = state.registry.get(key, now_s=state.clock.now_s())
+            if hold is None:
+                raise Refused(Code.UNAUTHORIZED, f"no consumer is registered for {key}")
+            if hold.consumer_id != consumer_id:
+                raise Refused(Code.UNAUTHORIZED, f"{key} is held by {hold.consumer_id}, not by {consumer_id}")
+            max_offset = state.store.ends(key.topic, key.partition_id)[1]
+            self._confirm(hold, request, max_offset)
+        except Refused as refused:
+            _answer_commit(call, refused.refusal)
+            return
+        confirmed = hold.cursor.confirmed
+        state.positions.save(
+            key, confirmed, lambda refusal: _answer_commit(call, refusal, confirmed=confirmed, max_offset=max_offset)
+        )
+
+    def _confirm(self, hold: Hold, request: CommitOffsetRequestC2B, max_offset: int) -> None:
+        if request.up_to is None:
+            hold.cursor.commit(consumed=request.last_pack_consumed is not False)
+            return
+        if request.up_to < 0 or whole(request.up_to) > max_offset:
+            raise Refused(
+                Code.BAD_REQUEST, f"offset {request.up_to} cannot be confirmed, {hold.key} ends at {max_offset}"
+            )
+        hold.cursor.commit_up_to(request.up_to)
+
+
+def _refuse(call: Call, refusal: Refusal, *, min_limit_time: int = _NO_LIMIT) -> None:
+    call.reply(
+        encode(
+            GetMessageResponseB2C(
+                success=False,
+                err_code=refusal.code,
+                err_msg=refusal.text,
+                curr_offset=NOT_GIVEN,
+                min_limit_time=min_limit_time,
+                esc_flow_ctrl=False,
+                curr_data_dlt=-1,
+            )
+        )
+    )
+
+
+def _answer_commit(
+    call: Call, refusal: Refusal | None, *, confirmed: int = NOT_GIVEN, max_offset: int | None = None
+) -> None:
+    code, text = refusal or (Code.SUCCESS, "OK!")
+    call.reply(
+        encode(
+            CommitOffsetResponseB2C(
+                success=refusal is None,
+                err_code=code,
+                err_msg=text,
+                curr_offset=confirmed if refusal is None else NOT_GIVEN,
+                max_offset=max_offset if refusal is None else None,
+            )
+        )
+    )

@@ -1,0 +1,36 @@
+"""Which function serves which method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.broker.fetch import FetchHandlers
+from pytubemq.broker.ranges import RangeHandlers
+from pytubemq.broker.register import RegisterHandlers
+from pytubemq.broker.send import SendHandlers
+from pytubemq.wire.methods import Method, Service
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.net.server import Handler
+
+OFFERED: Final = frozenset({Service.BROKER_READ.value, Service.BROKER_WRITE.value})
+"""The services a Broker answers for, both on its one port."""
+
+
+def handlers(state: BrokerState) -> Mapping[int, Handler]:
+    """The method table of a Broker."""
+    send = SendHandlers(gate=state.gate, topics=state.topics, path=state.path)
+    register, fetch, ranges = RegisterHandlers(state), FetchHandlers(state), RangeHandlers(state)
+    return {
+        Method.SEND_MESSAGE_P2B: send.send,
+        Method.SEND_BATCH_P2B: send.send_batch,
+        Method.CONSUMER_REGISTER_C2B: register.register,
+        Method.CONSUMER_HEARTBEAT_C2B: register.heartbeat,
+        Method.GET_MESSAGE_C2B: fetch.get,
+        Method.CONSUMER_COMMIT_C2B: fetch.commit,
+        Method.READ_RANGE_C2B: ranges.read_range,
+        Method.PARTITION_OFFSETS: ranges.offsets,
+    }

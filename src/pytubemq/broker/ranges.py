@@ -1,0 +1,213 @@
+"""READ_RANGE and PARTITION_OFFSETS: reading and looking without a group.
+
+The invariant: nothing here changes what any group has confirmed or is handed out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytubemq.broker import checks
+from pytubemq.broker.checks import Refused
+from pytubemq.broker.cursor import whole
+from pytubemq.broker.reading import ReadLimits, read
+from pytubemq.broker.registry import HoldKey
+from pytubemq.broker.submission import Refusal
+from pytubemq.errors import Code
+from pytubemq.wire.codec import decode, encode
+from pytubemq.wire.hot import read_range_answer
+from pytubemq.wire.messages.extension import (
+    GroupPosition,
+    PartitionEnds,
+    PartitionOffsetsRequest,
+    PartitionOffsetsResponse,
+    ReadRangeRequestC2B,
+    ReadRangeResponseB2C,
+)
+
+if TYPE_CHECKING:
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.broker.waiters import PartitionKey
+    from pytubemq.net.call import Call
+    from pytubemq.storage.selection import Slice
+
+
+@dataclass(slots=True)
+class _Range:
+    """A READ_RANGE under way."""
+
+    call: Call
+    key: PartitionKey
+    offset: int
+    end_offset: int | None
+    limits: ReadLimits
+
+
+class RangeHandlers:
+    """Methods 101 and 102."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+
+    # --- READ_RANGE -----------------------------------------------------------------------------------------
+
+    def read_range(self, call: Call) -> None:
+        """ReadRange: messages from an offset on, for whoever asks."""
+        request = decode(ReadRangeRequestC2B, call.request.body)
+        state = self._state
+        try:
+            state.gate.check_read()
+            checks.client(request.client_id)
+            served = checks.topic(request.topic_name, state.topics)
+            checks.partition(served, request.partition_id)
+            checks.open_for_reading(served)
+            if request.offset < 0 or (request.end_offset is not None and request.end_offset < request.offset):
+                raise Refused(
+                    Code.BAD_REQUEST, f"offsets {request.offset} to {request.end_offset} are no range to read"
+                )
+        except Refused as refused:
+            code, text = refused.refusal
+            call.reply(encode(ReadRangeResponseB2C(success=False, err_code=code, err_msg=text)))
+            return
+        limits = ReadLimits.of(
+            call,
+            now_s=state.clock.now_s(),
+            max_bytes=request.max_bytes,
+            max_messages=request.max_messages,
+            max_wait_ms=request.max_wait_ms,
+        )
+        key = (served.config.name, request.partition_id)
+        self._attempt(_Range(call, key, whole(request.offset), request.end_offset, limits))
+
+    def _attempt(self, wanted: _Range, *, may_wait: bool = True) -> None:
+        state = self._state
+        min_offset, max_offset = state.store.ends(*wanted.key)
+        if wanted.offset < min_offset:
+            self._refuse(
+                wanted, Refusal(Code.MOVED, f"offset {wanted.offset} is no longer kept, the first is {min_offset}")
+            )
+        elif wanted.offset >= max_offset and wanted.offset != wanted.end_offset:
+            if not (may_wait and self._hold(wanted)):
+                self._refuse(wanted, Refusal(Code.NOT_FOUND, f"there is nothing at offset {wanted.offset} yet"))
+        else:
+            read(
+                state,
+                *wanted.key,
+                wanted.offset,
+                wanted.limits,
+                lambda result: self._deliver(wanted, result),
+                end_offset=wanted.end_offset,
+            )
+
+    def _hold(self, wanted: _Range) -> bool:
+        state = self._state
+        return state.gate.started and state.waiters.hold(
+            wanted.key,
+            connection=id(wanted.call.connection),
+            wait_s=wanted.limits.wait_until_s - state.clock.now_s(),
+            resume=lambda timed_out: self._attempt(wanted, may_wait=not timed_out),
+        )
+
+    def _refuse(self, wanted: _Range, refusal: Refusal) -> None:
+        """Answer with a code; where the partition's ends explain it, they are told."""
+        ends: tuple[int, int] | None = None
+        if refusal.code in (Code.MOVED, Code.NOT_FOUND):
+            ends = self._state.store.ends(*wanted.key)
+        wanted.call.reply(
+            encode(
+                ReadRangeResponseB2C(
+                    success=False,
+                    err_code=refusal.code,
+                    err_msg=refusal.text,
+                    next_offset=wanted.offset if ends else None,
+                    min_offset=ends[0] if ends else None,
+                    max_offset=ends[1] if ends else None,
+                )
+            )
+        )
+
+    def _deliver(self, wanted: _Range, result: Slice | Refusal) -> None:
+        if isinstance(result, Refusal):
+            self._refuse(wanted, result)
+            return
+        min_offset, max_offset = self._state.store.ends(*wanted.key)
+        head = ReadRangeResponseB2C(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg="OK!",
+            next_offset=result.next_offset,
+            min_offset=min_offset,
+            max_offset=max_offset,
+        )
+        wanted.call.reply(read_range_answer(head, result.parts))
+
+    # --- PARTITION_OFFSETS ----------------------------------------------------------------------------------
+
+    def offsets(self, call: Call) -> None:
+        """PartitionOffsets: ends of partitions, and how far groups have confirmed there."""
+        request = decode(PartitionOffsetsRequest, call.request.body)
+        state = self._state
+        try:
+            state.gate.check_started()
+            checks.client(request.client_id)
+            if request.not_before_ms is not None:
+                raise Refused(Code.BAD_REQUEST, "this Broker does not look up offsets by time")
+        except Refused as refused:
+            code, text = refused.refusal
+            call.reply(encode(PartitionOffsetsResponse(success=False, err_code=code, err_msg=text)))
+            return
+        wanted = self._wanted(request)
+        partitions = []
+        for topic, partition_id in wanted:
+            min_offset, max_offset = state.store.ends(topic, partition_id)
+            partitions.append(
+                PartitionEnds(topic_name=topic, partition_id=partition_id, min_offset=min_offset, max_offset=max_offset)
+            )
+        call.reply(
+            encode(
+                PartitionOffsetsResponse(
+                    success=True,
+                    err_code=Code.SUCCESS,
+                    err_msg="OK!",
+                    partitions=tuple(partitions),
+                    groups=self._positions(request, frozenset(wanted)),
+                )
+            )
+        )
+
+    def _wanted(self, request: PartitionOffsetsRequest) -> list[PartitionKey]:
+        """The partitions asked for that are served here, each once; all of them when none is named."""
+        topics = self._state.topics
+        if not request.partitions:
+            return [(served.config.name, pid) for served in topics for pid in sorted(served.partition_ids)]
+        wanted: dict[PartitionKey, None] = {}
+        for item in request.partitions:
+            served = topics.get(item.topic_name)
+            if served is not None and item.partition_id in served.partition_ids:
+                wanted[item.topic_name, item.partition_id] = None
+        return list(wanted)
+
+    def _positions(
+        self, request: PartitionOffsetsRequest, wanted: frozenset[PartitionKey]
+    ) -> tuple[GroupPosition, ...]:
+        """Durable positions only; a holder is told with the position it began at, which is durable by then."""
+        if not request.all_groups and not request.group_names:
+            return ()
+        groups = None if request.all_groups else frozenset(request.group_names)
+        registry, now_s = self._state.registry, self._state.clock.now_s()
+        found = []
+        for (group, topic, partition_id), offset in self._state.store.positions().items():
+            if (topic, partition_id) not in wanted or (groups is not None and group not in groups):
+                continue
+            hold = registry.get(HoldKey(group, topic, partition_id), now_s=now_s)
+            found.append(
+                GroupPosition(
+                    group_name=group,
+                    topic_name=topic,
+                    partition_id=partition_id,
+                    confirmed_offset=offset,
+                    consumer_id=hold.consumer_id if hold else None,
+                )
+            )
+        return tuple(found)

@@ -1,0 +1,163 @@
+"""Registration, heartbeat and farewell of consumers.
+
+The invariants: a registration is answered only when its starting position is durable (or cannot be now, which is
+logged), so that the group begins there again after a crash; what was handed out to the previous holder and not
+confirmed is handed out again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.broker import checks
+from pytubemq.broker.checks import Refused
+from pytubemq.broker.cursor import NOT_GIVEN, Cursor, start_offset
+from pytubemq.broker.registry import HoldKey, RegistryFullError
+from pytubemq.broker.state import BrokerState, connection_token
+from pytubemq.errors import Code, FormatError
+from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
+from pytubemq.wire.codec import decode, encode
+from pytubemq.wire.messages.broker import (
+    HeartBeatRequestC2B,
+    HeartBeatResponseB2C,
+    RegisterRequestC2B,
+    RegisterResponseB2C,
+)
+from pytubemq.wire.strings import FailureInfo, format_failure_info, parse_partition_info
+
+if TYPE_CHECKING:
+    from pytubemq.broker.submission import Refusal
+    from pytubemq.net.call import Call
+
+REGISTER: Final = 31
+UNREGISTER: Final = 32
+CONSUMED: Final = 0
+"""`readStatus` of a farewell whose last fetch was consumed."""
+
+
+class RegisterHandlers:
+    """Methods 15 and 16."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+
+    def register(self, call: Call) -> None:
+        """RegisterRequestC2B: take or give back a partition."""
+        request = decode(RegisterRequestC2B, call.request.body)
+        state = self._state
+        try:
+            state.gate.check_started()
+            consumer_id = checks.client(request.client_id)
+            served = checks.topic(request.topic_name, state.topics)
+            group = checks.group(request.group_name)
+            codes = checks.filter_codes(request.filter_cond_str)
+            key = HoldKey(group, served.config.name, request.partition_id)
+            if request.op_type == REGISTER:
+                # 500 as the original has it: its clients try again, which is right while a topic grows
+                checks.partition(served, request.partition_id, code=Code.INTERNAL_SERVER_ERROR)
+                self._register(call, request, key, consumer_id, codes)
+            elif request.op_type == UNREGISTER:
+                self._unregister(call, request, key, consumer_id)
+            else:
+                raise Refused(
+                    Code.BAD_REQUEST, f"opType {request.op_type} is neither {REGISTER} (register) nor {UNREGISTER}"
+                )
+        except Refused as refused:
+            _answer(call, refused.refusal)
+
+    def _register(
+        self, call: Call, request: RegisterRequestC2B, key: HoldKey, consumer_id: str, codes: frozenset[int] | None
+    ) -> None:
+        state = self._state
+        now_s = state.clock.now_s()
+        holder = state.registry.get(key, now_s=now_s)
+        if holder is not None and holder.consumer_id != consumer_id:
+            raise Refused(
+                Code.PARTITION_OCCUPIED,
+                f"partition {key.partition_id} of {key.topic} is held by {holder.consumer_id} of group {key.group}",
+            )
+        min_offset, max_offset = state.store.ends(key.topic, key.partition_id)
+        offset = start_offset(
+            stored=state.positions.current(key),
+            read_status=request.read_status,
+            asked=NOT_GIVEN if request.curr_offset is None else request.curr_offset,
+            min_offset=min_offset,
+            max_offset=max_offset,
+        )
+        try:
+            state.registry.put(
+                key,
+                consumer_id,
+                Cursor.at(offset),
+                codes=codes,
+                connection=connection_token(call.connection),
+                now_s=now_s,
+            )
+        except RegistryFullError:
+            raise Refused(
+                Code.SERVICE_UNAVAILABLE,
+                f"this Broker has {len(state.registry)} registrations, which is as many as it takes",
+            ) from None
+        answer = RegisterResponseB2C(
+            success=True, err_code=Code.SUCCESS, err_msg="OK!", curr_offset=offset, max_offset=max_offset
+        )
+        # A position that cannot be written now stays in memory and is written later; reading need not wait for that.
+        state.positions.save(key, offset, lambda _: call.reply(encode(answer)))
+
+    def _unregister(self, call: Call, request: RegisterRequestC2B, key: HoldKey, consumer_id: str) -> None:
+        state = self._state
+        hold = state.registry.get(key, now_s=state.clock.now_s())
+        if hold is None:
+            raise Refused(Code.HB_NO_NODE, f"{consumer_id} is not registered for {key}")
+        if hold.consumer_id != consumer_id:
+            raise Refused(Code.DUPLICATE_PARTITION, f"{key} is held by {hold.consumer_id}, not by {consumer_id}")
+        state.registry.drop(hold)
+        hold.cursor.commit(consumed=request.read_status == CONSUMED)
+        state.positions.save(key, hold.cursor.confirmed, lambda refusal: _answer(call, refusal))
+
+    def heartbeat(self, call: Call) -> None:
+        """HeartBeatRequestC2B: renew the holds named; those that cannot be are named in the answer."""
+        request = decode(HeartBeatRequestC2B, call.request.body)
+        state = self._state
+        failures: list[str] = []
+        try:
+            state.gate.check_started()
+            consumer_id = checks.client(request.client_id)
+            group = checks.group(request.group_name)
+            if len(request.partition_info) > MAX_PARTITIONS_PER_TOPIC:
+                raise Refused(Code.BAD_REQUEST, f"{len(request.partition_info)} partitions in one heartbeat")
+            now_s = state.clock.now_s()
+            token = connection_token(call.connection)
+            for item in request.partition_info:
+                try:
+                    info = parse_partition_info(item)
+                except FormatError as error:
+                    raise checks.malformed(error) from error
+                key = HoldKey(group, info.partition.topic, info.partition.partition_id)
+                hold = state.registry.get(key, now_s=now_s)
+                if hold is not None and hold.consumer_id == consumer_id:
+                    state.registry.renew(hold, connection=token, now_s=now_s)
+                    continue
+                code = Code.HB_NO_NODE if hold is None else Code.DUPLICATE_PARTITION
+                failures.append(format_failure_info(FailureInfo(code, info.broker, info.partition)))
+        except Refused as refused:
+            code, text = refused.refusal
+            call.reply(encode(HeartBeatResponseB2C(success=False, err_code=code, err_msg=text)))
+            return
+        call.reply(
+            encode(
+                HeartBeatResponseB2C(
+                    success=True,
+                    err_code=Code.SUCCESS,
+                    err_msg="OK!",
+                    has_part_failure=bool(failures),
+                    failure_info=tuple(failures),
+                    require_auth=False,
+                )
+            )
+        )
+
+
+def _answer(call: Call, refusal: Refusal | None) -> None:
+    code, text = refusal or (Code.SUCCESS, "OK!")
+    call.reply(encode(RegisterResponseB2C(success=refusal is None, err_code=code, err_msg=text, curr_offset=NOT_GIVEN)))

@@ -1,0 +1,136 @@
+"""Which consumer holds which partition for its group, and until when: decisions only, `now_s` comes in.
+
+The invariants: a partition has at most one holder per group; a hold that was not renewed in time is nobody's; the
+number of holds is bounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytubemq.model.limits import LEASE_TIMEOUT_S, LOST_CONNECTION_GRACE_S, MAX_REGISTRATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytubemq.broker.cursor import Cursor
+
+
+class HoldKey(NamedTuple):
+    """A partition as a group sees it."""
+
+    group: str
+    topic: str
+    partition_id: int
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.topic}:{self.partition_id}"
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """A consumer's hold on a partition. `connection` is the token of the connection it spoke on last, None for peers
+    whose lost connection says nothing about them."""
+
+    key: HoldKey
+    consumer_id: str
+    cursor: Cursor
+    lease_until_s: float
+    codes: frozenset[int] | None = None
+    connection: int | None = None
+
+
+class RegistryFullError(Exception):
+    """No room for another hold."""
+
+
+@dataclass(slots=True)
+class ConsumerRegistry:
+    """All holds of one Broker."""
+
+    lease_timeout_s: float = LEASE_TIMEOUT_S
+    grace_s: float = LOST_CONNECTION_GRACE_S
+    max_holds: int = MAX_REGISTRATIONS
+    _holds: dict[HoldKey, Hold] = field(default_factory=dict)
+    _by_connection: dict[int, set[HoldKey]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+    def get(self, key: HoldKey, *, now_s: float) -> Hold | None:
+        """The live hold on a partition; one that has run out is dropped here."""
+        hold = self._holds.get(key)
+        if hold is not None and hold.lease_until_s <= now_s:
+            self.drop(hold)
+            return None
+        return hold
+
+    def put(
+        self,
+        key: HoldKey,
+        consumer_id: str,
+        cursor: Cursor,
+        *,
+        codes: frozenset[int] | None,
+        connection: int | None,
+        now_s: float,
+    ) -> Hold:
+        """Give the partition to a consumer, in place of whoever had it (`get` tells who must be asked first).
+
+        Raises:
+            RegistryFullError: no room for another hold.
+        """
+        previous = self._holds.get(key)
+        if previous is not None:
+            self.drop(previous)
+        elif len(self._holds) >= self.max_holds:
+            raise RegistryFullError
+        hold = Hold(key, consumer_id, cursor, now_s + self.lease_timeout_s, codes)
+        self._holds[key] = hold
+        self._seen_on(hold, connection)
+        return hold
+
+    def renew(self, hold: Hold, *, connection: int | None, now_s: float) -> None:
+        """The holder was heard of."""
+        hold.lease_until_s = now_s + self.lease_timeout_s
+        if hold.connection != connection:
+            self._seen_on(hold, connection)
+
+    def drop(self, hold: Hold) -> None:
+        """End a hold; one that was replaced already is left alone."""
+        if self._holds.get(hold.key) is hold:
+            del self._holds[hold.key]
+        self._seen_on(hold, None)
+
+    def connection_lost(self, connection: int, *, now_s: float) -> int:
+        """A connection broke: those last heard on it have `grace_s` to come back. Returns how many that concerns."""
+        keys = self._by_connection.pop(connection, set())
+        for key in keys:
+            hold = self._holds[key]
+            hold.connection = None
+            hold.lease_until_s = min(hold.lease_until_s, now_s + self.grace_s)
+        return len(keys)
+
+    def expire(self, *, now_s: float) -> list[Hold]:
+        """Drop and return every hold that has run out."""
+        gone = [hold for hold in self._holds.values() if hold.lease_until_s <= now_s]
+        for hold in gone:
+            self.drop(hold)
+        return gone
+
+    def holds(self) -> Iterable[Hold]:
+        """All holds, those that have run out and are not yet dropped included."""
+        return self._holds.values()
+
+    def _seen_on(self, hold: Hold, connection: int | None) -> None:
+        """Move a hold from the connection it was heard on to another."""
+        if hold.connection is not None:
+            keys = self._by_connection.get(hold.connection)
+            if keys is not None:
+                keys.discard(hold.key)
+                if not keys:
+                    del self._by_connection[hold.connection]
+        hold.connection = connection
+        if connection is not None:
+            self._by_connection.setdefault(connection, set()).add(hold.key)

@@ -1,0 +1,339 @@
+"""The Broker as a service: opens the store, listens, stands with the Master, and stops cleanly.
+
+The invariants: it serves nothing before the store has recovered; it confirms nothing by stopping; a part that fails
+in the background is seen in `health()` and in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.broker import topics as topic_file
+from pytubemq.broker.append import AppendPath
+from pytubemq.broker.applier import Applier
+from pytubemq.broker.checks import Gate
+from pytubemq.broker.handlers import OFFERED, handlers
+from pytubemq.broker.master_session import MasterSession
+from pytubemq.broker.positions import Positions
+from pytubemq.broker.registry import ConsumerRegistry
+from pytubemq.broker.state import BrokerState
+from pytubemq.broker.topics import MasterConfig, TopicTable
+from pytubemq.broker.waiters import Waiters
+from pytubemq.errors import TubeError
+from pytubemq.model.limits import (
+    DISK_READERS,
+    LEASE_TIMEOUT_S,
+    LOST_CONNECTION_GRACE_S,
+    MAX_STAGED_BYTES,
+    MAX_UNAPPLIED_BYTES,
+)
+from pytubemq.net.clock import Clock, SystemClock
+from pytubemq.net.masters import MasterClient
+from pytubemq.net.pool import ConnectionPool
+from pytubemq.net.server import RpcServer
+from pytubemq.storage.disk import OsDisk
+from pytubemq.storage.journal import Durability
+from pytubemq.storage.store import BrokerStore, StoreSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+    from pathlib import Path
+
+    from pytubemq.model.ids import Address
+    from pytubemq.model.topic import TopicConfig
+    from pytubemq.net.server_connection import ServerConnection
+    from pytubemq.storage.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+_SWEEP_S = 1.0
+_JOIN_TIMEOUT_S = 5.0
+"""How long a start waits for the Master before it serves without."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """How a Broker runs.
+
+    `data_dir` is the directory under which the Broker makes its own, `broker-<id>`. `masters` empty: no Master, the
+    topics are `topics`. `advertised` None: clients are told the listening address.
+    """
+
+    broker_id: int
+    listen: Address
+    data_dir: Path
+    advertised: Address | None = None
+    masters: tuple[Address, ...] = ()
+    topics: tuple[TopicConfig, ...] = ()
+    durability: Durability = Durability.DISK
+    heartbeat_period_s: float = 8.0
+    """Between heartbeats to a Master that does not hold them (the original's 8 s)."""
+    lease_timeout_s: float = LEASE_TIMEOUT_S
+    lost_connection_grace_s: float = LOST_CONNECTION_GRACE_S
+    max_staged_bytes: int = MAX_STAGED_BYTES
+    max_unapplied_bytes: int = MAX_UNAPPLIED_BYTES
+    stop_timeout_s: float = 2.0
+    """How long a stop waits for what is on its way to the disk."""
+    store: StoreSettings = field(default_factory=StoreSettings)
+    """Sizes of files; its durability is the one above."""
+
+
+class BrokerService:
+    """One Broker. `start` returns when it is ready; `close` is bounded and may be called at any time."""
+
+    address: Address
+    """Where it listens, after `start`."""
+
+    def __init__(self, settings: BrokerSettings, *, clock: Clock | None = None, disk: Disk | None = None) -> None:
+        self.settings = settings
+        self.directory = settings.data_dir / f"broker-{settings.broker_id}"
+        self._clock = clock or SystemClock()
+        self._disk: Disk = disk or OsDisk()
+        self._closing = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._faults: dict[str, str] = {}
+        """What went wrong in the background, by part; stays until a restart."""
+        self._store: BrokerStore | None = None
+        self._server: RpcServer | None = None
+        self._applier: Applier | None = None
+        self._state: BrokerState | None = None
+        self._session: MasterSession | None = None
+        self._pool: ConnectionPool | None = None
+
+    # --- start ----------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Recover the store, listen, register at the Master if it can be reached.
+
+        Raises:
+            DirectoryLockedError, NewerVersionError, CorruptError, StorageError: what lies on disk cannot be used.
+            ConfigError: the listening address cannot be had.
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _start(self) -> None:
+        settings = self.settings
+        loop = asyncio.get_running_loop()
+        store_settings = _with_durability(settings.store, settings.durability)
+        self._store = await loop.run_in_executor(
+            None, lambda: BrokerStore.open(self.directory, disk=self._disk, settings=store_settings)
+        )
+        state = self._state = self._make_state(self._store)
+        config = await loop.run_in_executor(None, topic_file.load, self._disk, self.directory) or MasterConfig()
+        self._serve(config.topics() if settings.masters else settings.topics)
+        self._applier = Applier(self._store, on_progress=self._progress(loop, state.path))
+        self._applier.start()
+        self._server = RpcServer(
+            handlers(state),
+            offered=OFFERED,
+            name="Broker",
+            on_connection_lost=self._connection_lost,
+            clock=self._clock,
+        )
+        self.address = await self._server.start(settings.listen)
+        state.gate.started = True
+        self._spawn("lease sweep", self._sweep())
+        if settings.masters:
+            await self._join(config)
+        logger.info("Broker %d serves %d topics on %s", settings.broker_id, len(state.topics), self.address)
+
+    @staticmethod
+    def _progress(loop: asyncio.AbstractEventLoop, path: AppendPath) -> Callable[[], None]:
+        """Carries the applier's word from its thread to the loop, which may be gone when a stop timed out."""
+
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(path.resume)
+
+        return tell
+
+    def _make_state(self, store: BrokerStore) -> BrokerState:
+        settings = self.settings
+        waiters = Waiters()
+        path = AppendPath(
+            store,
+            clock=self._clock,
+            on_published=waiters.wake,
+            on_written=self._written,
+            backlog_error=lambda: self._applier.error if self._applier else None,
+            max_staged_bytes=settings.max_staged_bytes,
+            max_unapplied_bytes=settings.max_unapplied_bytes,
+        )
+        return BrokerState(
+            gate=Gate(settings.broker_id),
+            clock=self._clock,
+            store=store,
+            topics=TopicTable(),
+            path=path,
+            positions=Positions(store, path),
+            registry=ConsumerRegistry(
+                lease_timeout_s=settings.lease_timeout_s, grace_s=settings.lost_connection_grace_s
+            ),
+            waiters=waiters,
+            readers=ThreadPoolExecutor(DISK_READERS, thread_name_prefix="pytubemq-read"),
+            on_fault=self._read_failed,
+        )
+
+    async def _join(self, config: MasterConfig) -> None:
+        settings = self.settings
+        self._pool = ConnectionPool()
+        self._session = MasterSession(
+            broker_id=settings.broker_id,
+            advertised=settings.advertised or self.address,
+            masters=MasterClient(settings.masters, self._pool),
+            config=config,
+            apply=self._configure,
+            stopped=self._stopped,
+            heartbeat_period_s=settings.heartbeat_period_s,
+        )
+        try:
+            async with asyncio.timeout(_JOIN_TIMEOUT_S):
+                await self._session.join()
+        except (TubeError, TimeoutError):
+            # The session has logged why; the Broker serves what it knows and the task goes on trying.
+            logger.warning("Broker %d starts without the Master", settings.broker_id)
+        self._spawn("Master session", self._session.run())
+
+    # --- what its parts call --------------------------------------------------------------------------------
+
+    def _serve(self, configs: Iterable[TopicConfig]) -> None:
+        """Serve these topics from now on."""
+        assert self._state is not None
+        configs = list(configs)
+        for config in configs:
+            for partition_id in config.partition_ids():
+                self._state.store.ensure_partition(config.name, partition_id)
+        self._state.topics.replace(configs)
+
+    async def _configure(self, config: MasterConfig) -> None:
+        configs = config.topics()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, topic_file.save, self._disk, self.directory, config)
+        self._serve(configs)
+        logger.info("the Master's configuration %d is in force: %d topics", config.conf_id, len(configs))
+
+    def _stopped(self, reads: bool, writes: bool) -> None:
+        assert self._state is not None
+        gate = self._state.gate
+        if (reads, writes) != (gate.read_stopped, gate.write_stopped):
+            logger.warning("the Master says: reads %s, writes %s", *("stopped" if s else "on" for s in (reads, writes)))
+        gate.read_stopped, gate.write_stopped = reads, writes
+
+    def _written(self) -> None:
+        if self._applier is not None and self._state is not None:
+            self._applier.written()
+            self._state.positions.writable_again()
+
+    def _read_failed(self, error: BaseException) -> None:
+        logger.error("a read failed", exc_info=error)
+        self._faults["read"] = str(error)
+
+    def _connection_lost(self, connection: ServerConnection) -> None:
+        assert self._state is not None
+        self._state.waiters.drop(id(connection))
+        self._state.registry.connection_lost(id(connection), now_s=self._clock.now_s())
+
+    async def _sweep(self) -> None:
+        """End the holds of consumers that were not heard of in time."""
+        assert self._state is not None
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            for hold in self._state.registry.expire(now_s=self._clock.now_s()):
+                logger.info("the hold of %s on %s has run out", hold.consumer_id, hold.key)
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run a background task whose failure shows."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        task.add_done_callback(self._task_ended)
+        self._tasks.append(task)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        logger.error("the %s has failed", task.get_name(), exc_info=error)
+        self._faults[task.get_name()] = f"{type(error).__name__}: {error}"
+
+    # --- stop -----------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Refuse new requests, finish what is on its way to the disk, stop. Confirms nothing. Idempotent."""
+        if self._closing:
+            return
+        self._closing = True
+        state = self._state
+        if state is not None:
+            state.gate.started = False
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._session is not None:
+            await self._session.leave()
+        if self._pool is not None:
+            await self._pool.close()
+        if state is not None:
+            state.waiters.release()
+            await state.path.close(timeout_s=self.settings.stop_timeout_s)
+        if self._server is not None:
+            await self._server.close()
+        await asyncio.get_running_loop().run_in_executor(None, self._close_store)
+
+    def _close_store(self) -> None:
+        """Stop the threads and close the store; blocks."""
+        stopped = self._applier is None or self._applier.close(timeout_s=self.settings.stop_timeout_s)
+        if self._state is not None:
+            self._state.readers.shutdown(wait=True, cancel_futures=True)
+        if self._store is not None and stopped:
+            with contextlib.suppress(TubeError):
+                self._store.close()
+
+    # --- health ---------------------------------------------------------------------------------------------
+
+    def health(self) -> dict[str, Any]:
+        """How the Broker is: `status` "ok", "degraded" (serves, but something is wrong) or "failed" (takes no
+        messages), `problems` in words, and figures."""
+        state = self._state
+        if state is None or self._closing:
+            return {"status": "failed", "problems": ["not running"]}
+        path, session, applier = state.path, self._session, self._applier
+        problems = [f"{name}: {text}" for name, text in self._faults.items()]
+        if path.failure is not None:
+            problems.append(f"journal: {path.failure}")
+        if path.full is not None:
+            problems.append(f"disk full: {path.full.message}")
+        if applier is not None and applier.error is not None:
+            problems.append(f"partition logs: {applier.error}")
+        if session is not None and session.health.problem is not None:
+            problems.append(f"Master: {session.health.problem}")
+        failed = path.failure is not None or (applier is not None and applier.dead)
+        server = self._server
+        return {
+            "status": "failed" if failed else "degraded" if problems else "ok",
+            "problems": problems,
+            "broker_id": self.settings.broker_id,
+            "address": str(self.address),
+            "registered": session.health.registered if session is not None else None,
+            "topics": len(state.topics),
+            "consumers": len(state.registry),
+            "held_fetches": len(state.waiters),
+            "connections": server.stats.connections if server is not None else 0,
+            "messages": path.stats.messages,
+            "writes": path.stats.writes,
+            "failed_writes": path.stats.failed_writes,
+            "expired": path.stats.expired,
+            "overflows": path.stats.overflows,
+            "staged_bytes": path.staged_bytes,
+            "unapplied_bytes": state.store.unapplied_bytes,
+        }
+
+
+def _with_durability(store: StoreSettings, durability: Durability) -> StoreSettings:
+    return replace(store, durability=durability)

@@ -1,0 +1,49 @@
+"""What the handlers of one Broker share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytubemq.model.limits import MAX_PENDING_READS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import ThreadPoolExecutor
+
+    from pytubemq.broker.append import AppendPath
+    from pytubemq.broker.checks import Gate
+    from pytubemq.broker.positions import Positions
+    from pytubemq.broker.registry import ConsumerRegistry
+    from pytubemq.broker.topics import TopicTable
+    from pytubemq.broker.waiters import Waiters
+    from pytubemq.net.clock import Clock
+    from pytubemq.net.server_connection import ServerConnection
+    from pytubemq.storage.store import BrokerStore
+
+
+@dataclass(slots=True, kw_only=True)
+class BrokerState:
+    """The parts of one Broker; touched on the event loop only."""
+
+    gate: Gate
+    clock: Clock
+    store: BrokerStore
+    topics: TopicTable
+    path: AppendPath
+    positions: Positions
+    registry: ConsumerRegistry
+    waiters: Waiters
+    readers: ThreadPoolExecutor
+    max_pending_reads: int = MAX_PENDING_READS
+    pending_reads: int = 0
+    on_fault: Callable[[BaseException], None] = field(default=lambda _: None)
+    """Told of a read that failed for a reason of ours or the disk's."""
+
+
+def connection_token(connection: ServerConnection) -> int | None:
+    """By which connection a consumer is known, None for peers whose lost connection says nothing.
+
+    A Java client opens connections anew for its own reasons and keeps its registrations; ours keep theirs to one.
+    """
+    return id(connection) if connection.capabilities else None

@@ -1,0 +1,124 @@
+"""One request's share of a journal write: what it wants written, and how it learns what became of it.
+
+The invariant: exactly one of `written`, `refused` and `expired` is called, once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from pytubemq.errors import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytubemq.broker.waiters import PartitionKey
+    from pytubemq.storage.staging import Appended
+
+ENTRY_OVERHEAD_BYTES = 64
+"""What a staged message is counted for beside its payload, so that a flood of tiny ones is bounded too."""
+
+
+class Entry(NamedTuple):
+    """A message that has passed every check."""
+
+    partition_id: int
+    payload: bytes
+    flag: int
+    key_code: int
+    sequence: int | None = None
+
+
+class Refusal(NamedTuple):
+    """Why something was not done."""
+
+    code: Code
+    text: str
+
+
+class Confirmation(NamedTuple):
+    """A group's position that is to be made durable."""
+
+    group: str
+    topic: str
+    partition_id: int
+    offset: int
+
+
+class Submission(Protocol):
+    """What the append path takes."""
+
+    @property
+    def deadline_s(self) -> float:
+        """After this nobody waits for the outcome any more."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """What it counts against the bound on staged bytes."""
+        ...
+
+    @property
+    def topic(self) -> str:
+        """The topic of all entries."""
+        ...
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """Messages to append, in order."""
+        ...
+
+    @property
+    def producer(self) -> tuple[int | None, int | None]:
+        """Producer id and epoch of all entries."""
+        ...
+
+    @property
+    def partitions(self) -> frozenset[PartitionKey]:
+        """What the entries touch."""
+        ...
+
+    @property
+    def confirmation(self) -> Confirmation | None:
+        """A position to write, if that is what this is."""
+        ...
+
+    def written(self, appended: Sequence[Appended]) -> None:
+        """It is durable and readable; one `Appended` per entry."""
+        ...
+
+    def refused(self, refusal: Refusal) -> None:
+        """Nothing of it was written."""
+        ...
+
+    def expired(self) -> None:
+        """Its time ran out before its turn came; nothing of it was written."""
+        ...
+
+
+class ConfirmSubmission:
+    """Makes one position durable. Never dropped for its age: it is small, and it will not come again."""
+
+    __slots__ = ("_done", "confirmation")
+
+    deadline_s = math.inf
+    size_bytes = ENTRY_OVERHEAD_BYTES
+    topic = ""
+    entries: Sequence[Entry] = ()
+    producer: tuple[int | None, int | None] = (None, None)
+    partitions: frozenset[PartitionKey] = frozenset()
+
+    def __init__(self, confirmation: Confirmation, done: Callable[[Refusal | None], None]) -> None:
+        self.confirmation = confirmation
+        self._done = done
+
+    def written(self, appended: Sequence[Appended]) -> None:
+        self._done(None)
+
+    def refused(self, refusal: Refusal) -> None:
+        self._done(refusal)
+
+    def expired(self) -> None:
+        """Never called: the deadline is infinite."""
+        self._done(Refusal(Code.INTERNAL_SERVER_ERROR, "the position was not written in time"))

@@ -1,0 +1,87 @@
+"""Fetches held at the tail of their partition until a message comes or their time is over.
+
+The invariants: each waiter is resumed exactly once or dropped with its connection; their number is bounded; a
+publish touches only the waiters of the partitions it wrote to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytubemq.model.limits import MAX_WAITING_FETCHES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+PartitionKey = tuple[str, int]
+"""Topic and partition id."""
+
+
+class Waiter:
+    """One held fetch. `resume(timed_out)` continues it."""
+
+    __slots__ = ("connection", "key", "resume", "timer")
+
+    def __init__(self, key: PartitionKey, connection: int, resume: Callable[[bool], None]) -> None:
+        self.key = key
+        self.connection = connection
+        self.resume = resume
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Waiters:
+    """All held fetches of one Broker."""
+
+    def __init__(self, *, most: int = MAX_WAITING_FETCHES) -> None:
+        self._most = most
+        self._by_partition: dict[PartitionKey, dict[Waiter, None]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def hold(self, key: PartitionKey, *, connection: int, wait_s: float, resume: Callable[[bool], None]) -> bool:
+        """Hold a fetch for at most `wait_s`; False if it cannot be held and must be answered now."""
+        if wait_s <= 0 or self._count >= self._most:
+            return False
+        waiter = Waiter(key, connection, resume)
+        waiter.timer = asyncio.get_running_loop().call_later(wait_s, self._time_out, waiter)
+        self._by_partition.setdefault(key, {})[waiter] = None
+        self._count += 1
+        return True
+
+    def wake(self, keys: Iterable[PartitionKey]) -> None:
+        """Something was published to these partitions."""
+        if not self._count:
+            return
+        for key in keys:
+            for waiter in list(self._by_partition.get(key, ())):
+                self._remove(waiter)
+                waiter.resume(False)
+
+    def drop(self, connection: int) -> None:
+        """A connection is gone: forget what it waits for."""
+        if not self._count:
+            return
+        for waiter in [w for held in self._by_partition.values() for w in held if w.connection == connection]:
+            self._remove(waiter)
+
+    def release(self) -> None:
+        """Resume all as if their time were over."""
+        for waiter in [w for held in self._by_partition.values() for w in held]:
+            self._remove(waiter)
+            waiter.resume(True)
+
+    def _time_out(self, waiter: Waiter) -> None:
+        self._remove(waiter)
+        waiter.resume(True)
+
+    def _remove(self, waiter: Waiter) -> None:
+        held = self._by_partition[waiter.key]
+        del held[waiter]
+        if not held:
+            del self._by_partition[waiter.key]
+        self._count -= 1
+        if waiter.timer is not None:
+            waiter.timer.cancel()
