@@ -1,1 +1,87 @@
-"""TubeMQ in Python."""
+"""TubeMQ in Python: connect, produce, consume, read.
+
+The names below are loaded when they are first used, so that `import pytubemq` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from pytubemq._version import __version__
+
+if TYPE_CHECKING:
+    from pytubemq import errors, sync
+    from pytubemq.client.batch import Batch, ReadBatch
+    from pytubemq.client.consumer import Consumer, ConsumerStats
+    from pytubemq.client.events import (
+        Connected,
+        Event,
+        Lost,
+        Rebalanced,
+        Skipped,
+        SlowConsumer,
+        Throttled,
+    )
+    from pytubemq.client.options import Start
+    from pytubemq.client.producer import Producer, ProducerStats
+    from pytubemq.client.reader import Reader
+    from pytubemq.client.tube import Tube, connect
+    from pytubemq.model.ids import Address, BrokerInfo, Partition
+    from pytubemq.model.message import Message, Receipt
+
+__all__ = [
+    "Address",
+    "Batch",
+    "BrokerInfo",
+    "Connected",
+    "Consumer",
+    "ConsumerStats",
+    "Event",
+    "Lost",
+    "Message",
+    "Partition",
+    "Producer",
+    "ProducerStats",
+    "ReadBatch",
+    "Reader",
+    "Rebalanced",
+    "Receipt",
+    "Skipped",
+    "SlowConsumer",
+    "Start",
+    "Throttled",
+    "Tube",
+    "__version__",
+    "connect",
+    "errors",
+    "sync",
+]
+
+_HOMES = {
+    "client.batch": ("Batch", "ReadBatch"),
+    "client.consumer": ("Consumer", "ConsumerStats"),
+    "client.events": ("Connected", "Event", "Lost", "Rebalanced", "Skipped", "SlowConsumer", "Throttled"),
+    "client.options": ("Start",),
+    "client.producer": ("Producer", "ProducerStats"),
+    "client.reader": ("Reader",),
+    "client.tube": ("Tube", "connect"),
+    "model.ids": ("Address", "BrokerInfo", "Partition"),
+    "model.message": ("Message", "Receipt"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name in ("errors", "sync"):
+        return import_module(f"pytubemq.{name}")
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'pytubemq' has no attribute {name!r}")
+    value: object = getattr(import_module(f"pytubemq.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -21,6 +21,7 @@
     │   ├── GroupMismatchError       424 to 430
     │   ├── ThrottledError           452   └── UnavailableError       500, 503
     ├── MessageError                 a message cannot be sent as it is: empty (442), too long (445), bad attribute
+    ├── StaleBatchError              a batch is not held any more: settled before, given back, or reassigned
     ├── BufferFullError              the producer's buffer has no room: back-pressure, try after `room()`
     ├── ClosedError                  used after close
     ├── ForkedError                  used in a forked child
@@ -262,6 +263,10 @@ class UnavailableError(RefusedError):
 
 class MessageError(TubeError):
     """A message cannot be sent as it is: empty (442), too long (445), a bad attribute (400)."""
+
+
+class StaleBatchError(TubeError):
+    """A batch is not held any more, so it cannot be confirmed or rejected: its messages come again if unconfirmed."""
 
 
 class BufferFullError(TubeError):

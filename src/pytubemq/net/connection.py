@@ -133,6 +133,12 @@ class RpcConnection(asyncio.Protocol):
         return decode(response_type, response.body)
 
     @property
+    def local_host(self) -> str:
+        """Our own address as this peer sees it (unless something translates addresses in between)."""
+        name = self._transport.get_extra_info("sockname") if self._transport is not None else None
+        return str(name[0]) if name else "127.0.0.1"
+
+    @property
     def in_flight(self) -> int:
         """Calls without an answer yet."""
         return len(self._waiting)

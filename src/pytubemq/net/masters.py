@@ -53,6 +53,21 @@ class MasterClient:
         """The live connection to the current Master, if there is one."""
         return self._pool.peek(self.current)
 
+    async def connect(self) -> RpcConnection:
+        """A connection to the first Master that can be reached; whether it leads is only known from its answers.
+
+        Raises:
+            UnreachableError: none could be reached; names each with its reason.
+        """
+        failures: list[tuple[Address, TransportError | StandbyError]] = []
+        for _ in self._masters:
+            try:
+                return await self._pool.get(self.current)
+            except TransportError as error:
+                failures.append((self.current, error))
+                self._current = (self._current + 1) % len(self._masters)
+        raise _failure(failures) from failures[-1][1]
+
     async def request(self, message: object, response_type: type[T], method: int, *, timeout_s: float) -> T:
         """Ask the Masters in turn until one answers.
 

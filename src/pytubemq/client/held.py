@@ -1,0 +1,399 @@
+"""One partition that this consumer holds: registered at its Broker, fetched from, confirmed.
+
+The invariants: at most one batch is unconfirmed; a fetch never confirms anything, only `confirm` does; a registration
+that is lost is made again by itself, and the batch in the user's hands can still be confirmed afterwards where the
+Broker takes confirms by offset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from pytubemq.client.batch import Batch, read_messages
+from pytubemq.client.cluster import Cluster, check, is_refusal
+from pytubemq.client.events import Event, Skipped, SlowConsumer, Throttled
+from pytubemq.core.offsets import Hold, Watermarks
+from pytubemq.core.retry import Backoff, Verdict, verdict
+from pytubemq.errors import Code, RefusedError, RequestTimeoutError, StaleBatchError, TransportError, TubeError
+from pytubemq.model.ids import UNDEFINED, Address, Partition
+from pytubemq.model.limits import LEASE_TIMEOUT_S
+from pytubemq.wire.codec import encode
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.hot import StoredMessage, decode_get_message
+from pytubemq.wire.messages.broker import (
+    CommitOffsetRequestC2B,
+    CommitOffsetResponseB2C,
+    GetMessageRequestC2B,
+    GetMessageResponseB2C,
+    RegisterRequestC2B,
+    RegisterResponseB2C,
+)
+from pytubemq.wire.methods import Method, Service
+
+if TYPE_CHECKING:
+    from pytubemq.client.options import ConsumerOptions, FetchOptions
+    from pytubemq.net.connection import RpcConnection
+
+logger = logging.getLogger(__name__)
+
+REGISTER, UNREGISTER = 31, 32
+DISCARD = 1
+"""`readStatus` of an unregistration: what was fetched last is not confirmed."""
+RETRY = Backoff(first_s=0.05, most_s=1.0)
+OCCUPIED_FOR_S = LEASE_TIMEOUT_S + 15.0
+"""A dead owner's hold ends with its lease; whoever is refused for longer than that is refused for another reason."""
+NOT_FOUND_WAIT_S = 0.4
+"""At the end of a partition whose Broker cannot hold a fetch (the original's msgNotFoundWaitPeriodMs)."""
+_WAITS_S: dict[int, float] = {Code.FORBIDDEN: 2.0, Code.MOVED: 0.2, Code.SERVICE_UNAVAILABLE: 0.3}
+_LOST = (Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE, Code.UNAUTHORIZED)
+
+
+class Keeper(Protocol):
+    """What a held partition needs of its consumer."""
+
+    cluster: Cluster
+    client_id: str
+    options: ConsumerOptions
+    fetch_options: FetchOptions | None
+
+    def emit(self, event: Event) -> None:
+        """Tell whoever listens."""
+
+    def ready(self, held: HeldPartition, batch: Batch) -> None:
+        """A batch has come."""
+
+    def counted(self, *, fetched: int = 0, confirmed: int = 0, skipped: int = 0) -> None:
+        """Count messages."""
+
+    def gave_up(self, held: HeldPartition, error: TubeError) -> None:
+        """This partition cannot be had."""
+
+
+class HeldPartition:
+    """Registration, fetch loop and settlement of one partition."""
+
+    def __init__(self, keeper: Keeper, partition: Partition, address: Address) -> None:
+        self.partition = partition
+        self.address = address
+        self.marks = Watermarks()
+        self.tried = asyncio.Event()
+        """Set after the first registration, whatever came of it."""
+        self._keeper = keeper
+        self._cluster = keeper.cluster
+        self._wanted = keeper.options.filters.get(partition.topic)
+        self._connection: RpcConnection | None = None
+        self._registrations = 0
+        self._fetched_in = 0
+        self._changed = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._registered_again = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._held_messages = 0
+        self._end: tuple[int, str] = (0, "")
+        """The last ticket that was settled or given back, and how."""
+        self._over: str | None = None
+
+    @property
+    def registered(self) -> bool:
+        """Whether the Broker knows us, as far as we know."""
+        return self._connection is not None and not self._connection.closed
+
+    async def run(self) -> None:
+        """Keep the registration, and fetch whenever the user may get another batch."""
+        while True:
+            if not self.registered and not await self._register():
+                return
+            options = self._keeper.fetch_options
+            if options is not None and self.marks.hold is Hold.NOTHING:
+                await self._fetch(options)
+            else:
+                await self._changed.wait()
+                self._changed.clear()
+
+    def wake(self) -> None:
+        """Something has changed: look again."""
+        self._changed.set()
+
+    def registration_lost(self) -> None:
+        """The Broker does not know us any more."""
+        self._connection = None
+        self._registered_again.clear()
+        self.wake()
+
+    # --- registration ---------------------------------------------------------------------------------------
+
+    async def _register(self) -> bool:
+        """Register, again and again; False when the partition was given up."""
+        loop = asyncio.get_running_loop()
+        began_s, attempt = loop.time(), 0
+        while True:
+            try:
+                await self._register_once()
+            except TubeError as error:
+                attempt += 1
+                occupied_s = loop.time() - began_s if is_refusal(error, Code.PARTITION_OCCUPIED) else 0.0
+                if occupied_s > OCCUPIED_FOR_S or verdict(error) is Verdict.GIVE_UP:
+                    self.tried.set()
+                    self._keeper.gave_up(self, error)
+                    return False
+                logger.debug("%s: register: %s", self.partition, error.message)
+                self.tried.set()
+                await asyncio.sleep(RETRY.delay_s(attempt, self._cluster.rng))
+            else:
+                self.tried.set()
+                return True
+
+    async def _register_once(self) -> None:
+        first = self._registrations == 0
+        # A Broker that restarted knows the group's position only if the group had confirmed one.
+        resume = None if first or self.marks.confirms else self.marks.start
+        connection = await self._cluster.pool.get(self.address)
+        answer = await self._cluster.ask_broker(
+            connection,
+            RegisterRequestC2B(
+                op_type=REGISTER,
+                client_id=self._keeper.client_id,
+                group_name=self._keeper.options.group,
+                topic_name=self.partition.topic,
+                partition_id=self.partition.partition_id,
+                read_status=self._keeper.options.start.read_status if first else 0,
+                filter_cond_str=tuple(sorted(self._wanted or ())),
+                curr_offset=resume,
+                qry_priority_id=UNDEFINED,
+            ),
+            RegisterResponseB2C,
+            Method.CONSUMER_REGISTER_C2B,
+        )
+        self._registrations += 1
+        self.marks.registered(answer.curr_offset, answer.max_offset)
+        self._connection = connection
+        connection.lost.add_done_callback(lambda _: self.wake())
+        self._registered_again.set()
+
+    async def release(self, *, wait_s: float, timeout_s: float) -> None:
+        """Let a batch in the user's hands be settled for `wait_s`, then unregister. Never confirms."""
+        if wait_s > 0 and self.marks.hold in (Hold.HANDED_OUT, Hold.SETTLING):
+            self._settled.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._settled.wait()
+        self._over = "its partition was given to another consumer of the group"
+        self._stop_timer()
+        connection, self._connection = self._connection, None
+        if connection is None or connection.closed:
+            return
+        with contextlib.suppress(TubeError, TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._cluster.ask_broker(
+                    connection, self._unregister(), RegisterResponseB2C, Method.CONSUMER_REGISTER_C2B
+                )
+
+    def _unregister(self) -> RegisterRequestC2B:
+        return RegisterRequestC2B(
+            op_type=UNREGISTER,
+            client_id=self._keeper.client_id,
+            group_name=self._keeper.options.group,
+            topic_name=self.partition.topic,
+            partition_id=self.partition.partition_id,
+            read_status=DISCARD,
+            qry_priority_id=UNDEFINED,
+        )
+
+    # --- fetching -------------------------------------------------------------------------------------------
+
+    async def _fetch(self, options: FetchOptions) -> None:
+        connection = self._connection
+        assert connection is not None
+        limits = Capability.FETCH_LIMITS in connection.capabilities
+        request = GetMessageRequestC2B(
+            client_id=self._keeper.client_id,
+            partition_id=self.partition.partition_id,
+            group_name=self._keeper.options.group,
+            topic_name=self.partition.topic,
+            last_pack_consumed=False,
+            manual_commit_offset=False,
+            esc_flow_ctrl=False,
+            max_wait_ms=int(options.max_wait_s * 1000) if limits else None,
+            max_messages=options.max_messages if limits else None,
+            max_bytes=options.max_bytes if limits else None,
+        )
+        timeout_s = self._cluster.options.request_timeout_s + (options.max_wait_s if limits else 0.0)
+        try:
+            response = await connection.call(
+                Method.GET_MESSAGE_C2B, Service.BROKER_READ, encode(request), timeout_s=timeout_s
+            )
+            head, stored = decode_get_message(response.body)
+        except TransportError as error:
+            logger.info("%s: fetch: %s", self.partition, error.message)
+            self.registration_lost()
+            return
+        except TubeError as error:
+            logger.warning("%s: fetch: %s", self.partition, error.message)
+            await asyncio.sleep(_WAITS_S[Code.SERVICE_UNAVAILABLE])
+            return
+        if self._connection is not connection:
+            return  # registered anew meanwhile: the Broker hands the same messages out again
+        if head.err_code == Code.SUCCESS:
+            await self._took(head, stored)
+        else:
+            await self._not_served(head, held=limits)
+
+    async def _took(self, head: GetMessageResponseB2C, stored: list[StoredMessage]) -> None:
+        if not stored:
+            self.marks.skipped(head.next_offset, head.max_offset)
+            return
+        messages, unreadable = read_messages(self.partition, stored, self._wanted)
+        end = head.next_offset
+        ticket = self.marks.took(head.curr_offset, end, head.max_offset)
+        self._fetched_in = self._registrations
+        self._held_messages = len(messages)
+        if unreadable:
+            self._keeper.counted(skipped=len(unreadable))
+            self._keeper.emit(Skipped(self.partition, len(unreadable), unreadable[0].reason, unreadable[0].offset))
+            logger.error("%s: %d messages left out: %s", self.partition, len(unreadable), unreadable[0].reason)
+        if messages:
+            self._keeper.counted(fetched=len(messages))
+            self._keeper.ready(
+                self, Batch(self.partition, tuple(messages), head.curr_offset, end, holder=self, ticket=ticket)
+            )
+            return
+        # Nothing of it is for us, so there is nothing to handle: pass it by.
+        self.marks.handed_out()
+        with contextlib.suppress(TubeError):
+            await self.confirm(ticket)
+
+    async def _not_served(self, head: GetMessageResponseB2C, *, held: bool) -> None:
+        code = head.err_code
+        self.marks.saw_newest(head.max_offset)
+        if code in _LOST:
+            self.registration_lost()
+        elif code == Code.NOT_FOUND:
+            if not held or self._keeper.fetch_options is None or self._keeper.fetch_options.max_wait_s == 0:
+                await asyncio.sleep(NOT_FOUND_WAIT_S)
+        elif code == Code.SERVER_CONSUME_SPEED_LIMIT:
+            wait_s = (head.min_limit_time or 0) / 1000 if (head.min_limit_time or 0) > 0 else NOT_FOUND_WAIT_S
+            self._keeper.emit(Throttled(head.err_msg or "flow control of the Broker", wait_s, self.partition))
+            await asyncio.sleep(wait_s)
+        else:
+            logger.info("%s: fetch: %d %s", self.partition, code, head.err_msg)
+            await asyncio.sleep(_WAITS_S.get(code, 0.3))
+
+    # --- settling -------------------------------------------------------------------------------------------
+
+    def hand_out(self, batch: Batch) -> bool:
+        """The user takes the batch; False if it is not there any more."""
+        ticket = batch.ticket
+        if self._over is not None or self.marks.hold is not Hold.FETCHED or self.marks.ticket != ticket:
+            return False
+        self.marks.handed_out()
+        timeout_s = self._keeper.options.confirm_timeout_s
+        self._timer = asyncio.get_running_loop().call_later(timeout_s, self._expire, ticket, timeout_s)
+        return True
+
+    async def confirm(self, ticket: int) -> None:
+        """See `Batch.confirm`."""
+        self._claim(ticket)
+        self.marks.settling()
+        try:
+            await self._commit()
+        except BaseException:
+            self._give_back("its confirm failed")
+            raise
+        self._keeper.counted(confirmed=self._held_messages)
+        self._end = (ticket, "it was confirmed before")
+        self.marks.settled()
+        self._settled.set()
+        self.wake()
+
+    async def reject(self, ticket: int) -> None:
+        """See `Batch.reject`. The next fetch makes the Broker hand the same messages out again."""
+        self._claim(ticket)
+        self._give_back("it was rejected")
+
+    def _claim(self, ticket: int) -> None:
+        self._cluster.check_usable()
+        if self._over is None and self.marks.holds(ticket):
+            self._stop_timer()
+            return
+        reason = self._over or (self._end[1] if self._end[0] == ticket else "a later one has been handed out")
+        raise StaleBatchError(
+            f"this batch of {self.partition} is not held any more: {reason}",
+            hint=f"confirm within {self._keeper.options.confirm_timeout_s:g} s, and each batch once",
+        )
+
+    async def _commit(self) -> None:
+        """Have the Broker note the confirm; after a lost registration by offset, where it takes that."""
+        cluster = self._cluster
+        end = self.marks.fetched
+        try:
+            async with asyncio.timeout(cluster.options.request_timeout_s):
+                while True:
+                    connection = await self._for_commit()
+                    by_offset = end is not None and Capability.COMMIT_OFFSET in connection.capabilities
+                    if self._fetched_in != self._registrations and not by_offset:
+                        raise StaleBatchError(
+                            f"the Broker of {self.partition} lost track of this batch; its messages come again"
+                        )
+                    try:
+                        await self._commit_once(connection, end if by_offset else None)
+                        return
+                    except (TransportError, RefusedError) as error:
+                        if isinstance(error, RefusedError) and error.code not in _LOST:
+                            raise
+                        self.registration_lost()
+                        if not by_offset:
+                            raise
+        except TimeoutError:
+            raise RequestTimeoutError(
+                f"the confirm of a batch of {self.partition} was not answered in time; its messages may come again"
+            ) from None
+
+    async def _for_commit(self) -> RpcConnection:
+        while not self.registered:
+            if self._over is not None:
+                raise StaleBatchError(f"this batch of {self.partition} is not held any more: {self._over}")
+            self._registered_again.clear()
+            self.wake()
+            await self._registered_again.wait()
+        assert self._connection is not None
+        return self._connection
+
+    async def _commit_once(self, connection: RpcConnection, up_to: int | None) -> None:
+        answer = await connection.request(
+            CommitOffsetRequestC2B(
+                client_id=self._keeper.client_id,
+                topic_name=self.partition.topic,
+                partition_id=self.partition.partition_id,
+                group_name=self._keeper.options.group,
+                last_pack_consumed=True,
+                up_to=up_to,
+            ),
+            CommitOffsetResponseB2C,
+            Method.CONSUMER_COMMIT_C2B,
+            Service.BROKER_READ,
+            timeout_s=self._cluster.options.request_timeout_s,
+        )
+        check(answer)
+        self.marks.saw_newest(answer.max_offset)
+        if up_to is None and self.marks.fetched is None and answer.curr_offset is not None:
+            self.marks.fetched = answer.curr_offset  # a Java Broker tells the position only here
+
+    def _expire(self, ticket: int, held_s: float) -> None:
+        if self.marks.holds(ticket):
+            self._give_back(f"it was given back after {held_s:g} s without confirm")
+            self._keeper.emit(SlowConsumer(self.partition, self._held_messages, held_s))
+
+    def _give_back(self, reason: str) -> None:
+        self._stop_timer()
+        self._end = (self.marks.ticket, reason)
+        self.marks.give_back()
+        self._settled.set()
+        self.wake()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,128 @@
+"""Questions about topics and partitions that need neither a producer nor a group.
+
+The invariant: nothing is changed by asking.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytubemq.client.patience import patiently
+from pytubemq.client.routes import Directory, topic_missing
+from pytubemq.errors import Code, ConfigError, NotFoundError, NotRegisteredError
+from pytubemq.model.ids import Address, Partition, check_topic
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.messages.extension import PartitionOffsetsRequest, PartitionOffsetsResponse, TopicPartition
+from pytubemq.wire.methods import Method
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytubemq.client.cluster import Cluster
+    from pytubemq.net.connection import RpcConnection
+
+
+class Lookup:
+    """Asks the Master for partitions and the Brokers for offsets."""
+
+    def __init__(self, cluster: Cluster, *, retry_for_s: float) -> None:
+        """`retry_for_s` bounds how long a Master or Broker that is away is waited for."""
+        self._cluster = cluster
+        self._retry_for_s = retry_for_s
+        self._directory = Directory(cluster, ())
+        self._registered = False
+        self._one = asyncio.Lock()
+        self.client_id = self._directory.client_id
+
+    async def close(self) -> None:
+        """Leave the Master, if it knows us."""
+        if self._registered:
+            self._registered = False
+            await self._directory.goodbye()
+
+    async def partitions(self, topic: str) -> list[Partition]:
+        """The partitions of a topic on the Brokers that are up now, sorted.
+
+        Raises:
+            NotFoundError: there is no such topic, or no Broker serves it now.
+        """
+        check_topic(topic)
+        return await patiently(lambda: self._partitions(topic), for_s=self._retry_for_s, rng=self._cluster.rng)
+
+    async def offsets(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
+        """The first readable offset of each partition, and the one its next message gets.
+
+        Raises:
+            NotFoundError: a Broker does not have one of them.
+            UnavailableError: a Broker is not known to the Master.
+        """
+        by_broker: dict[int, list[Partition]] = {}
+        for partition in partitions:
+            by_broker.setdefault(partition.broker_id, []).append(partition)
+        answers = await asyncio.gather(*(self._offsets(broker, asked) for broker, asked in by_broker.items()))
+        return {partition: ends for answer in answers for partition, ends in answer.items()}
+
+    async def connection(self, broker_id: int, topic: str, needed: Capability, what: str) -> RpcConnection:
+        """A connection to a Broker that can do what is `needed`."""
+        connection = await self._cluster.probed(await self._address(broker_id, topic), client_id=self.client_id)
+        if needed not in connection.capabilities:
+            raise ConfigError(
+                f"the Broker {broker_id} at {connection.peer} cannot {what}: it is not a pytubemq Broker",
+                hint="read it with a consumer group instead:  tube.consumer(group, topic)",
+            )
+        return connection
+
+    async def _partitions(self, topic: str) -> list[Partition]:
+        async with self._one:
+            self._directory.topics = (topic,)
+            try:
+                if not self._registered:
+                    await self._directory.register()
+                    self._registered = True
+                routes = await self._directory.ask()
+            except NotRegisteredError:
+                self._registered = False  # forgotten between two questions: nobody sends heartbeats for this one
+                raise
+        if topic not in routes:
+            raise topic_missing(topic)
+        return list(routes[topic].partitions)
+
+    async def _address(self, broker_id: int, topic: str) -> Address:
+        """Where a Broker is now; a dead connection is reason to ask the Master again, for it may have moved."""
+        known = self._cluster.brokers.get(broker_id)
+        if known is None or self._cluster.pool.peek(known) is None:
+            try:
+                await self._partitions(topic)
+            except NotFoundError:
+                if known is None:
+                    raise
+        return self._cluster.address_of(broker_id)
+
+    async def _offsets(self, broker_id: int, asked: list[Partition]) -> dict[Partition, tuple[int, int]]:
+        return await patiently(
+            lambda: self._offsets_once(broker_id, asked), for_s=self._retry_for_s, rng=self._cluster.rng
+        )
+
+    async def _offsets_once(self, broker_id: int, asked: list[Partition]) -> dict[Partition, tuple[int, int]]:
+        connection = await self.connection(broker_id, asked[0].topic, Capability.PARTITION_OFFSETS, "tell offsets")
+        answer = await self._cluster.ask_broker(
+            connection,
+            PartitionOffsetsRequest(
+                client_id=self.client_id,
+                partitions=tuple(
+                    TopicPartition(topic_name=partition.topic, partition_id=partition.partition_id)
+                    for partition in asked
+                ),
+            ),
+            PartitionOffsetsResponse,
+            Method.PARTITION_OFFSETS,
+        )
+        found = {
+            Partition(broker_id, ends.topic_name, ends.partition_id): (ends.min_offset, ends.max_offset)
+            for ends in answer.partitions
+        }
+        for partition in asked:
+            if partition not in found:
+                raise NotFoundError(f"partition {partition} does not exist", code=Code.NOT_FOUND)
+        return {partition: found[partition] for partition in asked}

@@ -1,0 +1,133 @@
+"""A client's membership at the Master, kept up by `core.session`'s table.
+
+The invariants: while it runs the client is registered or on its way to be; what the table calls final is raised, not
+retried; the first registration honours `first_connect`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from pytubemq.client.events import Connected, Lost
+from pytubemq.core.retry import Backoff
+from pytubemq.core.session import Action, Fact, Phase, fact_of, step
+from pytubemq.errors import ClosedError, TubeError
+
+if TYPE_CHECKING:
+    from pytubemq.client.cluster import Cluster
+
+logger = logging.getLogger(__name__)
+
+GOODBYE_TIMEOUT_S = 1.0
+RETRY = Backoff(first_s=0.1, most_s=2.0)
+
+
+class Role(Protocol):
+    """What a producer or a consumer says to the Master."""
+
+    client_id: str
+
+    async def register(self) -> None:
+        """Say hello; raises when the Master refuses."""
+        ...
+
+    async def heartbeat(self) -> float:
+        """Say "still here" and act on the answer; returns how long to pause before the next one, in seconds."""
+        ...
+
+    async def goodbye(self) -> None:
+        """Say that we leave."""
+        ...
+
+
+class Membership:
+    """Drives one role through the table."""
+
+    def __init__(self, cluster: Cluster, role: Role) -> None:
+        self.phase = Phase.NEW
+        self._cluster = cluster
+        self._role = role
+        self._action = Action.NOTHING
+        self._attempt = 0
+        self._poke = asyncio.Event()
+        self._error: BaseException | None = None
+        self._lost = False
+
+    async def start(self, *, patient: bool) -> None:
+        """Register; `patient` goes on trying while the Master cannot be reached or is not ready."""
+        self._advance(Fact.START)
+        while self.phase is not Phase.ACTIVE:
+            await self._turn()
+            if self._error is not None and not patient:
+                raise self._error
+
+    async def run(self) -> None:
+        """Go on until closed.
+
+        Raises:
+            TubeError: the Master refuses this client for good.
+        """
+        while self.phase not in (Phase.CLOSED, Phase.FAILED):
+            await self._turn()
+
+    def poke(self) -> None:
+        """Have the next heartbeat sent now instead of after its pause."""
+        self._poke.set()
+
+    async def close(self) -> None:
+        """Say goodbye, for at most a second. Idempotent."""
+        if self._advance(Fact.CLOSE) is not Action.SAY_GOODBYE:
+            return
+        with contextlib.suppress(TubeError, TimeoutError):
+            async with asyncio.timeout(GOODBYE_TIMEOUT_S):
+                await self._role.goodbye()
+
+    async def _turn(self) -> None:
+        action = self._action
+        if action in (Action.REGISTER_LATER, Action.HEARTBEAT_LATER):
+            await self._pause(RETRY.delay_s(self._attempt, self._cluster.rng))
+        try:
+            if action in (Action.REGISTER, Action.REGISTER_LATER):
+                await self._role.register()
+                pause_s = 0.0
+            else:
+                pause_s = await self._role.heartbeat()
+        except ClosedError:
+            raise
+        except TubeError as error:
+            self._failed(error)
+            return
+        self._succeeded(registered=action in (Action.REGISTER, Action.REGISTER_LATER))
+        if pause_s > 0:
+            await self._pause(pause_s)
+
+    def _failed(self, error: TubeError) -> None:
+        self._error = error
+        self._attempt += 1
+        if not self._lost:
+            self._lost = True
+            self._cluster.emit(Lost(self._role.client_id, error, self._cluster.masters.current))
+        logger.info("%s: %s", self._role.client_id, error.message)
+        if self._advance(fact_of(error)) is Action.GIVE_UP:
+            raise error
+
+    def _succeeded(self, *, registered: bool) -> None:
+        self._error = None
+        self._attempt = 0
+        if registered or self._lost:
+            self._lost = False
+            self._cluster.emit(Connected(self._role.client_id, self._cluster.masters.current))
+        self._advance(Fact.ACCEPTED)
+
+    async def _pause(self, pause_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._poke.wait()
+        self._poke.clear()
+
+    def _advance(self, fact: Fact) -> Action:
+        self.phase, self._action = step(self.phase, fact)
+        return self._action

@@ -1,0 +1,165 @@
+"""What a caller may choose, checked when it is given.
+
+The invariant: an option that makes no sense is refused where it is written, by name, before anything is connected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import Literal
+
+from pytubemq.errors import ConfigError, MessageError
+from pytubemq.model.ids import check_topic
+from pytubemq.model.limits import (
+    CONFIRM_TIMEOUT_S,
+    DEFAULT_REQUEST_TIMEOUT_S,
+    MAX_FETCH_MESSAGES,
+    MAX_FETCH_WAIT_S,
+    MAX_FILTER_ITEM_CHARS,
+    MAX_FILTER_ITEMS,
+    MAX_REQUEST_TIMEOUT_S,
+    MAX_TOPICS_PER_CLIENT,
+    PRODUCER_BUFFER_BYTES,
+    PRODUCER_BUFFER_MESSAGES,
+)
+
+FirstConnect = Literal["fail", "wait"]
+
+
+@unique
+class Start(Enum):
+    """Where a group, or a reader, begins when it has no position of its own.
+
+    For a group EARLIEST and LATEST only matter in a partition where it has confirmed nothing yet; ALWAYS_LATEST
+    forgets its position and goes to the end.
+    """
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    ALWAYS_LATEST = "always latest"
+
+    @property
+    def read_status(self) -> int:
+        """The protocol's number for it in a registration at a Broker."""
+        return {Start.EARLIEST: 0, Start.LATEST: 1, Start.ALWAYS_LATEST: 2}[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectOptions:
+    """What holds for everything on one connection to a cluster."""
+
+    first_connect: FirstConnect = "fail"
+    request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S
+    client_name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.first_connect not in ("fail", "wait"):
+            raise ConfigError(f"first_connect is {self.first_connect!r}", hint="write 'fail' or 'wait'")
+        _between("request_timeout_s", self.request_timeout_s, 0.05, MAX_REQUEST_TIMEOUT_S)
+        if any(char in self.client_name for char in "@#_") or len(self.client_name) > 100:
+            raise ConfigError(
+                f"client_name is {self.client_name!r}", hint="use at most 100 characters, without @, # and _"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerOptions:
+    """What holds for one producer."""
+
+    linger_s: float = 0.0
+    max_buffer_messages: int = PRODUCER_BUFFER_MESSAGES
+    max_buffer_bytes: int = PRODUCER_BUFFER_BYTES
+    delivery_timeout_s: float = 60.0
+    close_timeout_s: float = 10.0
+    batching: bool = True
+
+    def __post_init__(self) -> None:
+        _between("linger_s", self.linger_s, 0.0, 10.0)
+        _between("max_buffer_messages", self.max_buffer_messages, 1, 10_000_000)
+        _between("max_buffer_bytes", self.max_buffer_bytes, 1, 1 << 40)
+        _between("delivery_timeout_s", self.delivery_timeout_s, 0.05, 86_400.0)
+        _between("close_timeout_s", self.close_timeout_s, 0.0, 3_600.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerOptions:
+    """What holds for one consumer."""
+
+    group: str
+    topics: tuple[str, ...]
+    filters: Mapping[str, frozenset[str]]
+    start: Start = Start.LATEST
+    confirm_timeout_s: float = CONFIRM_TIMEOUT_S
+    close_timeout_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        _between("confirm_timeout_s", self.confirm_timeout_s, 0.05, 86_400.0)
+        _between("close_timeout_s", self.close_timeout_s, 0.0, 3_600.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOptions:
+    """How much one fetch brings and how long the Broker may wait for it."""
+
+    max_messages: int = 500
+    max_bytes: int | None = None
+    max_wait_s: float = 1.0
+    idle_timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _between("max_messages", self.max_messages, 1, MAX_FETCH_MESSAGES)
+        _between("max_wait_s", self.max_wait_s, 0.0, MAX_FETCH_WAIT_S)
+        if self.max_bytes is not None:
+            _between("max_bytes", self.max_bytes, 1, 1 << 31)
+        if self.idle_timeout_s is not None:
+            _between("idle_timeout_s", self.idle_timeout_s, 0.0, 1e9)
+
+
+def check_topics(topics: Sequence[str]) -> tuple[str, ...]:
+    """The topics of a consumer: at least one, each once, each with a name that every peer takes."""
+    if not topics:
+        raise ConfigError("a consumer needs a topic", hint="write  tube.consumer('group', 'topic')")
+    if len(topics) > MAX_TOPICS_PER_CLIENT:
+        raise ConfigError(f"{len(topics)} topics are too many for one consumer; at most {MAX_TOPICS_PER_CLIENT}")
+    return tuple(dict.fromkeys(check_topic(topic) for topic in topics))
+
+
+def check_filters(
+    topics: tuple[str, ...], filters: Mapping[str, Sequence[str]] | Sequence[str] | None
+) -> dict[str, frozenset[str]]:
+    """Filter items per topic. A plain sequence holds for every topic; a topic without items gets everything."""
+    if not filters:
+        return {}
+    if isinstance(filters, str):
+        raise ConfigError(f"filters is the text {filters!r}", hint=f"write a list: filters=[{filters!r}]")
+    per_topic = filters if isinstance(filters, Mapping) else dict.fromkeys(topics, filters)
+    found: dict[str, frozenset[str]] = {}
+    for topic, items in per_topic.items():
+        if topic not in topics:
+            raise ConfigError(f"filters name the topic {topic!r}, which this consumer does not read")
+        if isinstance(items, str):
+            raise ConfigError(f"the filters of {topic} are the text {items!r}", hint=f"write a list: [{items!r}]")
+        clean = frozenset(_filter_item(topic, item) for item in items)
+        if len(clean) > MAX_FILTER_ITEMS:
+            raise ConfigError(f"{len(clean)} filter items for {topic}; at most {MAX_FILTER_ITEMS}")
+        if clean:
+            found[topic] = clean
+    return found
+
+
+def _filter_item(topic: str, item: str) -> str:
+    text = item.strip()
+    if not text or len(text) > MAX_FILTER_ITEM_CHARS or any(char in text for char in ",=#@"):
+        raise MessageError(
+            f"not a filter item for {topic}: {item!r}",
+            hint=f"use 1 to {MAX_FILTER_ITEM_CHARS} characters, without , = # and @",
+            code=400,
+        )
+    return text
+
+
+def _between(name: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
+        raise ConfigError(f"{name} is {value:g}", hint=f"write a number from {least:g} to {most:g}")

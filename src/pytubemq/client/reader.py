@@ -1,0 +1,241 @@
+"""Reads a range of one partition, without a group.
+
+The invariants: batches come in order and without gap; the reader touches no group's position; messages that cannot be
+read end it with an error, because a range with a hole is no range.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from pytubemq.client.batch import ReadBatch, read_messages
+from pytubemq.client.cluster import Cluster, check
+from pytubemq.client.options import FetchOptions, Start
+from pytubemq.client.patience import patiently
+from pytubemq.errors import ClosedError, Code, ConfigError, CorruptError, MessageError
+from pytubemq.model.ids import Partition
+from pytubemq.wire.codec import encode
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.hot import StoredMessage, decode_read_range
+from pytubemq.wire.messages.extension import ReadRangeRequestC2B, ReadRangeResponseB2C
+from pytubemq.wire.methods import Method, Service
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pytubemq.client.lookup import Lookup
+
+DEFAULT_READ_MESSAGES = 10_000
+DEFAULT_READ_BYTES = 4 << 20
+
+
+class Reader:
+    """Made by `Tube.reader`; use it with `async with`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        lookup: Lookup,
+        partition: Partition | str,
+        *,
+        start: int | Start,
+        end: int | Start | None,
+        retry_for_s: float,
+    ) -> None:
+        self.partition = Partition.parse(partition) if isinstance(partition, str) else partition
+        self._cluster = cluster
+        self._lookup = lookup
+        self._start = _checked("start", start)
+        self._end = None if end is None else _checked("end", end)
+        self._retry_for_s = retry_for_s
+        self._next: int | None = None
+        self._stop: int | None = None
+        self._closed = True
+        self.ended = False
+        """Whether it was closed."""
+
+    async def __aenter__(self) -> Reader:
+        """Find the Broker, and what EARLIEST and LATEST mean now.
+
+        Raises:
+            NotFoundError: the partition does not exist.
+            ConfigError: its Broker cannot read ranges.
+        """
+        self._cluster.check_usable()
+        earliest, latest = (await self._lookup.offsets([self.partition]))[self.partition]
+        ends = {Start.EARLIEST: earliest, Start.LATEST: latest, Start.ALWAYS_LATEST: latest}
+        self._next = ends[self._start] if isinstance(self._start, Start) else self._start
+        self._stop = ends[self._end] if isinstance(self._end, Start) else self._end
+        self._closed = False
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End it. Idempotent; there is nothing to give back."""
+        self._closed = self.ended = True
+
+    @property
+    def position(self) -> int | None:
+        """The offset the next batch begins at."""
+        return self._next
+
+    @property
+    def end(self) -> int | None:
+        """Where the range ends; None when it goes on with the partition."""
+        return self._stop
+
+    def batches(
+        self,
+        *,
+        max_messages: int = DEFAULT_READ_MESSAGES,
+        max_bytes: int = DEFAULT_READ_BYTES,
+        max_wait_s: float = 1.0,
+        idle_timeout_s: float | None = None,
+    ) -> ReadBatches:
+        """The range in batches. Without an `end` it waits for more at the partition's end.
+
+        Args:
+            max_messages: most messages in a batch.
+            max_bytes: most bytes of payload in a batch; one message may exceed it.
+            max_wait_s: how long the Broker may hold a fetch at the partition's end.
+            idle_timeout_s: end the iteration when nothing has come for so long; None goes on.
+        """
+        options = FetchOptions(
+            max_messages=max_messages, max_bytes=max_bytes, max_wait_s=max_wait_s, idle_timeout_s=idle_timeout_s
+        )
+        return ReadBatches(self, options)
+
+    async def read(self, options: FetchOptions) -> ReadBatch | None:
+        """The next batch; None at the end of the range, or when the Broker had nothing within `max_wait_s`."""
+        if self._closed or self._next is None:
+            raise ClosedError("the reader is not open", hint="use it inside `async with`")
+        self._cluster.check_usable()
+        if self._stop is not None and self._next >= self._stop:
+            return None
+        start = self._next
+        head, stored = await patiently(
+            lambda: self._fetch(start, options), for_s=self._retry_for_s, rng=self._cluster.rng
+        )
+        if head.err_code == Code.NOT_FOUND or not stored:
+            if head.next_offset is not None and head.next_offset > start:
+                self._next = head.next_offset
+            return None
+        messages, unreadable = read_messages(self.partition, stored)
+        if unreadable:
+            raise CorruptError(
+                f"{len(unreadable)} messages of {self.partition} from offset {unreadable[0].offset} on cannot be read: "
+                f"{unreadable[0].reason}",
+                hint="read around them by starting after that offset",
+            )
+        if head.next_offset is None or head.next_offset <= start:
+            raise CorruptError(f"the Broker of {self.partition} answered messages but no way on from offset {start}")
+        self._next = head.next_offset
+        return ReadBatch(self.partition, tuple(messages), start, head.next_offset)
+
+    async def _fetch(self, start: int, options: FetchOptions) -> tuple[ReadRangeResponseB2C, list[StoredMessage]]:
+        connection = await self._lookup.connection(
+            self.partition.broker_id, self.partition.topic, Capability.READ_RANGE, "read a range"
+        )
+        request = ReadRangeRequestC2B(
+            client_id=self._lookup.client_id,
+            topic_name=self.partition.topic,
+            partition_id=self.partition.partition_id,
+            offset=start,
+            end_offset=self._stop,
+            max_messages=options.max_messages,
+            max_bytes=options.max_bytes,
+            max_wait_ms=int(options.max_wait_s * 1000) or None,
+        )
+        response = await connection.call(
+            Method.READ_RANGE_C2B,
+            Service.BROKER_READ,
+            encode(request),
+            timeout_s=self._cluster.options.request_timeout_s + options.max_wait_s,
+        )
+        head, stored = decode_read_range(response.body)
+        if head.err_code != Code.NOT_FOUND:
+            check(head, hint=_moved_hint(head))
+        return head, stored
+
+    def done(self) -> bool:
+        """Whether the range has been read to its end."""
+        return self._stop is not None and self._next is not None and self._next >= self._stop
+
+
+class ReadBatches:
+    """Iterates over a range, one fetch ahead of its user."""
+
+    def __init__(self, reader: Reader, options: FetchOptions) -> None:
+        self._reader = reader
+        self._options = options
+        self._ahead: asyncio.Task[ReadBatch | None] | None = None
+
+    def __aiter__(self) -> ReadBatches:
+        return self
+
+    async def __anext__(self) -> ReadBatch:
+        loop = asyncio.get_running_loop()
+        idle_s = self._options.idle_timeout_s
+        until_s = None if idle_s is None else loop.time() + idle_s
+        while True:
+            batch = await self._take(until_s)
+            if batch is not None:
+                return batch
+            if self._reader.done() or (until_s is not None and loop.time() >= until_s):
+                raise StopAsyncIteration
+
+    async def _take(self, until_s: float | None) -> ReadBatch | None:
+        """What the fetch ahead brings. A cancelled wait, or one that is over, leaves it going."""
+        loop = asyncio.get_running_loop()
+        task = self._ahead or loop.create_task(self._reader.read(self._options))
+        self._ahead = task
+        try:
+            async with asyncio.timeout_at(until_s):
+                batch = await asyncio.shield(task)
+        except TimeoutError:
+            if not task.done():
+                return None
+            batch = task.result()
+        finally:
+            if task.done():
+                self._ahead = None
+        if batch is not None and not self._reader.done():
+            self._ahead = loop.create_task(self._reader.read(self._options))
+            self._ahead.add_done_callback(_looked_at)
+        return batch
+
+    async def aclose(self) -> None:
+        """Stop fetching ahead."""
+        if self._ahead is not None:
+            self._ahead.cancel()
+            with contextlib.suppress(BaseException):
+                await self._ahead
+            self._ahead = None
+
+
+def _looked_at(task: asyncio.Task[ReadBatch | None]) -> None:
+    """A fetch ahead that nobody asks for any more may fail in peace."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _moved_hint(head: ReadRangeResponseB2C) -> str | None:
+    if head.err_code != Code.MOVED:
+        return None
+    return f"what lay there has been deleted; the first offset now is {head.min_offset}"
+
+
+def _checked(name: str, value: int | Start) -> int | Start:
+    if isinstance(value, Start):
+        return value
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigError(f"{name} is {value!r}", hint="write an offset, Start.EARLIEST or Start.LATEST")
+    if value < 0:
+        raise MessageError(f"{name} is {value}", hint="offsets count from 0", code=Code.BAD_REQUEST)
+    return value

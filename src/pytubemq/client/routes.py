@@ -1,0 +1,191 @@
+"""What the Master says about a topic, and the producer's role that keeps asking.
+
+The invariant: a topic that the Master has named once keeps its last known partitions while the Master names none
+(its Brokers may just be restarting), so that messages wait for them instead of failing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import Code, NotFoundError
+from pytubemq.model.ids import STORE_BASE, UNDEFINED, Address, Partition
+from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, HEARTBEAT_PERIOD_S, MAX_HEARTBEAT_WAIT_S, MAX_MESSAGE_BYTES
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.messages.master import (
+    ApprovedClientConfig,
+    CloseRequestP2M,
+    CloseResponseM2P,
+    HeartRequestP2M,
+    HeartResponseM2P,
+    RegisterRequestP2M,
+    RegisterResponseM2P,
+)
+from pytubemq.wire.methods import Method
+from pytubemq.wire.strings import parse_broker_info, parse_topic_info
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytubemq.client.cluster import Cluster
+
+NOT_KNOWN = -1
+"""`brokerCheckSum` of a client that knows no Broker."""
+SHORT_PAUSE_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRoutes:
+    """A topic as producers see it."""
+
+    topic: str
+    partitions: tuple[Partition, ...]
+    max_message_bytes: int
+
+
+class Directory:
+    """Asks the Master, as a producer does, which partitions topics have."""
+
+    def __init__(self, cluster: Cluster, topics: Sequence[str]) -> None:
+        self.client_id = cluster.client_id()
+        self.topics = tuple(topics)
+        self._cluster = cluster
+        self._check_sum = NOT_KNOWN
+        self._config_id = UNDEFINED
+        self._default_max_bytes = DEFAULT_MAX_MESSAGE_BYTES
+        self._named: frozenset[int] = frozenset()
+
+    async def register(self) -> None:
+        """RegisterRequestP2M."""
+        answer = await self._cluster.ask_master(
+            RegisterRequestP2M(
+                client_id=self.client_id,
+                topic_list=self.topics,
+                broker_check_sum=NOT_KNOWN,
+                host_name=self._cluster.host,
+                appd_config=ApprovedClientConfig(config_id=self._config_id),
+            ),
+            RegisterResponseM2P,
+            Method.PRODUCER_REGISTER_P2M,
+        )
+        self._learn(answer.broker_check_sum, answer.broker_infos, answer.appd_config)
+
+    async def ask(self, *, wait_s: float = 0.0) -> dict[str, TopicRoutes]:
+        """HeartRequestP2M: the topics' partitions now, or after a change within `wait_s`."""
+        answer = await self._cluster.ask_master(
+            HeartRequestP2M(
+                client_id=self.client_id,
+                broker_check_sum=self._check_sum,
+                host_name=self._cluster.host,
+                topic_list=self.topics,
+                appd_config=ApprovedClientConfig(config_id=self._config_id),
+                max_wait_ms=int(wait_s * 1000) if wait_s > 0 else None,
+            ),
+            HeartResponseM2P,
+            Method.PRODUCER_HEARTBEAT_P2M,
+            wait_s=wait_s,
+        )
+        self._learn(answer.broker_check_sum, answer.broker_infos, answer.appd_config)
+        return self._routes(answer.topic_infos)
+
+    async def goodbye(self) -> None:
+        """CloseRequestP2M."""
+        await self._cluster.ask_master(
+            CloseRequestP2M(client_id=self.client_id), CloseResponseM2P, Method.PRODUCER_CLOSE_P2M
+        )
+
+    def _learn(self, check_sum: int, brokers: Sequence[str], config: ApprovedClientConfig | None) -> None:
+        if brokers:
+            parsed = [parse_broker_info(text) for text in brokers]
+            self._cluster.learn_brokers(parsed)
+            self._named = frozenset(broker.broker_id for broker in parsed)
+        self._check_sum = check_sum
+        if config is not None:
+            self._config_id = config.config_id
+            if config.max_msg_size:
+                self._default_max_bytes = min(max(config.max_msg_size, 1), MAX_MESSAGE_BYTES)
+
+    def _routes(self, infos: Sequence[str]) -> dict[str, TopicRoutes]:
+        found: dict[str, TopicRoutes] = {}
+        for text in infos:
+            info = parse_topic_info(text)
+            partitions = tuple(
+                Partition(broker.broker_id, info.topic, store * STORE_BASE + number)
+                for broker in info.brokers
+                if broker.broker_id in self._named  # a Broker without an address cannot be used
+                for store in range(broker.stores)
+                for number in range(broker.partitions)
+            )
+            if partitions:
+                found[info.topic] = TopicRoutes(
+                    info.topic, tuple(sorted(partitions)), info.max_message_bytes or self._default_max_bytes
+                )
+        return found
+
+
+class ProducerRole:
+    """A producer's side of its membership at the Master."""
+
+    def __init__(
+        self, cluster: Cluster, topic: str, on_routes: Callable[[TopicRoutes], None], *, patient: bool
+    ) -> None:
+        """`patient` waits for a topic that does not exist yet."""
+        self._cluster = cluster
+        self._topic = topic
+        self._directory = Directory(cluster, (topic,))
+        self._on_routes = on_routes
+        self._patient = patient
+        self._known: TopicRoutes | None = None
+        self._addresses: dict[int, Address] = {}
+        self.client_id = self._directory.client_id
+
+    async def register(self) -> None:
+        """Register, and learn the partitions, so that whoever is registered can send.
+
+        Raises:
+            NotFoundError: the topic has no partition, and this is the first time we ask.
+        """
+        await self._directory.register()
+        routes = await self._directory.ask()
+        while self._known is None and self._topic not in routes:
+            if not self._patient:
+                raise topic_missing(self._topic)
+            await asyncio.sleep(0.2)
+            routes = await self._directory.ask()
+        self._take(routes)
+
+    async def heartbeat(self) -> float:
+        """Hear of changes at once from a Master that can wait, else every period."""
+        held = self._cluster.master_has(Capability.HEARTBEAT_WAIT)
+        before = asyncio.get_running_loop().time()
+        changed = self._take(await self._directory.ask(wait_s=MAX_HEARTBEAT_WAIT_S if held else 0.0))
+        took_s = asyncio.get_running_loop().time() - before
+        if held and (changed or took_s >= MAX_HEARTBEAT_WAIT_S / 2):
+            return SHORT_PAUSE_S
+        return max(SHORT_PAUSE_S, HEARTBEAT_PERIOD_S - took_s)
+
+    async def goodbye(self) -> None:
+        """Leave."""
+        await self._directory.goodbye()
+
+    def _take(self, routes: dict[str, TopicRoutes]) -> bool:
+        found = routes.get(self._topic)
+        if found is None:
+            return False
+        addresses = {p.broker_id: self._cluster.address_of(p.broker_id) for p in found.partitions}
+        if found == self._known and addresses == self._addresses:
+            return False
+        self._known, self._addresses = found, addresses
+        self._on_routes(found)
+        return True
+
+
+def topic_missing(topic: str) -> NotFoundError:
+    """The error for a topic that no Broker serves."""
+    return NotFoundError(
+        f"topic {topic!r} does not exist, or no Broker serves it now",
+        hint=f"create it with  pytubemq topic create {topic}",
+        code=Code.TOPIC_NOT_DEPLOYED,
+    )

@@ -1,0 +1,242 @@
+"""The way in: `connect` and what it gives.
+
+The invariant: whatever was made of a `Tube` ends with it at the latest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, TypeVar
+
+from pytubemq.client.cluster import Cluster
+from pytubemq.client.consumer import Consumer
+from pytubemq.client.lookup import Lookup
+from pytubemq.client.options import (
+    ConnectOptions,
+    ConsumerOptions,
+    FirstConnect,
+    ProducerOptions,
+    Start,
+    check_filters,
+    check_topics,
+)
+from pytubemq.client.producer import Producer
+from pytubemq.client.reader import Reader
+from pytubemq.errors import ClosedError, TubeError
+from pytubemq.model.ids import Address, BrokerInfo, Partition, check_group
+from pytubemq.model.limits import (
+    CONFIRM_TIMEOUT_S,
+    DEFAULT_REQUEST_TIMEOUT_S,
+    PRODUCER_BUFFER_BYTES,
+    PRODUCER_BUFFER_MESSAGES,
+)
+from pytubemq.net.masters import parse_masters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from types import TracebackType
+
+    from pytubemq.client.events import EventQueue
+
+_Made = TypeVar("_Made", Producer, Consumer, Reader)
+
+
+def connect(
+    masters: str | Sequence[Address],
+    *,
+    first_connect: FirstConnect = "fail",
+    request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
+    client_name: str = "",
+) -> Tube:
+    """A connection to a cluster, for `async with`.
+
+    Args:
+        masters: `host:port[,host:port...]`; the port may be left out (8715).
+        first_connect: "fail" raises at once when no Master answers, and when a producer's topic does not exist;
+            "wait" waits for both.
+        request_timeout_s: how long any one request may take.
+        client_name: shown in client ids, to find a program in the servers' lists.
+
+    Raises:
+        FormatError: an address is malformed.
+        ConfigError: an option makes no sense.
+    """
+    addresses = parse_masters(masters) if isinstance(masters, str) else tuple(masters)
+    return Tube(
+        addresses,
+        ConnectOptions(first_connect=first_connect, request_timeout_s=request_timeout_s, client_name=client_name),
+    )
+
+
+class Tube:
+    """A connection to a cluster; makes producers, consumers and readers."""
+
+    def __init__(self, masters: Sequence[Address], options: ConnectOptions) -> None:
+        """Use `connect`."""
+        self._masters = tuple(masters)
+        self._options = options
+        self._cluster: Cluster | None = None
+        self._lookup: Lookup | None = None
+        self._made: list[Producer | Consumer | Reader] = []
+
+    async def __aenter__(self) -> Tube:
+        """Reach a Master.
+
+        Raises:
+            UnreachableError: none answers (unless `first_connect` is "wait"); the text names each with its reason.
+        """
+        if self._cluster is not None:
+            raise ClosedError("a connection can be entered once", hint="call connect() again")
+        cluster = self._cluster = Cluster(self._masters, self._options)
+        try:
+            await cluster.open()
+        except BaseException:
+            await cluster.close()
+            raise
+        self._lookup = Lookup(cluster, retry_for_s=self._options.request_timeout_s)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close what was made of it, then the connections. Idempotent, bounded in time."""
+        cluster = self._cluster
+        if cluster is None or cluster.closed:
+            return
+        made, self._made = self._made, []
+        try:
+            for one in reversed(made):
+                await one.close()
+            if self._lookup is not None:
+                with contextlib.suppress(TubeError, TimeoutError):
+                    await self._lookup.close()
+        finally:
+            await cluster.close()
+
+    def producer(
+        self,
+        topic: str,
+        *,
+        linger_s: float = 0.0,
+        max_buffer_messages: int = PRODUCER_BUFFER_MESSAGES,
+        max_buffer_bytes: int = PRODUCER_BUFFER_BYTES,
+        delivery_timeout_s: float = 60.0,
+        close_timeout_s: float = 10.0,
+        batching: bool = True,
+    ) -> Producer:
+        """A producer of one topic, for `async with`; inside the block it is ready to send.
+
+        Args:
+            topic: its name.
+            linger_s: how long a message may wait for others to travel with; 0 sends what one loop turn submits.
+            max_buffer_messages: messages submitted and not yet answered.
+            max_buffer_bytes: their payload.
+            delivery_timeout_s: how long one message is tried before its future fails with the last cause.
+            close_timeout_s: how long leaving the block may wait for messages to be delivered.
+            batching: False sends every message in a request of its own, as the original does.
+        """
+        options = ProducerOptions(
+            linger_s=linger_s,
+            max_buffer_messages=max_buffer_messages,
+            max_buffer_bytes=max_buffer_bytes,
+            delivery_timeout_s=delivery_timeout_s,
+            close_timeout_s=close_timeout_s,
+            batching=batching,
+        )
+        return self._add(Producer(self._open(), topic, options))
+
+    def consumer(
+        self,
+        group: str,
+        topic: str,
+        *topics: str,
+        start: Start = Start.LATEST,
+        filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
+        confirm_timeout_s: float = CONFIRM_TIMEOUT_S,
+        close_timeout_s: float = 5.0,
+    ) -> Consumer:
+        """A consumer of a group, for `async with`.
+
+        Args:
+            group: its name; the members of a group share the partitions.
+            topic: a topic, and `topics` more of them; all members of a group read the same ones.
+            start: where the group begins in a partition in which it has confirmed nothing yet.
+            filters: message types to read, per topic or one list for all; None reads everything.
+            confirm_timeout_s: a batch not settled for so long is given back and comes again.
+            close_timeout_s: how long leaving the block may take.
+        """
+        names = check_topics((topic, *topics))
+        options = ConsumerOptions(
+            group=check_group(group),
+            topics=names,
+            filters=check_filters(names, filters),
+            start=start,
+            confirm_timeout_s=confirm_timeout_s,
+            close_timeout_s=close_timeout_s,
+        )
+        return self._add(Consumer(self._open(), options))
+
+    def reader(
+        self,
+        partition: Partition | str,
+        *,
+        start: int | Start = Start.EARLIEST,
+        end: int | Start | None = None,
+        retry_for_s: float = 60.0,
+    ) -> Reader:
+        """A reader of [start, end) of one partition, for `async with`; it touches no group.
+
+        Args:
+            partition: a partition, or its key `brokerId:topic:partitionId`.
+            start: an offset, EARLIEST or LATEST.
+            end: an offset, LATEST (as it is when the block is entered), or None to go on forever.
+            retry_for_s: how long a Broker that is away is waited for.
+        """
+        cluster = self._open()
+        assert self._lookup is not None
+        return self._add(Reader(cluster, self._lookup, partition, start=start, end=end, retry_for_s=retry_for_s))
+
+    async def partitions(self, topic: str) -> list[Partition]:
+        """The topic's partitions on the Brokers that are up now, sorted.
+
+        Raises:
+            NotFoundError: there is no such topic, or no Broker serves it now.
+        """
+        self._open()
+        assert self._lookup is not None
+        return await self._lookup.partitions(topic)
+
+    async def offsets(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
+        """Per partition the first readable offset, and the one its next message gets.
+
+        Raises:
+            NotFoundError: one of them does not exist.
+            ConfigError: its Broker cannot tell (Java Brokers).
+        """
+        self._open()
+        assert self._lookup is not None
+        return await self._lookup.offsets(partitions)
+
+    def events(self) -> EventQueue:
+        """What happens to this connection: Connected, Lost, Rebalanced, Throttled, SlowConsumer, Skipped."""
+        return self._open().events
+
+    @property
+    def brokers(self) -> list[BrokerInfo]:
+        """The Brokers that have been named so far."""
+        known = self._open().brokers
+        return [BrokerInfo(broker_id, address) for broker_id, address in sorted(known.items())]
+
+    def _open(self) -> Cluster:
+        if self._cluster is None:
+            raise ClosedError("the connection is not open", hint="use it inside `async with connect(...) as tube`")
+        self._cluster.check_usable()
+        return self._cluster
+
+    def _add(self, one: _Made) -> _Made:
+        self._made = [made for made in self._made if not made.ended]
+        self._made.append(one)
+        return one

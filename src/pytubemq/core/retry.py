@@ -1,0 +1,73 @@
+"""When to try again: backoff with jitter, and which failures are worth another try.
+
+The invariant: a delay never exceeds its bound, and a failure that cannot mend by itself is never retried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pytubemq.errors import Code, EnvelopeError, RefusedError, TransportError, TubeError
+
+Rng = Callable[[], float]
+"""A number in [0, 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Delays that double from `first_s` to `most_s`, each shortened by up to `jitter` of itself.
+
+    Shortened, not lengthened, so that `most_s` is a true bound; the spread keeps many clients from coming back in step.
+    """
+
+    first_s: float = 0.05
+    most_s: float = 2.0
+    jitter: float = 0.5
+
+    def delay_s(self, attempt: int, rng: Rng) -> float:
+        """The delay before try number `attempt` (1 is the first repeat)."""
+        doublings = min(max(attempt, 1) - 1, 30)  # beyond 30 the bound holds anyway, and 2**n stays small
+        whole_s = min(self.most_s, self.first_s * 2.0**doublings)
+        return whole_s * (1.0 - self.jitter * rng())
+
+
+class Verdict(Enum):
+    """What a failure deserves."""
+
+    RETRY = "retry"
+    RETRY_BRIEFLY = "retry briefly"
+    GIVE_UP = "give up"
+
+
+BRIEF_S: Final = 5.0
+"""How long a disagreement between Master and Broker may last: one of them learns of a topic or a restart a little
+later than the other, at most a heartbeat."""
+
+_BRIEF: Final = frozenset({Code.FORBIDDEN, Code.NOT_FOUND})
+
+
+def verdict(error: BaseException) -> Verdict:
+    """What to do after `error`.
+
+    A Broker that answers 403 or 404 to a partition that the Master has just named does not know of it yet, or no
+    longer: worth a few tries, not the whole delivery time.
+    """
+    if isinstance(error, RefusedError) and error.code in _BRIEF:
+        return Verdict.RETRY_BRIEFLY
+    if isinstance(error, EnvelopeError) or not isinstance(error, TubeError):
+        return Verdict.GIVE_UP
+    return Verdict.RETRY if error.retriable or isinstance(error, TransportError) else Verdict.GIVE_UP
+
+
+def may_retry(error: BaseException, *, age_s: float, limit_s: float) -> bool:
+    """Whether work that began `age_s` ago and may take `limit_s` in all is tried again after `error`."""
+    match verdict(error):
+        case Verdict.RETRY:
+            return age_s < limit_s
+        case Verdict.RETRY_BRIEFLY:
+            return age_s < min(limit_s, BRIEF_S)
+        case Verdict.GIVE_UP:
+            return False

@@ -1,0 +1,113 @@
+"""Which partition a message goes to.
+
+The invariants: a key always goes to the same partition as long as the set of partitions is the same; messages without
+a key go round all partitions of all Brokers that are believed to work; a Broker that failed is left out for a while,
+but when every Broker has failed none is left out, because a guess beats standing still.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.core.retry import Backoff, Rng
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytubemq.model.ids import Partition
+
+SHIELD: Final = Backoff(first_s=0.25, most_s=30.0, jitter=0.25)
+"""How long a Broker is left out after its n-th failure in a row. (The original waits for six failures in a minute and
+then leaves a Broker out for half an hour.)"""
+
+_NEVER: Final = float("inf")
+
+
+@dataclass(slots=True)
+class _Shield:
+    failures: int
+    until_s: float
+
+
+class Router:
+    """The choice of partitions for one topic."""
+
+    def __init__(self, *, rng: Rng) -> None:
+        """`rng` picks the first partition, so that many producers do not begin at the same one."""
+        self._rng = rng
+        self._partitions: tuple[Partition, ...] = ()
+        self._open: tuple[Partition, ...] = ()
+        self._next_change_s = _NEVER
+        self._turn = 0
+        self._shields: dict[int, _Shield] = {}
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """All partitions, sorted."""
+        return self._partitions
+
+    def update(self, partitions: Iterable[Partition], now_s: float) -> frozenset[Partition]:
+        """Take the partitions that the Master names now; returns those that are gone."""
+        before = frozenset(self._partitions)
+        first = not before
+        self._partitions = tuple(sorted(set(partitions)))
+        if first and self._partitions:
+            self._turn = int(self._rng() * len(self._partitions))
+        brokers = {partition.broker_id for partition in self._partitions}
+        self._shields = {broker: shield for broker, shield in self._shields.items() if broker in brokers}
+        self._recompute(now_s)
+        return before - frozenset(self._partitions)
+
+    def choose(self, now_s: float, key: bytes | None = None) -> Partition | None:
+        """The partition for the next message; None while no partition is known."""
+        if key is not None:
+            return self.for_key(key)
+        if now_s >= self._next_change_s:
+            self._recompute(now_s)
+        candidates = self._open
+        if not candidates:
+            return None
+        self._turn = turn = (self._turn + 1) % len(candidates)
+        return candidates[turn]
+
+    def for_key(self, key: bytes) -> Partition | None:
+        """The partition of a key: CRC-32 of the key over all partitions, shielded or not."""
+        if not self._partitions:
+            return None
+        return self._partitions[zlib.crc32(key) % len(self._partitions)]
+
+    def failed(self, broker_id: int, now_s: float) -> None:
+        """A Broker could not be reached or refused to serve."""
+        shield = self._shields.setdefault(broker_id, _Shield(0, now_s))
+        shield.failures += 1
+        shield.until_s = now_s + SHIELD.delay_s(shield.failures, self._rng)
+        self._recompute(now_s)
+
+    def answered(self, broker_id: int, now_s: float) -> None:
+        """A Broker works: forget its failures."""
+        if self._shields.pop(broker_id, None) is not None:
+            self._recompute(now_s)
+
+    def open_brokers(self, now_s: float) -> frozenset[int]:
+        """The Brokers that are not shielded now."""
+        shielded = {broker for broker, shield in self._shields.items() if shield.until_s > now_s}
+        return frozenset(partition.broker_id for partition in self._partitions) - shielded
+
+    def _recompute(self, now_s: float) -> None:
+        shielded = {broker: shield.until_s for broker, shield in self._shields.items() if shield.until_s > now_s}
+        left = _interleaved([partition for partition in self._partitions if partition.broker_id not in shielded])
+        self._open = left or _interleaved(self._partitions)
+        self._next_change_s = min(shielded.values(), default=_NEVER)
+
+
+def _interleaved(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
+    """Partitions in turn by Broker, so that neighbours in the round lie on different Brokers."""
+    by_broker: dict[int, list[Partition]] = {}
+    for partition in partitions:
+        by_broker.setdefault(partition.broker_id, []).append(partition)
+    found: list[Partition] = []
+    for row in range(max((len(column) for column in by_broker.values()), default=0)):
+        found.extend(column[row] for column in by_broker.values() if row < len(column))
+    return tuple(found)

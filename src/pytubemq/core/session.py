@@ -1,0 +1,91 @@
+"""The life of a client at the Master: register, heartbeat, re-register, close; one table for all kinds of client.
+
+The invariants: a client that was told "unknown" (411) registers before it says anything else; a refusal that will not
+mend ends the session; after close nothing is said any more.
+
+    NEW ──start──▶ REGISTERING ──accepted──▶ ACTIVE ──unknown──▶ REGISTERING
+                     │  ▲                      │
+              failed └──┘ (after a pause)      └ failed: heartbeat again after a pause
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.core.retry import Verdict, verdict
+from pytubemq.errors import NotRegisteredError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Phase(Enum):
+    """Where a session stands."""
+
+    NEW = "new"
+    REGISTERING = "registering"
+    ACTIVE = "active"
+    CLOSED = "closed"
+    FAILED = "failed"
+
+
+class Fact(Enum):
+    """What has happened to it."""
+
+    START = "start"
+    ACCEPTED = "accepted"
+    UNKNOWN = "unknown"
+    FAILED = "failed"
+    REFUSED = "refused"
+    CLOSE = "close"
+
+
+class Action(Enum):
+    """What it does next."""
+
+    REGISTER = "register"
+    REGISTER_LATER = "register later"
+    HEARTBEAT = "heartbeat"
+    HEARTBEAT_LATER = "heartbeat later"
+    SAY_GOODBYE = "say goodbye"
+    GIVE_UP = "give up"
+    NOTHING = "nothing"
+
+
+TABLE: Final[Mapping[tuple[Phase, Fact], tuple[Phase, Action]]] = MappingProxyType(
+    {
+        (Phase.NEW, Fact.START): (Phase.REGISTERING, Action.REGISTER),
+        (Phase.NEW, Fact.CLOSE): (Phase.CLOSED, Action.NOTHING),
+        (Phase.REGISTERING, Fact.ACCEPTED): (Phase.ACTIVE, Action.HEARTBEAT),
+        (Phase.REGISTERING, Fact.UNKNOWN): (Phase.REGISTERING, Action.REGISTER_LATER),
+        (Phase.REGISTERING, Fact.FAILED): (Phase.REGISTERING, Action.REGISTER_LATER),
+        (Phase.REGISTERING, Fact.REFUSED): (Phase.FAILED, Action.GIVE_UP),
+        # The Master may have registered us although its answer did not arrive, so it is told all the same.
+        (Phase.REGISTERING, Fact.CLOSE): (Phase.CLOSED, Action.SAY_GOODBYE),
+        (Phase.ACTIVE, Fact.ACCEPTED): (Phase.ACTIVE, Action.HEARTBEAT),
+        (Phase.ACTIVE, Fact.UNKNOWN): (Phase.REGISTERING, Action.REGISTER),
+        (Phase.ACTIVE, Fact.FAILED): (Phase.ACTIVE, Action.HEARTBEAT_LATER),
+        (Phase.ACTIVE, Fact.REFUSED): (Phase.FAILED, Action.GIVE_UP),
+        (Phase.ACTIVE, Fact.CLOSE): (Phase.CLOSED, Action.SAY_GOODBYE),
+        (Phase.FAILED, Fact.CLOSE): (Phase.CLOSED, Action.SAY_GOODBYE),
+    }
+)
+
+
+def step(phase: Phase, fact: Fact) -> tuple[Phase, Action]:
+    """The next phase and what to do. A fact that the phase does not expect changes nothing."""
+    return TABLE.get((phase, fact), (phase, Action.NOTHING))
+
+
+def fact_of(error: BaseException) -> Fact:
+    """What a failed register or heartbeat means."""
+    if isinstance(error, NotRegisteredError):
+        return Fact.UNKNOWN
+    return Fact.REFUSED if verdict(error) is Verdict.GIVE_UP or _is_final(error) else Fact.FAILED
+
+
+def _is_final(error: BaseException) -> bool:
+    # "briefly" is for Brokers that learn of a topic later than the Master; the Master itself knows.
+    return verdict(error) is Verdict.RETRY_BRIEFLY
