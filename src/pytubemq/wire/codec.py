@@ -32,7 +32,7 @@ PB: Final = build(all_classes())
 class _Binding:
     """How one class is converted: names in two spellings, and the few fields that need more than a copy."""
 
-    __slots__ = ("attributes", "from_pb", "names", "optionals", "pb", "read", "repeated", "to_pb", "write")
+    __slots__ = ("attributes", "from_pb", "names", "optionals", "pb", "read", "repeated", "strings", "to_pb", "write")
 
     def __init__(self, cls: type) -> None:
         fields = specs(cls)
@@ -43,6 +43,7 @@ class _Binding:
         self.write = _getter(self.attributes)
         self.optionals = [n for n, spec in enumerate(fields.values()) if spec.label is Label.OPTIONAL]
         self.repeated = [n for n, spec in enumerate(fields.values()) if spec.label is Label.REPEATED]
+        self.strings: list[int] = []
         self.from_pb: list[tuple[int, Callable[[Any], Any]]] = []
         self.to_pb: list[tuple[int, Callable[[Any], Any]]] = []
         for index, spec in enumerate(fields.values()):
@@ -51,6 +52,8 @@ class _Binding:
     def _convert(self, index: int, spec: FieldSpec) -> None:
         kind = spec.kind
         if isinstance(kind, Kind):
+            if kind is Kind.STR:
+                self.strings.append(index)
             return
         if issubclass(kind, Enum):
             self.from_pb.append((index, kind))
@@ -78,6 +81,11 @@ def _binding(cls: type) -> _Binding:
     return found
 
 
+def text(value: str | bytes) -> str:
+    """A string field's value; protobuf gives bytes for what is not UTF-8, where the original replaces characters."""
+    return value if isinstance(value, str) else value.decode("utf-8", "replace")
+
+
 def _to_pb(message: Any) -> Any:
     binding = _binding(type(message))
     values = binding.write(message)
@@ -101,6 +109,10 @@ def _from_pb(cls: type[T], pb: Any) -> T:
             values[index] = None
     for index in binding.repeated:
         values[index] = tuple(values[index])
+    for index in binding.strings:
+        value = values[index]
+        if value.__class__ is not str and value is not None:
+            values[index] = text(value) if value.__class__ is bytes else tuple([text(item) for item in value])
     for index, convert in binding.from_pb:
         value = values[index]
         if value is not None and (index not in binding.optionals or pb.HasField(names[index])):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from google.protobuf.message import DecodeError
 
 from pytubemq.wire.checksum import NOT_CHECKED
-from pytubemq.wire.codec import PB, decode, encode, malformed, missing
+from pytubemq.wire.codec import PB, decode, encode, malformed, missing, text
 from pytubemq.wire.messages.broker import (
     AuthorizedInfo,
     GetMessageResponseB2C,
@@ -22,7 +22,6 @@ from pytubemq.wire.messages.broker import (
     TransferedMessage,
 )
 from pytubemq.wire.messages.extension import (
-    BatchEntry,
     ReadRangeResponseB2C,
     SendBatchRequestP2B,
     SendBatchResponseB2P,
@@ -331,16 +330,14 @@ def decode_send(body: bytes) -> SendRequest:
         EnvelopeError: the bytes are no such request.
     """
     pb = _parse(SendMessageRequestP2B, _Send, body)
-    try:
-        values = _read_send(pb)
-    except UnicodeDecodeError as error:
-        raise malformed(SendMessageRequestP2B, error) from error
-    msg_type, msg_time, producer, epoch, sequence = values[7:]
+    client_id, topic, *plain, msg_type, msg_time, producer, epoch, sequence = _read_send(pb)
     return SendRequest._make(
         (
-            *values[:7],
-            msg_type or None,
-            msg_time or None,
+            text(client_id),
+            text(topic),
+            *plain,
+            text(msg_type) or None,
+            text(msg_time) or None,
             producer if producer or pb.HasField("producerId") else None,
             epoch if epoch or pb.HasField("producerEpoch") else None,
             sequence if sequence or pb.HasField("sequence") else None,
@@ -416,11 +413,11 @@ def encode_send_batch(
     for partition_id, payload, flag, msg_type, msg_time, sequence in items:
         rest = b""
         if msg_type is not None:
-            text = msg_type.encode()
-            rest = b"\x22%b%b" % (varint(len(text)), text)
+            item = msg_type.encode()
+            rest = b"\x22%b%b" % (varint(len(item)), item)
         if msg_time is not None:
-            text = msg_time.encode()
-            rest += b"\x2a%b%b" % (varint(len(text)), text)
+            item = msg_time.encode()
+            rest += b"\x2a%b%b" % (varint(len(item)), item)
         if sequence is not None:
             rest += b"\x30" + varint(sequence)
         lead = b"\x08%b\x12%b" % (varint(partition_id), varint(len(payload)))
@@ -444,18 +441,23 @@ def decode_send_batch(body: bytes) -> SendBatch:
     pb = _parse(SendBatchRequestP2B, _Batch, body)
     items: list[BatchItem] = []
     append = items.append
-    try:
-        for entry in pb.entries:
-            partition_id, data, flag, msg_type, msg_time, sequence = _read_entry(entry)
-            if not sequence and not entry.HasField("sequence"):
-                sequence = None
-            append(BatchItem(partition_id, data, flag, msg_type or None, msg_time or None, sequence))
-        client_id, topic = pb.clientId, pb.topicName
-    except UnicodeDecodeError as error:
-        raise malformed(BatchEntry, error) from error
+    for entry in pb.entries:
+        partition_id, data, flag, msg_type, msg_time, sequence = _read_entry(entry)
+        if not sequence and not entry.HasField("sequence"):
+            sequence = None
+        append(
+            BatchItem(
+                partition_id,
+                data,
+                flag,
+                text(msg_type) if msg_type else None,
+                text(msg_time) if msg_time else None,
+                sequence,
+            )
+        )
     return SendBatch(
-        client_id,
-        topic,
+        text(pb.clientId),
+        text(pb.topicName),
         pb.sentAddr,
         items,
         pb.producerId if pb.HasField("producerId") else None,

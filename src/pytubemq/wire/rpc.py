@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from pytubemq.errors import EnvelopeError
 from pytubemq.model.limits import BLOCK_BYTES, MAX_HEADER_BYTES
-from pytubemq.wire.codec import INVALID_PROTOBUF, PB
+from pytubemq.wire.codec import INVALID_PROTOBUF, PB, text
 from pytubemq.wire.frame import Frame, encode_frame
 from pytubemq.wire.messages.rpc import (
     RequestBody,
@@ -191,11 +191,8 @@ def decode_response(frame: Frame) -> Response:
         body, _ = _delimited(RspResponseBody, content, position)
         return Response(frame.serial, Status.SUCCESS, body.method, body.data, capabilities, "", "")
     fault, _ = _delimited(RspExceptionBody, content, position)
-    try:
-        name, text = fault.exceptionName, fault.stackTrace
-    except UnicodeDecodeError as error:
-        raise _broken(f"the exception's name or text is not UTF-8: {error}") from error
-    return Response(frame.serial, Status(header.status), 0, b"", capabilities, name, text)
+    name, told = text(fault.exceptionName), text(fault.stackTrace)
+    return Response(frame.serial, Status(header.status), 0, b"", capabilities, name, told)
 
 
 def _delimited(cls: type, content: bytes, position: int) -> tuple[Any, int]:
