@@ -88,6 +88,7 @@ class Node:
         try:
             if Role.MASTER in self.roles:
                 await self._start_master()
+                await self._start_http()
             if Role.BROKER in self.roles:
                 await self._start_broker()
         except BaseException:
@@ -118,8 +119,6 @@ class Node:
         return clean
 
     async def _start_master(self) -> None:
-        from pytubemq.admin.app import create_app
-        from pytubemq.admin.http import HttpServer
         from pytubemq.master.service import MasterService, MasterSettings
 
         section = self.settings.master
@@ -138,17 +137,25 @@ class Node:
         )
         self._closing.append(("the Master", self.master.close))
         await self.master.start()
+        self.endpoints = Endpoints(master=str(self.master.address))
+
+    async def _start_http(self) -> None:
+        from pytubemq.admin.app import create_app
+        from pytubemq.admin.http import HttpServer
+
+        assert self.master is not None
         self._http = HttpServer(
             create_app(self.master),
             parse_address("http.listen", self.settings.http.listen, default_port=DEFAULT_HTTP_PORT),
         )
         self._closing.append(("HTTP", self._http.close))
         address = await self._http.start()
-        self.endpoints = Endpoints(master=str(self.master.address), http=f"http://{address}")
+        self.endpoints = Endpoints(master=self.endpoints.master, http=f"http://{address}")
 
     async def _start_broker(self) -> None:
         from pytubemq.broker.service import BrokerService, BrokerSettings
         from pytubemq.storage.journal import Durability
+        from pytubemq.storage.store import StoreSettings
 
         section = self.settings.broker
         self.broker = BrokerService(
@@ -161,6 +168,11 @@ class Node:
                 durability=Durability[section.durability.upper()],
                 heartbeat_period_s=section.heartbeat_period_s,
                 lease_timeout_s=section.lease_timeout_s,
+                store=StoreSettings(
+                    segment_bytes=section.segment_bytes,
+                    journal_segment_bytes=section.journal_segment_bytes,
+                    reserve_bytes=section.reserve_bytes,
+                ),
             ),
             clock=self._clock,
             disk=self._disk,

@@ -67,7 +67,7 @@ def run_dev(
             assert node.master is not None
             assert endpoints.master is not None
             assert endpoints.http is not None
-            if all(topic["name"] != DEMO_TOPIC for topic in await node.master.topics()):
+            if all(topic.name != DEMO_TOPIC for topic in await node.master.topics()):
                 await node.master.create_topic(DEMO_TOPIC, DEMO_PARTITIONS)
             partitions = DEMO_PARTITIONS
             save_profile(Profile(profile, endpoints.master, endpoints.http, str(settings.data_dir)))

@@ -58,12 +58,27 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
             "(`process`: survives a killed Broker, not a power cut)"
         ),
     ] = "disk"
-    heartbeat_period_s: Annotated[float, Meta(gt=0, le=60, description="time between heartbeats to the Master")] = (
-        limits.HEARTBEAT_PERIOD_S
-    )
+    heartbeat_period_s: Annotated[
+        float, Meta(gt=0, le=60, description="time between heartbeats to a Master that does not hold them")
+    ] = 8.0
     lease_timeout_s: Annotated[
         float, Meta(gt=0, le=3_600, description="a consumer's hold on a partition without any sign of life")
     ] = limits.LEASE_TIMEOUT_S
+    segment_bytes: Annotated[
+        int, Meta(ge=limits.MIB, le=2**40, description="a partition's log file is followed by another beyond this size")
+    ] = 128 * limits.MIB
+    journal_segment_bytes: Annotated[
+        int, Meta(ge=limits.MIB, le=2**40, description="the same for the journal's files")
+    ] = 64 * limits.MIB
+    reserve_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=2**50,
+            description="free space on the disk that sends may not use, so that what was accepted "
+            "always fits into its log",
+        ),
+    ] = limits.MAX_UNAPPLIED_BYTES + 64 * limits.MIB
 
 
 class HttpSection(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,181 @@
+"""`pytubemq consume`: a topic's messages on standard output."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from pytubemq.cli.formats import FIELDS
+from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
+from pytubemq.cli.sink import Sink
+from pytubemq.cli.target import masters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.client.tube import Tube
+    from pytubemq.model.ids import Partition
+    from pytubemq.model.message import Message
+
+BATCH_MESSAGES = 500
+READ_MESSAGES = 5_000
+
+
+@click.command(epilog=f"""\b
+Fields of -f:
+{FIELDS}
+
+\b
+Examples:
+  pytubemq consume demo                             all there is, then end
+  pytubemq consume demo --tail -f '%p %o %v\\n'      what comes from now on
+  pytubemq consume demo --group g1 -n 10            ten messages as a member of a group, confirmed
+""")  # fmt: skip
+@click.argument("topic")
+@click.option("--group", metavar="NAME", help="Read as a member of a group; confirms what was printed.")
+@click.option("-n", "--count", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
+@click.option("--from", "start", type=click.Choice(["earliest", "latest"]),
+              help="Where to begin [earliest; latest with --tail]. A group goes on where it was.")  # fmt: skip
+@click.option("--tail", is_flag=True, help="Go on with new messages until Ctrl-C (a group always does).")
+@click.option("--idle", "idle_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+              help="End when nothing has come for so long.")  # fmt: skip
+@click.option("--type", "types", multiple=True, metavar="ITEM", help="Only messages of this type; may be repeated.")
+@click.option("-f", "--format", "form", metavar="FORMAT", help=r"How a message is printed: json, raw or a text "
+              r"['%v\n'].")  # fmt: skip
+@master_option
+@global_options
+def consume(
+    topic: str,
+    group: str | None,
+    count: int | None,
+    start: str | None,
+    tail: bool,
+    idle_s: float | None,
+    types: tuple[str, ...],
+    form: str | None,
+    master: str | None,
+) -> None:
+    """Print TOPIC's messages: freely, touching no group, or as a member of --group."""
+    from pytubemq.server.run import run_loop
+
+    options = current()
+    sink = Sink(output=options.output, form=form)
+    earliest = (start or ("latest" if tail and not group else "earliest")) == "earliest"
+    follow = tail or start == "latest"
+    wanted = Wanted(sink, count, frozenset(types))
+    run_loop(_consume(options, masters(options, master), topic, group, wanted, earliest, follow, idle_s))
+    options.note(f"{sink.written:,} messages")
+
+
+class Wanted:
+    """Which messages, and how many more."""
+
+    def __init__(self, sink: Sink, count: int | None, types: frozenset[str]) -> None:
+        self.sink = sink
+        self.types = types
+        self.left = count
+
+    @property
+    def done(self) -> bool:
+        """Whether there are enough."""
+        return self.left == 0
+
+    async def put(self, messages: Sequence[Message]) -> bool:
+        """Write those that are wanted; False when some were beyond the number asked for."""
+        chosen = [message for message in messages if not self.types or message.msg_type in self.types]
+        if self.left is None:
+            await self.sink.put(chosen)
+            return True
+        taken = chosen[: self.left]
+        self.left -= len(taken)
+        await self.sink.put(taken)
+        return len(taken) == len(chosen)
+
+
+async def _consume(
+    options: GlobalOptions,
+    master: str,
+    topic: str,
+    group: str | None,
+    wanted: Wanted,
+    earliest: bool,
+    follow: bool,
+    idle_s: float | None,
+) -> None:
+    import pytubemq
+
+    async with pytubemq.connect(master, request_timeout_s=options.timeout_s) as tube:
+        await wanted.sink.open()
+        try:
+            if group is None:
+                await _read(tube, topic, wanted, earliest=earliest, follow=follow, idle_s=idle_s)
+            else:
+                await _in_group(options, tube, topic, group, wanted, earliest=earliest, idle_s=idle_s)
+        finally:
+            await wanted.sink.close()
+
+
+async def _in_group(
+    options: GlobalOptions,
+    tube: Tube,
+    topic: str,
+    group: str,
+    wanted: Wanted,
+    *,
+    earliest: bool,
+    idle_s: float | None,
+) -> None:
+    from pytubemq.client.options import Start
+
+    # A batch is confirmed as a whole: small ones for a small number make the end exact.
+    size = BATCH_MESSAGES if wanted.left is None else min(BATCH_MESSAGES, max(1, wanted.left // 100))
+    start = Start.EARLIEST if earliest else Start.LATEST
+    async with tube.consumer(group, topic, start=start, filters=sorted(wanted.types) or None) as consumer:
+        async for batch in consumer.batches(max_messages=size, idle_timeout_s=idle_s):
+            if not await wanted.put(batch.messages):
+                options.say(f"the last batch of {batch.partition} was not printed to its end: its messages come again")
+                return
+            await batch.confirm()
+            if wanted.done:
+                return
+
+
+async def _read(tube: Tube, topic: str, wanted: Wanted, *, earliest: bool, follow: bool, idle_s: float | None) -> None:
+    partitions = await tube.partitions(topic)
+    if not follow:
+        for partition in partitions:
+            await _read_one(tube, partition, wanted, earliest=earliest, follow=False, idle_s=idle_s)
+            if wanted.done:
+                return
+        return
+    readers = [
+        asyncio.ensure_future(_read_one(tube, partition, wanted, earliest=earliest, follow=True, idle_s=idle_s))
+        for partition in partitions
+    ]
+    try:
+        pending: set[asyncio.Future[None]] = set(readers)
+        while pending and not wanted.done:
+            finished, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            for reader in finished:
+                reader.result()
+    finally:
+        for reader in readers:
+            reader.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
+
+
+async def _read_one(
+    tube: Tube, partition: Partition, wanted: Wanted, *, earliest: bool, follow: bool, idle_s: float | None
+) -> None:
+    from pytubemq.client.options import Start
+
+    reader = tube.reader(
+        partition, start=Start.EARLIEST if earliest else Start.LATEST, end=None if follow else Start.LATEST
+    )
+    async with reader:
+        async for batch in reader.batches(max_messages=READ_MESSAGES, idle_timeout_s=idle_s):
+            await wanted.put(batch.messages)
+            if wanted.done:
+                return

@@ -1,0 +1,66 @@
+"""Input in pieces, read on a thread so that sending goes on meanwhile and Ctrl-C always works.
+
+The invariant: at most PIECES_AHEAD pieces of PIECE_BYTES are read ahead, and lines come out as they went in, without
+their line end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+PIECE_BYTES = 256 * 1024
+PIECES_AHEAD = 4
+
+
+async def pieces(descriptor: int) -> AsyncIterator[bytes]:
+    """What is read from a file descriptor until its end."""
+    # Not the default executor, whose threads are waited for at exit, and not a buffered reader, whose lock a thread
+    # blocked on a terminal would hold for ever.
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+    room = threading.Semaphore(PIECES_AHEAD)
+
+    def read() -> None:
+        while True:
+            room.acquire()
+            found: bytes | OSError
+            try:
+                found = os.read(descriptor, PIECE_BYTES)
+            except OSError as error:
+                found = error
+            try:
+                loop.call_soon_threadsafe(queue.put_nowait, found)
+            except RuntimeError:  # the loop has ended meanwhile
+                return
+            if not found or isinstance(found, OSError):
+                return
+
+    threading.Thread(target=read, name="pytubemq-input", daemon=True).start()
+    while piece := await queue.get():
+        if isinstance(piece, OSError):
+            raise piece
+        room.release()
+        yield piece
+
+
+async def lines(descriptor: int, *, max_line_bytes: int) -> AsyncIterator[list[bytes]]:
+    """Lines as they come, many at a time; the last needs no line end.
+
+    Raises:
+        ValueError: a line is longer than `max_line_bytes`.
+    """
+    rest = b""
+    async for piece in pieces(descriptor):
+        *whole, rest = (rest + piece).split(b"\n")
+        if len(rest) > max_line_bytes:
+            raise ValueError(f"a line is longer than {max_line_bytes:,} bytes")
+        if whole:
+            yield whole
+    if rest:
+        yield [rest]

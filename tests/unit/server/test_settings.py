@@ -1,0 +1,149 @@
+"""Settings: one file, the environment over it, flags over both; nothing unknown, nothing unsafe by accident."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytubemq.errors import ConfigError, ExitCode
+from pytubemq.server.settings import Settings
+from pytubemq.server.sources import known_keys, load_settings, setting_rows, to_toml
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "server.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_defaults_listen_on_this_machine_only() -> None:
+    settings = load_settings(None, environ={})
+    assert (settings.master.listen, settings.broker.listen, settings.http.listen) == (
+        "127.0.0.1:8715",
+        "127.0.0.1:8123",
+        "127.0.0.1:8080",
+    )
+    assert settings.broker.durability == "disk"
+
+
+def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:
+    path = write(tmp_path, 'data = "/file"\n[master]\nlisten = "127.0.0.1:1"\n[broker]\nid = 7\n')
+    environ = {"PYTUBEMQ_MASTER__LISTEN": "127.0.0.1:2", "PYTUBEMQ_DATA": "/environment", "HOME": "/root"}
+    settings = load_settings(path, environ=environ, flags={"master.listen": "127.0.0.1:3"})
+    assert settings.master.listen == "127.0.0.1:3"
+    assert settings.data == "/environment"
+    assert settings.broker.id == 7
+
+
+def test_environment_values_take_their_types() -> None:
+    environ = {
+        "PYTUBEMQ_BROKER__ID": "12",
+        "PYTUBEMQ_BROKER__MASTERS": "a:1, b:2",
+        "PYTUBEMQ_INSECURE": "yes",
+        "PYTUBEMQ_MASTER__CLIENT_TIMEOUT_S": "2.5",
+    }
+    settings = load_settings(None, environ=environ)
+    assert (settings.broker.id, settings.broker.masters, settings.insecure) == (12, ["a:1", "b:2"], True)
+    assert settings.master.client_timeout_s == 2.5
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "near", "line"),
+    [
+        ('[master]\nlistne = "127.0.0.1:1"\n', "master.listne", "master.listen", 2),
+        ('# first\n[brokr]\nid = 1\n', "brokr.id", "broker.id", 3),
+        ('dat = "x"\n', "dat", "data", 1),
+        ('data = "x"\n\n[broker]\nid = 2\ndurabilty = "disk"\n', "broker.durabilty", "broker.durability", 5),
+    ],
+)
+def test_an_unknown_key_is_refused_with_its_place_and_the_nearest_name(
+    tmp_path: Path, text: str, key: str, near: str, line: int
+) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load_settings(path, environ={})
+    assert repr(key) in caught.value.message
+    assert f"{path}:{line}" in caught.value.message
+    assert caught.value.hint == f"did you mean {near!r}?"
+    assert caught.value.exit_code == ExitCode.BAD_CONFIG
+
+
+def test_an_unknown_empty_section_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'mastr'"):
+        load_settings(write(tmp_path, "[mastr]\n"), environ={})
+    load_settings(write(tmp_path, "[master]\n"), environ={})
+
+
+def test_a_misspelt_variable_is_refused_and_those_of_others_are_left_alone() -> None:
+    with pytest.raises(ConfigError, match=r"PYTUBEMQ_MASTER__LISTN.*master\.listn"):
+        load_settings(None, environ={"PYTUBEMQ_MASTER__LISTN": "x"})
+    with pytest.raises(ConfigError, match="insecur"):
+        load_settings(None, environ={"PYTUBEMQ_INSECUR": "true"})
+    # what Kubernetes sets for a service that is named pytubemq, and what the command line reads
+    load_settings(None, environ={"PYTUBEMQ_PORT_8715_TCP": "tcp://", "PYTUBEMQ_SERVICE_HOST": "x", "PYTUBEMQ_PROFILE": "p"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[broker]\nid = 0\n", "broker.id"),
+        ('[broker]\nid = "x"\n', "broker.id"),
+        ('[broker]\ndurability = "maybe"\n', "broker.durability"),
+        ("[master]\nclient_timeout_s = -1\n", "master.client_timeout_s"),
+        ('[http]\nlisten = "127.0.0.1:99999"\n', "http.listen"),
+        ('[broker]\nmasters = ["nowhere:port"]\n', "broker.masters"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load_settings(write(tmp_path, text), environ={})
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:1", "[::]:1", "192.168.0.1:1", "example.org:1"])
+@pytest.mark.parametrize("section", ["master", "broker", "http"])
+def test_listening_beyond_this_machine_must_be_asked_for(section: str, listen: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{section}\.listen") as caught:
+        load_settings(None, environ={}, flags={f"{section}.listen": listen})
+    assert "insecure = true" in str(caught.value.hint)
+    assert "TLS" in str(caught.value)
+    load_settings(None, environ={}, flags={f"{section}.listen": listen, "insecure": True})
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:1", "127.8.8.8:1", "[::1]:1", "localhost:1"])
+def test_loopback_is_free(listen: str) -> None:
+    load_settings(None, environ={}, flags={"master.listen": listen})
+
+
+def test_an_advertised_address_is_its_own_setting() -> None:
+    settings = load_settings(None, environ={}, flags={"broker.advertised": "broker.example.org:8123"})
+    assert settings.broker.listen == "127.0.0.1:8123"
+
+
+def test_files_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.toml.*No such file"):
+        load_settings(tmp_path / "nowhere.toml", environ={})
+    with pytest.raises(ConfigError, match="not TOML"):
+        load_settings(write(tmp_path, "listen = = 1"), environ={})
+
+
+def test_a_written_file_reads_back_the_same(tmp_path: Path) -> None:
+    flags = {"data": '/a "b" \\ ü', "broker.masters": ["a:1", "b:2"], "broker.id": 3, "log.format": "json"}
+    settings = load_settings(None, environ={}, flags=flags)
+    assert load_settings(write(tmp_path, to_toml(settings)), environ={}) == settings
+
+
+def test_every_setting_is_described() -> None:
+    rows = setting_rows()
+    assert {str(row["key"]) for row in rows} == set(known_keys())
+    assert all(row["meaning"] for row in rows)
+    # each variable really sets its key
+    defaults = Settings()
+    environ = {str(row["environment"]): str(row["default"]) for row in rows if not isinstance(row["default"], list)}
+    assert load_settings(None, environ=environ) == defaults
+
+
+def test_the_reference_names_every_setting() -> None:
+    text = Path("docs/reference/settings.md").read_text("utf-8")
+    missing = [key for key in known_keys() if f"`{key}`" not in text]
+    assert not missing
