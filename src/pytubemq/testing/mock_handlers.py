@@ -1,0 +1,282 @@
+"""What a mock cluster answers when nothing is scripted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.errors import Code
+from pytubemq.model.filters import filter_code
+from pytubemq.model.ids import Partition
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.testing.mock_state import APPEND_TIME_MS, MockMessage, MockPartition
+from pytubemq.wire.hot import get_message_answer, read_range_answer
+from pytubemq.wire.messages import broker, extension, master
+from pytubemq.wire.methods import METHODS, Method
+from pytubemq.wire.strings import TopicBroker, TopicInfo, format_broker_info, format_topic_info
+
+if TYPE_CHECKING:
+    from pytubemq.net.call import Call
+    from pytubemq.testing.mock_broker import MockBroker
+
+OK: dict[str, Any] = {"success": True, "err_code": int(Code.SUCCESS), "err_msg": "OK!"}
+MAX_FETCH = 1000
+
+
+class MockHandlers:
+    """One method per kind of request."""
+
+    def __init__(self, mock: MockBroker) -> None:
+        self._mock = mock
+
+    def refusal(self, method: Method, code: int, text: str) -> Any:
+        """An answer that says no."""
+        response = METHODS[method].response
+        extra: dict[str, Any] = {}
+        if response in (master.RegisterResponseM2P, master.HeartResponseM2P):
+            extra["broker_check_sum"] = -1
+        return response(success=False, err_code=int(code), err_msg=text, **extra)
+
+    async def answer(self, call: Call, request: Any) -> Any:
+        """The usual answer, after the wait that the request allows."""
+        wait_ms = getattr(request, "max_wait_ms", None) or 0
+        if wait_ms and not self._has_news(request):
+            await self._wait(request, wait_ms / 1000)
+        return self.work(call, request)
+
+    def work(self, call: Call, request: Any) -> Any:
+        """Do what is asked, now."""
+        name = type(request).__name__
+        handler = getattr(self, f"_{name}", None)
+        if handler is None:
+            raise NotImplementedError(name)
+        return handler(request)
+
+    async def _wait(self, request: Any, wait_s: float) -> None:
+        mock = self._mock
+        try:
+            async with asyncio.timeout(wait_s):
+                while not self._has_news(request):
+                    mock.changed.clear()
+                    await mock.changed.wait()
+        except TimeoutError:
+            pass
+
+    def _has_news(self, request: Any) -> bool:
+        mock = self._mock
+        match request:
+            case master.HeartRequestC2M():
+                known = request.client_id in mock.consumers
+                return bool(not known or mock.queued_events[request.client_id] or request.event)
+            case master.HeartRequestP2M():
+                return request.client_id not in mock.producers or request.broker_check_sum != mock.check_sum
+            case broker.GetMessageRequestC2B():
+                partition = mock.partitions[request.topic_name, request.partition_id]
+                if partition.owners.get(request.group_name) != request.client_id:
+                    return True
+                start = partition.confirmed.get(request.group_name, 0)
+                return bool(partition.select(request.group_name, start, 1)[0])
+            case extension.ReadRangeRequestC2B():
+                end = mock.partitions[request.topic_name, request.partition_id].end
+                return request.offset < end * OFFSET_UNIT
+        return True
+
+    # --- the Master -----------------------------------------------------------------------------------------
+
+    def _RegisterRequestP2M(self, request: master.RegisterRequestP2M) -> Any:
+        self._mock.producers.add(request.client_id)
+        return master.RegisterResponseM2P(
+            **OK, broker_check_sum=self._mock.check_sum, broker_infos=(format_broker_info(self._mock.info),)
+        )
+
+    def _HeartRequestP2M(self, request: master.HeartRequestP2M) -> Any:
+        mock = self._mock
+        if request.client_id not in mock.producers:
+            return self.refusal(Method.PRODUCER_HEARTBEAT_P2M, Code.HB_NO_NODE, f"not registered: {request.client_id}")
+        infos = [
+            format_topic_info(
+                TopicInfo(topic, (TopicBroker(mock.broker_id, mock.topics[topic], 1),), mock.max_message_bytes)
+            )
+            for topic in request.topic_list
+            if mock.topics.get(topic)
+        ]
+        brokers = () if request.broker_check_sum == mock.check_sum else (format_broker_info(mock.info),)
+        return master.HeartResponseM2P(
+            **OK, broker_check_sum=mock.check_sum, topic_infos=tuple(infos), broker_infos=brokers
+        )
+
+    def _CloseRequestP2M(self, request: master.CloseRequestP2M) -> Any:
+        self._mock.producers.discard(request.client_id)
+        return master.CloseResponseM2P(**OK)
+
+    def _RegisterRequestC2M(self, request: master.RegisterRequestC2M) -> Any:
+        mock = self._mock
+        for topic in request.topic_list:
+            if topic not in mock.topics:
+                return self.refusal(
+                    Method.CONSUMER_REGISTER_C2M, Code.TOPIC_NOT_DEPLOYED, f"topic {topic} does not exist"
+                )
+        others = [who for who, group in mock.consumers.items() if group == request.group_name]
+        mock.consumers[request.client_id] = request.group_name
+        mock.subscriptions[request.client_id] = request.topic_list
+        if mock.auto_assign and not others and not request.subscribe_info:
+            mock.push_event(
+                request.client_id, 10, [p for topic in request.topic_list for p in mock.all_partitions(topic)]
+            )
+        return master.RegisterResponseM2C(**OK, not_allocated=False)
+
+    def _HeartRequestC2M(self, request: master.HeartRequestC2M) -> Any:
+        mock = self._mock
+        if request.client_id not in mock.consumers:
+            return self.refusal(Method.CONSUMER_HEARTBEAT_C2M, Code.HB_NO_NODE, f"not registered: {request.client_id}")
+        events = mock.queued_events[request.client_id]
+        if request.event is not None:
+            mock.acknowledged.append(request.event)
+            if events and events[0].rebalance_id == request.event.rebalance_id:
+                events.popleft()
+        return master.HeartResponseM2C(**OK, event=events[0] if events else None, not_allocated=False)
+
+    def _CloseRequestC2M(self, request: master.CloseRequestC2M) -> Any:
+        self._mock.consumers.pop(request.client_id, None)
+        return master.CloseResponseM2C(**OK)
+
+    # --- the Broker: writing --------------------------------------------------------------------------------
+
+    def _append(self, topic: str, partition_id: int, data: bytes, flag: int, msg_type: str | None) -> int:
+        partition = self._mock.partitions[topic, partition_id]
+        partition.messages.append(MockMessage(data, flag, msg_type))
+        return partition.end - 1
+
+    def _SendMessageRequestP2B(self, request: broker.SendMessageRequestP2B) -> Any:
+        if request.partition_id >= self._mock.topics.get(request.topic_name, 0):
+            return self.refusal(Method.SEND_MESSAGE_P2B, Code.FORBIDDEN, "no such partition")
+        number = self._append(
+            request.topic_name, request.partition_id, request.data, request.flag, request.msg_type
+        )
+        return broker.SendMessageResponseB2P(
+            **OK, message_id=number + 1, append_time=APPEND_TIME_MS, append_offset=number * OFFSET_UNIT
+        )
+
+    def _SendBatchRequestP2B(self, request: extension.SendBatchRequestP2B) -> Any:
+        codes: list[int] = []
+        numbers: list[int] = []
+        for entry in request.entries:
+            if entry.partition_id >= self._mock.topics.get(request.topic_name, 0):
+                codes.append(Code.FORBIDDEN)
+                numbers.append(-1)
+                continue
+            codes.append(Code.SUCCESS)
+            numbers.append(
+                self._append(request.topic_name, entry.partition_id, entry.data, entry.flag, entry.msg_type)
+            )
+        return extension.SendBatchResponseB2P(
+            **OK,
+            err_codes=tuple(codes),
+            message_ids=tuple(number + 1 if number >= 0 else -1 for number in numbers),
+            offsets=tuple(number * OFFSET_UNIT if number >= 0 else -1 for number in numbers),
+            append_time=APPEND_TIME_MS,
+        )
+
+    # --- the Broker: reading --------------------------------------------------------------------------------
+
+    def _RegisterRequestC2B(self, request: broker.RegisterRequestC2B) -> Any:
+        partition = self._mock.partitions[request.topic_name, request.partition_id]
+        group = request.group_name
+        partition.fetched.pop(group, None)
+        if request.op_type == 32:
+            partition.owners.pop(group, None)
+            return broker.RegisterResponseB2C(**OK)
+        owner = partition.owners.get(group)
+        if owner not in (None, request.client_id):
+            return self.refusal(Method.CONSUMER_REGISTER_C2B, Code.PARTITION_OCCUPIED, f"held by {owner}")
+        partition.owners[group] = request.client_id
+        partition.filters[group] = frozenset(filter_code(item) for item in request.filter_cond_str)
+        if request.curr_offset is not None:
+            partition.confirmed[group] = min(request.curr_offset // OFFSET_UNIT, partition.end)
+        elif group not in partition.confirmed or request.read_status == 2:
+            partition.confirmed[group] = 0 if request.read_status == 0 else partition.end
+        return broker.RegisterResponseB2C(
+            **OK, curr_offset=partition.confirmed[group] * OFFSET_UNIT, max_offset=partition.end * OFFSET_UNIT
+        )
+
+    def _HeartBeatRequestC2B(self, request: broker.HeartBeatRequestC2B) -> Any:
+        failures: list[str] = []
+        for info in request.partition_info:
+            topic, _, number = info.rpartition("#")[2].partition(":")
+            owner = self._mock.partitions[topic, int(number)].owners.get(request.group_name)
+            if owner != request.client_id:
+                failures.append(f"{int(Code.HB_NO_NODE)}:{info}")
+        return broker.HeartBeatResponseB2C(**OK, has_part_failure=bool(failures), failure_info=tuple(failures))
+
+    def _GetMessageRequestC2B(self, request: broker.GetMessageRequestC2B) -> Any:
+        partition = self._mock.partitions[request.topic_name, request.partition_id]
+        group = request.group_name
+        if partition.owners.get(group) != request.client_id:
+            return self.refusal(Method.GET_MESSAGE_C2B, Code.HB_NO_NODE, "not registered")
+        if request.last_pack_consumed and group in partition.fetched:
+            partition.confirmed[group] = partition.fetched.pop(group)
+        start = partition.confirmed.get(group, 0)
+        numbers, after = partition.select(group, start, request.max_messages or MAX_FETCH)
+        if after == start:
+            return self.refusal(Method.GET_MESSAGE_C2B, Code.NOT_FOUND, "nothing new")
+        if numbers:
+            partition.fetched[group] = after
+        else:
+            partition.confirmed[group] = after
+        ours = bool(self._mock.capabilities)
+        head = broker.GetMessageResponseB2C(
+            **OK,
+            curr_offset=start * OFFSET_UNIT,
+            max_offset=partition.end * OFFSET_UNIT,
+            next_offset=after * OFFSET_UNIT if ours else None,
+        )
+        return get_message_answer(head, self._entries(partition, numbers))
+
+    def _CommitOffsetRequestC2B(self, request: broker.CommitOffsetRequestC2B) -> Any:
+        partition = self._mock.partitions[request.topic_name, request.partition_id]
+        group = request.group_name
+        if partition.owners.get(group) != request.client_id:
+            return self.refusal(Method.CONSUMER_COMMIT_C2B, Code.UNAUTHORIZED, "not registered")
+        fetched = partition.fetched.pop(group, None)
+        if request.up_to is not None:
+            partition.confirmed[group] = max(partition.confirmed.get(group, 0), request.up_to // OFFSET_UNIT)
+        elif request.last_pack_consumed is not False and fetched is not None:
+            partition.confirmed[group] = fetched
+        return broker.CommitOffsetResponseB2C(
+            **OK,
+            curr_offset=partition.confirmed.get(group, 0) * OFFSET_UNIT,
+            max_offset=partition.end * OFFSET_UNIT,
+        )
+
+    def _ReadRangeRequestC2B(self, request: extension.ReadRangeRequestC2B) -> Any:
+        partition = self._mock.partitions[request.topic_name, request.partition_id]
+        end = partition.end if request.end_offset is None else min(partition.end, request.end_offset // OFFSET_UNIT)
+        first = request.offset // OFFSET_UNIT
+        numbers = list(range(first, min(end, first + (request.max_messages or MAX_FETCH))))
+        told: dict[str, Any] = {"min_offset": 0, "max_offset": partition.end * OFFSET_UNIT}
+        if not numbers:
+            return extension.ReadRangeResponseB2C(
+                success=False, err_code=int(Code.NOT_FOUND), err_msg="nothing there", next_offset=request.offset, **told
+            )
+        head = extension.ReadRangeResponseB2C(**OK, next_offset=(numbers[-1] + 1) * OFFSET_UNIT, **told)
+        return read_range_answer(head, self._entries(partition, numbers))
+
+    def _PartitionOffsetsRequest(self, request: extension.PartitionOffsetsRequest) -> Any:
+        mock = self._mock
+        asked = [Partition(mock.broker_id, one.topic_name, one.partition_id) for one in request.partitions]
+        known = [partition for partition in asked if partition.partition_id < mock.topics.get(partition.topic, 0)]
+        return extension.PartitionOffsetsResponse(
+            **OK,
+            partitions=tuple(
+                extension.PartitionEnds(
+                    topic_name=partition.topic,
+                    partition_id=partition.partition_id,
+                    min_offset=0,
+                    max_offset=mock.partitions[partition.topic, partition.partition_id].end * OFFSET_UNIT,
+                )
+                for partition in known
+            ),
+        )
+
+    def _entries(self, partition: MockPartition, numbers: list[int]) -> list[bytes]:
+        return [partition.messages[number].entry(number) for number in numbers]
