@@ -19,7 +19,8 @@
     │   ├── OffsetMovedError         301   ├── NotRegisteredError     411, 412
     │   ├── OccupiedError            410   ├── ServerOverflowError    419
     │   ├── GroupMismatchError       424 to 430
-    │   ├── ThrottledError           452   └── UnavailableError       500, 503
+    │   ├── ThrottledError           452   ├── UnavailableError       500, 503
+    │   └── AlreadyExistsError       there is one of this name
     ├── MessageError                 a message cannot be sent as it is: empty (442), too long (445), bad attribute
     ├── StaleBatchError              a batch is not held any more: settled before, given back, or reassigned
     ├── BufferFullError              the producer's buffer has no room: back-pressure, try after `room()`
@@ -259,6 +260,10 @@ class UnavailableError(RefusedError):
     """500, 503: the peer cannot serve now."""
 
     retriable = True
+
+
+class AlreadyExistsError(RefusedError):
+    """There is one of this name already."""
 
 
 class MessageError(TubeError):

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from pytubemq.errors import Code, ExitCode, NotFoundError, RefusedError
-
-
-class AlreadyExistsError(RefusedError):
-    """There is one of this name."""
-
-    exit_code = ExitCode.REFUSED
+from pytubemq.errors import AlreadyExistsError, Code, NotFoundError
 
 
 def topic_exists(name: str) -> AlreadyExistsError:

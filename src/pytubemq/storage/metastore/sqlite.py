@@ -52,7 +52,8 @@ class SqliteMetaStore:
 
     def brokers(self) -> list[BrokerRecord]:
         rows = self._read(
-            "SELECT broker_id, host, port, tls_port, manage_status, created_ms, serial_id FROM broker ORDER BY broker_id"
+            "SELECT broker_id, host, port, tls_port, manage_status, created_ms, serial_id FROM broker"
+            " ORDER BY broker_id"
         )
         return [BrokerRecord(row[0], Address(row[1], row[2]), *row[3:]) for row in rows]
 
@@ -125,7 +126,8 @@ class SqliteMetaStore:
         with self._transaction():
             stored = replace(settings, serial_id=self._serial(now_ms))
             self._db.execute(
-                "INSERT OR REPLACE INTO cluster (id, max_message_bytes, qry_priority_id, serial_id) VALUES (1, ?, ?, ?)",
+                "INSERT OR REPLACE INTO cluster (id, max_message_bytes, qry_priority_id, serial_id)"
+                " VALUES (1, ?, ?, ?)",
                 (stored.max_message_bytes, stored.qry_priority_id, stored.serial_id),
             )
         return stored

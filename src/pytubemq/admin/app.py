@@ -1,0 +1,99 @@
+"""The routes of the JSON API v1.
+
+The invariant: a route only translates; what is done is a function of the Master's, so whatever the API can do can be
+done without it.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pytubemq.admin.guard import HostGuard, read_body
+from pytubemq.admin.openapi import describe
+from pytubemq.admin.problems import ApiError, on_api_error, on_crash, on_http_error, on_tube_error
+from pytubemq.errors import TubeError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from starlette.requests import Request
+
+    from pytubemq.admin.operations import MasterOperations
+
+PREFIX = "/api/v1"
+
+
+class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic to be made: `partitions` on each Broker, a size limit in bytes, a policy such as `delete,72h`."""
+
+    name: str
+    partitions: int = 1
+    max_message_bytes: int | None = None
+    delete_policy: str | None = None
+
+
+def create_app(master: MasterOperations, *, hosts: Iterable[str] = ()) -> Starlette:
+    """The API of `master`; `hosts` are the names under which it may be called beside loopback addresses."""
+
+    async def health(_: Request) -> Response:
+        found = await master.health()
+        return _json(found, HTTPStatus.OK if found.status == "healthy" else HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def create_topic(request: Request) -> Response:
+        new = await read_body(request, NewTopic)
+        made = await master.create_topic(
+            new.name,
+            new.partitions,
+            max_message_bytes=new.max_message_bytes,
+            delete_policy=new.delete_policy,
+        )
+        return _json(made, HTTPStatus.CREATED)
+
+    async def openapi(_: Request) -> Response:
+        return _json(describe(master.version, NewTopic))
+
+    def all_of(function: Callable[[], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(_: Request) -> Response:
+            return _json(await function())
+
+        return answer
+
+    def one_of(function: Callable[[str], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            return _json(await function(request.path_params["name"]))
+
+        return answer
+
+    routes = [
+        Route(f"{PREFIX}/health", health),
+        Route(f"{PREFIX}/cluster", all_of(master.cluster)),
+        Route(f"{PREFIX}/topics", all_of(master.topics), methods=["GET"]),
+        Route(f"{PREFIX}/topics", create_topic, methods=["POST"]),
+        Route(f"{PREFIX}/topics/{{name}}", one_of(master.topic)),
+        Route(f"{PREFIX}/brokers", all_of(master.brokers)),
+        Route(f"{PREFIX}/groups", all_of(master.groups)),
+        Route(f"{PREFIX}/groups/{{name}}", one_of(master.group)),
+        Route(f"{PREFIX}/openapi.json", openapi),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(HostGuard, hosts=tuple(hosts))],
+        exception_handlers={
+            ApiError: on_api_error,
+            TubeError: on_tube_error,
+            HTTPException: on_http_error,
+            Exception: on_crash,
+        },
+    )
+
+
+def _json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")

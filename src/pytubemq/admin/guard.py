@@ -1,0 +1,126 @@
+"""What a request must be before anything looks at it.
+
+The invariants: a web page of another site cannot make a browser administer the cluster (its Host is not ours, and a
+form cannot send JSON); a body is read up to a limit and no further.
+"""
+
+from __future__ import annotations
+
+import difflib
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from starlette.requests import Request
+
+from pytubemq.admin.problems import ApiError, on_api_error
+from pytubemq.model.limits import MAX_HTTP_BODY_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+LOCAL_NAMES = frozenset({"localhost"})
+
+
+class HostGuard:
+    """Lets through what names this machine as its host: a loopback address, or one of `hosts`."""
+
+    def __init__(self, app: ASGIApp, *, hosts: Iterable[str] = ()) -> None:
+        self._app = app
+        self._hosts = frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            request = Request(scope)
+            host = host_name(request.headers.get("host", ""))
+            if not (is_local(host) or host in self._hosts):
+                error = ApiError(
+                    HTTPStatus.MISDIRECTED_REQUEST,
+                    f"this is not {host or 'the host you named'}",
+                    "the Host of a request must be this server's own address, so that no web page can misuse it",
+                    "use the address that the server printed when it started",
+                )
+                answer = await on_api_error(request, error)
+                await answer(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, without its port."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def is_local(host: str) -> bool:
+    """Whether a host name means this machine whoever asks."""
+    if host in LOCAL_NAMES:
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def read_body(request: Request, kind: type[T]) -> T:
+    """The JSON body of a request as a `kind`.
+
+    Raises:
+        ApiError: not JSON by its header or its bytes, too long, an unknown key, a wrong type.
+    """
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
+        raise ApiError(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            f"the body is {content_type or 'of no named type'}",
+            "only JSON is taken, and only when the header says so",
+            "send Content-Type: application/json",
+        )
+    try:
+        value = msgspec.json.decode(await _bounded(request))
+    except msgspec.DecodeError as error:
+        raise _bad(f"the body is not JSON: {error}", "send one JSON object") from error
+    if not isinstance(value, dict):
+        raise _bad("the body is not a JSON object", 'send one, as in {"name": "demo"}')
+    _check_keys(value, kind)
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise _bad(f"the body does not fit: {error}", "GET /api/v1/openapi.json tells the types") from error
+
+
+async def _bounded(request: Request) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > MAX_HTTP_BODY_BYTES:
+            raise ApiError(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"the body is longer than {MAX_HTTP_BODY_BYTES} bytes",
+                "bodies are bounded",
+                "send less",
+            )
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _check_keys(value: dict[str, object], kind: type[msgspec.Struct]) -> None:
+    known = kind.__struct_encode_fields__
+    for key in value:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            raise _bad(
+                f"unknown key {key!r}", f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
+            )
+
+
+def _bad(message: str, hint: str) -> ApiError:
+    return ApiError(HTTPStatus.BAD_REQUEST, message, "Bad Request", hint)

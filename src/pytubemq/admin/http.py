@@ -1,0 +1,83 @@
+"""Serving HTTP inside the running event loop.
+
+The invariant: the server is a guest: it takes no signals, installs no logging, and binds its socket itself, so that
+a taken port is one clear error before anything runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from pytubemq.model.ids import Address
+from pytubemq.net.listening import ListeningSocket, bind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.types import ASGIApp
+
+logger = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S = 1
+IDLE_CONNECTION_S = 5
+MAX_CONCURRENCY = 256
+
+
+class _Guest(uvicorn.Server):
+    """uvicorn without its hand on the process's signals."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class HttpServer:
+    """Serves one application on one address."""
+
+    def __init__(self, app: ASGIApp, listen: Address) -> None:
+        self._app = app
+        self._listen = listen
+        self._server: _Guest | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._socket: ListeningSocket | None = None
+
+    async def start(self) -> Address:
+        """Listen; port 0 picks a free one. Returns the address in use; requests are served from now on.
+
+        Raises:
+            ConfigError: the address is taken or not ours.
+        """
+        self._socket = bind(self._listen, name="HTTP")
+        config = uvicorn.Config(
+            self._app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            ws="none",
+            limit_concurrency=MAX_CONCURRENCY,
+            timeout_keep_alive=IDLE_CONNECTION_S,
+            timeout_graceful_shutdown=STOP_TIMEOUT_S,
+        )
+        self._server = _Guest(config)
+        # The kernel queues connections from here on, so a client that comes early only waits.
+        self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[self._socket]))
+        host, port = self._socket.getsockname()[:2]
+        return Address(str(host), int(port))
+
+    async def close(self) -> None:
+        """Stop: running requests get a second. Idempotent."""
+        server, self._server = self._server, None
+        if server is not None and self._task is not None:
+            server.should_exit = True
+            await self._task
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None

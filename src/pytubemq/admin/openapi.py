@@ -1,0 +1,62 @@
+"""The description of the API, made from the types it answers with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from pytubemq.admin.problems import Problem
+from pytubemq.master import views
+
+_REFERENCE = "#/components/schemas/{name}"
+
+
+def describe(version: str, new_topic: type[msgspec.Struct]) -> dict[str, Any]:
+    """OpenAPI 3.1 for every route."""
+    kinds: dict[str, Any] = {
+        "health": views.Health,
+        "cluster": views.ClusterView,
+        "topics": list[views.TopicView],
+        "topic": views.TopicDetail,
+        "brokers": list[views.BrokerView],
+        "groups": list[views.GroupView],
+        "group": views.GroupDetail,
+        "new_topic": new_topic,
+        "problem": Problem,
+    }
+    schemas, components = msgspec.json.schema_components(kinds.values(), ref_template=_REFERENCE)
+    schema = dict(zip(kinds, schemas, strict=True))
+    failure = {"description": "what was wrong and what to do", "content": _content(schema["problem"])}
+    name = [{"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}]
+
+    def get(kind: str, summary: str, **more: Any) -> dict[str, Any]:
+        good = {"description": summary, "content": _content(schema[kind])}
+        return {"summary": summary, "responses": {"200": good, "default": failure}, **more}
+
+    health = get("health", "the verdict with reasons")
+    health["responses"]["503"] = {"description": "not healthy", "content": _content(schema["health"])}
+    made = {"description": "made, and ready to use", "content": _content(schema["topic"])}
+    create = {
+        "summary": "make a topic",
+        "requestBody": {"required": True, "content": _content(schema["new_topic"])},
+        "responses": {"201": made, "default": failure},
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "pytubemq", "version": version},
+        "paths": {
+            "/api/v1/health": {"get": health},
+            "/api/v1/cluster": {"get": get("cluster", "Masters, Brokers, versions")},
+            "/api/v1/topics": {"get": get("topics", "all topics"), "post": create},
+            "/api/v1/topics/{name}": {"get": get("topic", "one topic with its partitions", parameters=name)},
+            "/api/v1/brokers": {"get": get("brokers", "all Brokers")},
+            "/api/v1/groups": {"get": get("groups", "all groups with their lag")},
+            "/api/v1/groups/{name}": {"get": get("group", "one group: members, assignment, lag", parameters=name)},
+        },
+        "components": {"schemas": components},
+    }
+
+
+def _content(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}

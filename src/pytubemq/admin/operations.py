@@ -1,0 +1,51 @@
+"""What the API asks of a Master: any object with these functions will do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class MasterOperations(Protocol):
+    """The Master's plain functions. Answers are structures that msgspec can encode; errors are TubeErrors."""
+
+    @property
+    def version(self) -> str:
+        """Of the software."""
+        ...
+
+    async def create_topic(
+        self, name: str, partitions: int = 1, *, max_message_bytes: int | None = None, delete_policy: str | None = None
+    ) -> Any:
+        """Make a topic; it can be used when this returns."""
+        ...
+
+    async def topics(self) -> Sequence[Any]:
+        """All topics."""
+        ...
+
+    async def topic(self, name: str) -> Any:
+        """One topic."""
+        ...
+
+    async def brokers(self) -> Sequence[Any]:
+        """All Brokers."""
+        ...
+
+    async def groups(self) -> Sequence[Any]:
+        """All groups."""
+        ...
+
+    async def group(self, name: str) -> Any:
+        """One group."""
+        ...
+
+    async def health(self) -> Any:
+        """The verdict; `status` is `healthy` when there is nothing to say."""
+        ...
+
+    async def cluster(self) -> Any:
+        """Who is in the cluster."""
+        ...

@@ -1,0 +1,139 @@
+"""Errors as the API shows them: one object, one shape, the HTTP status that fits.
+
+The invariant: every answer that is not the thing asked for is `{"code", "message", "why", "try", "retriable",
+"exit"}`, and nothing of the inside (no trace, no path) gets out.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from pytubemq.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConfigError,
+    ExitCode,
+    MessageError,
+    NotAllowedError,
+    NotFoundError,
+    RefusedError,
+    StorageError,
+    TransportError,
+    TubeError,
+    UnavailableError,
+)
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+logger = logging.getLogger(__name__)
+
+_STATUS: tuple[tuple[type[TubeError], HTTPStatus], ...] = (
+    (AlreadyExistsError, HTTPStatus.CONFLICT),
+    (NotFoundError, HTTPStatus.NOT_FOUND),
+    (NotAllowedError, HTTPStatus.FORBIDDEN),
+    (BadRequestError, HTTPStatus.BAD_REQUEST),
+    (MessageError, HTTPStatus.BAD_REQUEST),
+    (ConfigError, HTTPStatus.BAD_REQUEST),
+    (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (TransportError, HTTPStatus.GATEWAY_TIMEOUT),
+    (RefusedError, HTTPStatus.CONFLICT),
+    (StorageError, HTTPStatus.INSUFFICIENT_STORAGE),
+)
+
+
+@dataclass(slots=True)
+class ApiError(Exception):
+    """The API itself refuses a request."""
+
+    status: HTTPStatus
+    message: str
+    why: str = ""
+    hint: str = ""
+    exit_code: ExitCode = ExitCode.USAGE
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """An error: `code` is the protocol's or the HTTP status, `exit` what a command should end with."""
+
+    code: int
+    message: str
+    why: str
+    try_: str = msgspec.field(name="try")
+    retriable: bool
+    exit: int
+
+
+async def on_api_error(_: Request, error: Exception) -> Response:
+    """What the API refuses."""
+    assert isinstance(error, ApiError)
+    return _answer(
+        error.status,
+        Problem(
+            code=int(error.status),
+            message=error.message,
+            why=error.why,
+            try_=error.hint,
+            retriable=False,
+            exit=int(error.exit_code),
+        ),
+    )
+
+
+async def on_tube_error(_: Request, error: Exception) -> Response:
+    """What the Master refuses, or cannot do."""
+    assert isinstance(error, TubeError)
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+    return _answer(
+        status,
+        Problem(
+            code=int(status) if error.code is None else error.code,
+            message=error.message,
+            why=type(error).__name__.removesuffix("Error"),
+            try_=error.hint or "",
+            retriable=error.retriable,
+            exit=int(error.exit_code),
+        ),
+    )
+
+
+async def on_http_error(_: Request, error: Exception) -> Response:
+    """No such page, or not with this method."""
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    problem = Problem(
+        code=int(status),
+        message=error.detail,
+        why=status.phrase,
+        try_="GET /api/v1/openapi.json lists what there is",
+        retriable=False,
+        exit=int(ExitCode.NOT_FOUND if status is HTTPStatus.NOT_FOUND else ExitCode.USAGE),
+    )
+    return _answer(status, problem, headers=dict(error.headers or {}))
+
+
+async def on_crash(request: Request, error: Exception) -> Response:
+    """A fault of ours: the log has the trace, the answer does not."""
+    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return _answer(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        Problem(
+            code=500,
+            message="the Master failed at this request",
+            why=type(error).__name__,
+            try_="the Master's log says more",
+            retriable=False,
+            exit=int(ExitCode.FAILED),
+        ),
+    )
+
+
+def _answer(status: HTTPStatus, problem: Problem, *, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(problem), status, headers=headers, media_type="application/json")

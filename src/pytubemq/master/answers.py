@@ -1,0 +1,109 @@
+"""What the parts of an answer look like that many answers share.
+
+The invariant: a field that the original always sends is always sent, for its clients read it without looking
+whether it is there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import Code
+from pytubemq.model.ids import DEFAULT_BROKER_PORT, UNDEFINED
+from pytubemq.model.limits import MAX_CLIENT_ID_CHARS, MAX_GROUP_CHARS, MAX_HOST_CHARS, MAX_TOPICS_PER_CLIENT
+from pytubemq.wire.messages.master import ApprovedClientConfig, ClusterConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytubemq.storage.metastore.port import BrokerRecord, ClusterSettings
+
+OK = "OK!"
+NO_RULES = "[]"
+UNCHANGED = " "
+SYSTEM_TOPIC = "__offset_history__"
+
+
+class RefusalError(Exception):
+    """A request is answered with this code instead of 200."""
+
+    def __init__(self, code: Code, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+def check_client_id(value: str) -> str:
+    """A client id, trimmed."""
+    return _check(value, "clientId", MAX_CLIENT_ID_CHARS)
+
+
+def check_host(value: str) -> str:
+    """A host name, trimmed."""
+    return _check(value, "hostName", MAX_HOST_CHARS)
+
+
+def check_group_name(value: str) -> str:
+    """A group name, trimmed."""
+    return _check(value, "groupName", MAX_GROUP_CHARS)
+
+
+def _check(value: str, name: str, longest: int) -> str:
+    value = value.strip()
+    if not value:
+        raise RefusalError(Code.BAD_REQUEST, f"{name} is missing")
+    if len(value) > longest:
+        raise RefusalError(Code.BAD_REQUEST, f"{name} has {len(value)} characters, {longest} are allowed")
+    return value
+
+
+def check_topics(names: Iterable[str], *, client: str) -> tuple[str, ...]:
+    """Topic names, trimmed, each once, blank ones left out."""
+    topics = tuple(dict.fromkeys(stripped for name in names if (stripped := name.strip())))
+    if len(topics) > MAX_TOPICS_PER_CLIENT:
+        raise RefusalError(
+            Code.BAD_REQUEST, f"{client} names {len(topics)} topics, {MAX_TOPICS_PER_CLIENT} are allowed"
+        )
+    return topics
+
+
+def check_produced(names: Iterable[str], *, client: str) -> tuple[str, ...]:
+    """The topics a producer may name."""
+    topics = check_topics(names, client=client)
+    if SYSTEM_TOPIC in topics:
+        raise RefusalError(Code.BAD_REQUEST, f"{SYSTEM_TOPIC} is the system's own topic, nothing can be produced to it")
+    return topics
+
+
+def approved_config(settings: ClusterSettings, asked: ApprovedClientConfig | None) -> ApprovedClientConfig:
+    """The message size limit for a client, when it does not have it yet."""
+    known = asked.config_id if asked is not None else 0
+    size = settings.max_message_bytes if known != settings.serial_id else None
+    return ApprovedClientConfig(config_id=settings.serial_id, max_msg_size=size)
+
+
+def cluster_config(settings: ClusterSettings, asked: ClusterConfig | None) -> ClusterConfig:
+    """The message size limit for a Broker, when it does not have it yet."""
+    known = asked.config_id if asked is not None else 0
+    size = settings.max_message_bytes if known != settings.serial_id else None
+    return ClusterConfig(config_id=settings.serial_id, max_msg_size=size)
+
+
+def broker_infos(brokers: Iterable[BrokerRecord]) -> tuple[str, ...]:
+    """Every configured Broker, running or not; the default port is written as one blank."""
+    return tuple(
+        f"{broker.broker_id}:{broker.address.host}:"
+        f"{' ' if broker.address.port == DEFAULT_BROKER_PORT else broker.address.port}"
+        for broker in sorted(brokers, key=lambda broker: broker.broker_id)
+    )
+
+
+NO_FLOW_CONTROL = {
+    "def_flow_check_id": UNDEFINED,
+    "def_flow_control_info": UNCHANGED,
+    "group_flow_check_id": UNDEFINED,
+    "group_flow_control_info": UNCHANGED,
+    "ssd_store_id": UNDEFINED,
+    "qry_priority_id": UNDEFINED,
+}
+"""What a consumer that asks for flow control is told while there is none."""

@@ -1,0 +1,393 @@
+"""The Brokers: who is online with which topics, and who still has to learn a change.
+
+The invariants: a partition counts only while its Broker is online and has reported it; a Broker that went away keeps
+its partitions "absent" for a while, so that a restart moves nothing; a change of the metadata reaches a waiting
+Broker at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import Code
+from pytubemq.master import answers
+from pytubemq.master.answers import RefusalError
+from pytubemq.master.broker_sync import BrokerConf, SyncId, make_conf, renewed, reported_topics
+from pytubemq.master.peers import Peers
+from pytubemq.master.waiting import Waiting, allowed_wait_s
+from pytubemq.model.ids import UNDEFINED, Address, Partition
+from pytubemq.storage.metastore.port import BrokerRecord
+from pytubemq.wire.codec import encode
+from pytubemq.wire.messages.master import (
+    CloseRequestB2M,
+    CloseResponseM2B,
+    EnableBrokerFunInfo,
+    HeartRequestB2M,
+    HeartResponseM2B,
+    MasterAuthorizedInfo,
+    MasterBrokerAuthorizedInfo,
+    RegisterRequestB2M,
+    RegisterResponseM2B,
+)
+from pytubemq.wire.strings import TopicBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.settings import MasterSettings
+    from pytubemq.model.topic import TopicConfig
+    from pytubemq.net.call import Call
+    from pytubemq.net.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+PUSH_AGAIN_S = 1.0
+"""A Broker that was pushed a change and reports another one is not answered faster than this."""
+DEFAULT_TLS_PORT = 8124
+_CLIENT_ID = re.compile(r"(\d{1,10}):(\[[^\]]+\]|[^:]+):(\d{1,5})(?::(.*))?", re.ASCII)
+_PUBLISH = (5, 7)
+_SUBSCRIBE = (5, 6)
+_DRAFT = 1
+
+
+@dataclass(slots=True)
+class BrokerRun:
+    """A Broker that is registered now."""
+
+    broker_id: int
+    address: Address
+    version: str
+    deadline_s: float
+    conf: BrokerConf
+    reported: SyncId = field(default_factory=SyncId)
+    online: bool = False
+    topics: dict[str, TopicConfig] = field(default_factory=dict)
+    read_status: int = 0
+    write_status: int = 0
+    pushed: SyncId | None = None
+    pushed_s: float = 0.0
+    need_report: bool = False
+    lost: bool = False
+    since_ms: int = 0
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether it has what it should have."""
+        return self.reported == self.conf.sync_id
+
+
+class Brokers:
+    """All Brokers; `on_change` is called whenever what can be produced or consumed may be different."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        settings: MasterSettings,
+        clock: Clock,
+        token: MasterAuthorizedInfo,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.runs: dict[int, BrokerRun] = {}
+        self.waiting = Waiting(limit=settings.max_held_heartbeats)
+        self._catalogue = catalogue
+        self._settings = settings
+        self._clock = clock
+        self._token = token
+        self._on_change = on_change
+        self._peers = Peers(self._lost)
+        both = token.visit_authorized_token
+        self._broker_token = MasterBrokerAuthorizedInfo(visit_authorized_token=f"{both},{both}")
+        self._expected_until: dict[int, float] = {}
+
+    def expect_all(self) -> None:
+        """After a start: every Broker of the catalogue may be on its way back."""
+        until_s = self._clock.now_s() + self._settings.restart_grace_s
+        self._expected_until = dict.fromkeys(self._catalogue.brokers, until_s)
+
+    # --- what others ask ----------------------------------------------------------------------------------------
+
+    def publishing(self, topic: str) -> tuple[TopicBroker, ...]:
+        """Where a topic can be written to now."""
+        found = []
+        for broker_id, run in sorted(self.runs.items()):
+            config = run.topics.get(topic)
+            if (
+                config is not None
+                and run.online
+                and config.accept_publish
+                and run.write_status == 0
+                and run.read_status == 0
+                and self._status(broker_id) in _PUBLISH
+            ):
+                found.append(TopicBroker(broker_id, config.partitions, config.stores))
+        return tuple(found)
+
+    def consumable(self, topics: Iterable[str]) -> tuple[frozenset[Partition], frozenset[Partition]]:
+        """The partitions of some topics: those that can be read now, and those whose Broker may come back."""
+        available: set[Partition] = set()
+        absent: set[Partition] = set()
+        for topic in topics:
+            record = self._catalogue.topics.get(topic)
+            for broker_id in self._catalogue.brokers:
+                run = self.runs.get(broker_id)
+                if run is not None and run.online:
+                    if self._status(broker_id) in _SUBSCRIBE and run.read_status == 0:
+                        available.update(_partitions(broker_id, run.topics.get(topic)))
+                elif broker_id in self._expected_until and record is not None:
+                    absent.update(_partitions(broker_id, record.deploys.get(broker_id)))
+        return frozenset(available), frozenset(absent)
+
+    def carries(self, broker_id: int, config: TopicConfig) -> bool:
+        """Whether a Broker has reported a topic with all its partitions."""
+        run = self.runs.get(broker_id)
+        reported = run.topics.get(config.name) if run is not None and run.online else None
+        return reported is not None and (reported.partitions, reported.stores) == (config.partitions, config.stores)
+
+    def _status(self, broker_id: int) -> int:
+        record = self._catalogue.brokers.get(broker_id)
+        return UNDEFINED if record is None else record.manage_status
+
+    # --- methods 7, 8, 9 ----------------------------------------------------------------------------------------
+
+    async def register(self, call: Call, request: RegisterRequestB2M) -> RegisterResponseM2B:
+        """Method 7. A Broker nobody knows is entered by itself, unless the settings forbid it."""
+        client_id = answers.check_client_id(request.client_id)
+        record, version = await self._admit(client_id, request)
+        broker_id = record.broker_id
+        now_s = self._clock.now_s()
+        topics = reported_topics(request.broker_default_conf_info, request.broker_topic_set_conf_info)
+        before = self.runs.get(broker_id)
+        conf_id = self._clock.wall_ms() if before is None else before.conf.sync_id.conf_id + 1
+        run = BrokerRun(
+            broker_id=broker_id,
+            address=record.address,
+            version=version,
+            deadline_s=now_s + self._settings.client_timeout_s,
+            conf=make_conf(conf_id, self._catalogue.deployed_on(broker_id), cluster_max_message_bytes=self._limit()),
+            reported=SyncId(request.cur_broker_conf_id, request.conf_check_sum_id),
+            online=request.broker_online,
+            topics=topics if request.broker_online else {},
+            read_status=request.read_status_rpt,
+            write_status=request.write_status_rpt,
+            since_ms=self._clock.wall_ms(),
+        )
+        self.runs[broker_id] = run
+        # Until it says that it is online it counts as on its way back, so nothing is withdrawn meanwhile.
+        self._expected_until[broker_id] = now_s + self._settings.broker_absence_s
+        self.waiting.drop(broker_id)
+        self._peers.seen(broker_id, call.connection)
+        logger.info("broker %d registered from %s (version %s)", broker_id, record.address, version or "unknown")
+        self._on_change()
+        return self._register_answer(run, request)
+
+    def heartbeat(self, call: Call, request: HeartRequestB2M) -> None:
+        """Method 8: booked at once; answered at once if there is a change to push, else held."""
+        broker_id = _broker_id(request.broker_id)
+        run = self._known(broker_id)
+        now_s = self._clock.now_s()
+        run.deadline_s = now_s + self._settings.client_timeout_s
+        run.lost = False
+        if self._peers.seen(broker_id, call.connection):
+            self.waiting.drop(broker_id)
+        self._book(run, request)
+        wait_s = allowed_wait_s(
+            request.max_wait_ms, left_s=call.deadline_s - now_s, longest_s=self._settings.max_heartbeat_wait_s
+        )
+        if not run.in_sync and run.pushed == run.conf.sync_id and now_s - run.pushed_s < PUSH_AGAIN_S:
+            wait_s = min(wait_s, PUSH_AGAIN_S)
+        self.waiting.hold(broker_id, wait_s, lambda must: self._answer(run, call, request, must=must))
+
+    def close(self, call: Call, request: CloseRequestB2M) -> CloseResponseM2B:
+        """Method 9: a Broker says good-bye; it may come back after a restart."""
+        broker_id = _broker_id(request.broker_id)
+        self._known(broker_id)
+        self._release(broker_id, "closed")
+        return CloseResponseM2B(success=True, err_code=Code.SUCCESS, err_msg=answers.OK)
+
+    # --- what happens -------------------------------------------------------------------------------------------
+
+    def metadata_changed(self) -> None:
+        """Topics or settings changed: every Broker concerned is told at once."""
+        for broker_id, run in list(self.runs.items()):
+            conf = renewed(run.conf, self._catalogue.deployed_on(broker_id), cluster_max_message_bytes=self._limit())
+            if conf is not run.conf:
+                run.conf = conf
+                self.waiting.wake(broker_id)
+
+    def connection_lost(self, connection: object) -> None:
+        """A connection broke."""
+        self._peers.lost(connection)  # type: ignore[arg-type]
+
+    def tick(self, now_s: float) -> None:
+        """Let go of who has not been heard of in time, and stop expecting who did not come back."""
+        for run in list(self.runs.values()):
+            if run.deadline_s <= now_s:
+                self._release(run.broker_id, "connection lost" if run.lost else "not heard of in time")
+        overdue = [broker_id for broker_id, until_s in self._expected_until.items() if until_s <= now_s]
+        for broker_id in overdue:
+            del self._expected_until[broker_id]
+        if overdue:
+            self._on_change()
+
+    def due_s(self) -> float | None:
+        """When `tick` has something to do next."""
+        dues = [run.deadline_s for run in self.runs.values()]
+        return min((*dues, *self._expected_until.values()), default=None)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    async def _admit(self, client_id: str, request: RegisterRequestB2M) -> tuple[BrokerRecord, str]:
+        parts = _CLIENT_ID.fullmatch(client_id)
+        if parts is None:
+            raise RefusalError(
+                Code.BAD_REQUEST, f"clientId {client_id!r} of a Broker must be brokerId:host:port[:version]"
+            )
+        broker_id = int(parts[1])
+        address = Address(parts[2].removeprefix("[").removesuffix("]"), int(parts[3]))
+        tls_port = DEFAULT_TLS_PORT if request.tls_port is None else request.tls_port
+        record = self._catalogue.brokers.get(broker_id)
+        if record is None and not self._settings.auto_register_brokers:
+            raise RefusalError(Code.BAD_REQUEST, f"broker {broker_id} is not configured at this Master, add it first")
+        wanted = replace(record or BrokerRecord(broker_id, address), address=address, tls_port=tls_port)
+        if record != wanted:
+            self._check_move(record, wanted)
+            record = await self._catalogue.put_broker(wanted)
+        if record.manage_status == _DRAFT:
+            raise RefusalError(Code.BAD_REQUEST, f"broker {broker_id} is a draft, set it online first")
+        return record, parts[4] or ""
+
+    def _check_move(self, record: BrokerRecord | None, wanted: BrokerRecord) -> None:
+        """A Broker may come back at another address, but not while one of its id is at the old one."""
+        if record is None:
+            return
+        run = self.runs.get(record.broker_id)
+        if self._settings.auto_register_brokers and (run is None or run.lost):
+            return
+        raise RefusalError(
+            Code.BAD_REQUEST,
+            f"broker {record.broker_id} is known at {record.address} (TLS port {record.tls_port}), "
+            f"not at {wanted.address} ({wanted.tls_port}); give this one another id",
+        )
+
+    def _known(self, broker_id: int) -> BrokerRun:
+        run = self.runs.get(broker_id)
+        if run is None:
+            raise RefusalError(Code.HB_NO_NODE, f"broker {broker_id} is not registered, register first")
+        return run
+
+    def _book(self, run: BrokerRun, request: HeartRequestB2M) -> None:
+        """Take in what the heartbeat says about the Broker."""
+        before = (run.online, run.topics, run.read_status, run.write_status)
+        run.reported = SyncId(request.cur_broker_conf_id, request.conf_check_sum_id)
+        run.online = request.broker_online
+        run.read_status, run.write_status = request.read_status_rpt, request.write_status_rpt
+        if request.take_conf_info:
+            run.topics = reported_topics(request.broker_default_conf_info, request.broker_topic_set_conf_info)
+            run.need_report = False
+        if before != (run.online, run.topics, run.read_status, run.write_status):
+            self._on_change()
+
+    def _answer(self, run: BrokerRun, call: Call, request: HeartRequestB2M, *, must: bool) -> bool:
+        push = not run.in_sync
+        just_pushed = run.pushed == run.conf.sync_id and self._clock.now_s() - run.pushed_s < PUSH_AGAIN_S
+        if not must and (not push or just_pushed):
+            return False
+        if push:
+            run.pushed, run.pushed_s = run.conf.sync_id, self._clock.now_s()
+        settings = self._catalogue.settings
+        flow_asked = request.flow_check_id is not None
+        answer = HeartResponseM2B(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg=answers.OK,
+            stop_read=False,
+            stop_write=False,
+            cur_broker_conf_id=run.conf.sync_id.conf_id,
+            conf_check_sum_id=run.conf.sync_id.checksum,
+            need_report_data=push,
+            take_conf_info=push,
+            take_remove_topic_info=True,
+            broker_default_conf_info=run.conf.defaults if push else None,
+            broker_topic_set_conf_info=run.conf.topics if push else (),
+            ssd_store_id=UNDEFINED,
+            flow_check_id=settings.serial_id if flow_asked else UNDEFINED,
+            flow_control_info=self._rules(request.flow_check_id),
+            qry_priority_id=settings.qry_priority_id if flow_asked else UNDEFINED,
+            authorized_info=self._token,
+            broker_authorized_info=self._broker_token,
+            cls_config=answers.cluster_config(settings, request.cls_config),
+        )
+        call.reply(encode(answer))
+        return True
+
+    def _register_answer(self, run: BrokerRun, request: RegisterRequestB2M) -> RegisterResponseM2B:
+        push = not run.in_sync
+        if push:
+            run.pushed, run.pushed_s = run.conf.sync_id, self._clock.now_s()
+        settings = self._catalogue.settings
+        flow_asked = request.flow_check_id is not None
+        return RegisterResponseM2B(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg=answers.OK,
+            stop_read=False,
+            stop_write=False,
+            take_conf_info=push,
+            enable_broker_info=EnableBrokerFunInfo(
+                enable_consume_authenticate=False,
+                enable_consume_authorize=False,
+                enable_produce_authenticate=False,
+                enable_produce_authorize=False,
+                enable_visit_token_check=False,
+            ),
+            cur_broker_conf_id=run.conf.sync_id.conf_id,
+            conf_check_sum_id=run.conf.sync_id.checksum,
+            broker_default_conf_info=run.conf.defaults if push else None,
+            broker_topic_set_conf_info=run.conf.topics if push else (),
+            ssd_store_id=UNDEFINED,
+            flow_check_id=settings.serial_id if flow_asked else None,
+            flow_control_info=self._rules(request.flow_check_id),
+            qry_priority_id=settings.qry_priority_id if flow_asked else None,
+            authorized_info=self._token,
+            broker_authorized_info=self._broker_token,
+            cls_config=answers.cluster_config(settings, request.cls_config),
+        )
+
+    def _rules(self, known: int | None) -> str | None:
+        """The flow control rules, when the Broker does not have them yet."""
+        return None if known is None or known == self._catalogue.settings.serial_id else answers.NO_RULES
+
+    def _limit(self) -> int:
+        return self._catalogue.settings.max_message_bytes
+
+    def _lost(self, key: Hashable) -> None:
+        run = self.runs.get(key) if isinstance(key, int) else None
+        self.waiting.drop(key)
+        if run is not None:
+            run.lost = True
+            run.deadline_s = min(run.deadline_s, self._clock.now_s() + self._settings.lost_connection_grace_s)
+
+    def _release(self, broker_id: int, reason: str) -> None:
+        logger.info("broker %d is gone: %s", broker_id, reason)
+        del self.runs[broker_id]
+        self._peers.forget(broker_id)
+        self.waiting.drop(broker_id)
+        self._expected_until[broker_id] = self._clock.now_s() + self._settings.broker_absence_s
+        self._on_change()
+
+
+def _broker_id(text: str) -> int:
+    text = text.strip()
+    if not text.isascii() or not text.isdigit():
+        raise RefusalError(Code.BAD_REQUEST, f"brokerId {text!r} is not a number")
+    return int(text)
+
+
+def _partitions(broker_id: int, config: TopicConfig | None) -> list[Partition]:
+    if config is None or not config.accept_subscribe:
+        return []
+    return [Partition(broker_id, config.name, partition_id) for partition_id in config.partition_ids()]

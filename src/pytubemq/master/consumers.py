@@ -1,0 +1,210 @@
+"""What consumers say to the Master, and what they are answered.
+
+The invariant: an event is told in an answer only, and counts as done only when the consumer sends its id back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.core.balance.consistency import Terms
+from pytubemq.core.balance.facts import Acked, Event, Reported
+from pytubemq.errors import Code
+from pytubemq.master import answers
+from pytubemq.master.answers import RefusalError
+from pytubemq.master.groups import Group, Groups, MemberInfo
+from pytubemq.master.waiting import allowed_wait_s
+from pytubemq.model.ids import Address, BrokerInfo, Partition
+from pytubemq.model.limits import MAX_HEARTBEAT_WAIT_S
+from pytubemq.wire.codec import encode
+from pytubemq.wire.messages.master import (
+    CloseRequestC2M,
+    CloseResponseM2C,
+    EventProto,
+    HeartRequestC2M,
+    HeartResponseM2C,
+    MasterAuthorizedInfo,
+    RegisterRequestC2M,
+    RegisterResponseM2C,
+)
+from pytubemq.wire.strings import (
+    SubscribeInfo,
+    format_subscribe_info,
+    parse_required_partition,
+    parse_subscribe_info,
+    parse_topic_condition,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.net.call import Call
+    from pytubemq.net.clock import Clock
+
+
+class Consumers:
+    """The three methods of server-balanced consumers."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        groups: Groups,
+        clock: Clock,
+        token: MasterAuthorizedInfo,
+        *,
+        longest_wait_s: float = MAX_HEARTBEAT_WAIT_S,
+    ) -> None:
+        self._catalogue = catalogue
+        self._groups = groups
+        self._clock = clock
+        self._token = token
+        self._longest_wait_s = longest_wait_s
+
+    def register(self, call: Call, request: RegisterRequestC2M) -> RegisterResponseM2C:
+        """Method 4. The checks and their order are the original's."""
+        client_id = answers.check_client_id(request.client_id)
+        host = answers.check_host(request.host_name)
+        name = answers.check_group_name(request.group_name)
+        terms = self._terms(client_id, request)
+        holds = _held(request.subscribe_info)
+        mismatch = self._groups.join(
+            name,
+            client_id,
+            terms,
+            MemberInfo(host, call.peer, self._clock.wall_ms()),
+            holds=holds,
+            allocated=request.not_allocated is False,
+        )
+        if mismatch is not None:
+            raise RefusalError(mismatch.code, mismatch.text)
+        group = self._groups.groups[name]
+        self._groups.seen(group, client_id, call.connection)
+        return RegisterResponseM2C(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg=answers.OK,
+            not_allocated=group.not_allocated,
+            authorized_info=self._token,
+            **_flow_control(request.def_flow_check_id, request.group_flow_check_id),
+        )
+
+    def heartbeat(self, call: Call, request: HeartRequestC2M) -> None:
+        """Method 5: first what was done, then what is held, then what is to be done next, if need be later."""
+        client_id = answers.check_client_id(request.client_id)
+        name = answers.check_group_name(request.group_name)
+        group = self._groups.find(name, client_id)
+        if group is None:
+            raise RefusalError(Code.HB_NO_NODE, f"consumer {client_id} is not in group {name}, register first")
+        self._groups.seen(group, client_id, call.connection)
+        if request.event is not None and (request.event.rebalance_id or 0) > 0:
+            group.not_allocated = False
+            self._groups.apply(group, Acked(client_id, request.event.rebalance_id or 0))
+        if request.report_subscribe_info:
+            self._groups.apply(group, Reported(client_id, _held(request.subscribe_info)))
+        wait_s = allowed_wait_s(
+            request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
+        )
+        self._groups.hold(
+            group, client_id, wait_s, lambda must: self._answer(group, client_id, call, request, must=must)
+        )
+
+    def close(self, call: Call, request: CloseRequestC2M) -> CloseResponseM2C:
+        """Method 6; an unknown consumer is closed all the same."""
+        client_id = answers.check_client_id(request.client_id)
+        self._groups.leave(answers.check_group_name(request.group_name), client_id)
+        return CloseResponseM2C(success=True, err_code=Code.SUCCESS, err_msg=answers.OK)
+
+    def _answer(self, group: Group, client_id: str, call: Call, request: HeartRequestC2M, *, must: bool) -> bool:
+        if client_id not in group.members:
+            call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"consumer {client_id} is out of its group")))
+            return True
+        event = self._groups.next_event(group, client_id)
+        if event is None and not must:
+            return False
+        answer = HeartResponseM2C(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg=answers.OK,
+            event=None if event is None else self._event(group, client_id, event),
+            not_allocated=group.not_allocated,
+            authorized_info=self._token,
+            **_flow_control(request.def_flow_check_id, request.group_flow_check_id),
+        )
+        call.reply(encode(answer))
+        return True
+
+    def _event(self, group: Group, client_id: str, event: Event) -> EventProto:
+        infos = [
+            SubscribeInfo(client_id, group.name, self._broker(partition.broker_id), partition)
+            for partition in event.partitions
+        ]
+        return EventProto(
+            rebalance_id=event.rebalance_id,
+            op_type=int(event.op),
+            subscribe_info=tuple(format_subscribe_info(info) for info in infos),
+        )
+
+    def _broker(self, broker_id: int) -> BrokerInfo:
+        """Where a Broker is; one that only a consumer has told us of is nowhere, and can only be given up."""
+        record = self._catalogue.brokers.get(broker_id)
+        return BrokerInfo(broker_id, Address("0.0.0.0", 0) if record is None else record.address)
+
+    def _terms(self, client_id: str, request: RegisterRequestC2M) -> Terms:
+        topics = answers.check_topics(request.topic_list, client=client_id)
+        if not topics:
+            raise RefusalError(Code.BAD_REQUEST, f"{client_id} subscribes to no topic")
+        missing = [topic for topic in topics if not self._deployed(topic)]
+        if missing:
+            raise RefusalError(Code.TOPIC_NOT_DEPLOYED, f"no such topic: {', '.join(missing)}")
+        conditions = {
+            condition.topic: frozenset(condition.items)
+            for condition in map(parse_topic_condition, request.topic_condition)
+            if condition.items
+        }
+        strangers = sorted(set(conditions) - set(topics))
+        if strangers:
+            raise RefusalError(Code.BAD_REQUEST, f"{client_id} filters topics it does not subscribe to: {strangers}")
+        if not request.require_bound:
+            return Terms(frozenset(topics), conditions)
+        return self._bound_terms(client_id, request, Terms(frozenset(topics), conditions, bound=True))
+
+    def _bound_terms(self, client_id: str, request: RegisterRequestC2M, terms: Terms) -> Terms:
+        for partition in parse_required_partition(request.required_partition or ""):
+            if partition.topic not in terms.topics:
+                raise RefusalError(
+                    Code.BAD_REQUEST, f"{client_id} wants {partition}, a topic that it does not subscribe to"
+                )
+        session_key = (request.session_key or "").strip()
+        if not session_key:
+            raise RefusalError(Code.BAD_REQUEST, f"{client_id} is bound and has no sessionKey")
+        total_count = -1 if request.total_count is None else request.total_count
+        if total_count <= 0:
+            raise RefusalError(Code.BAD_REQUEST, f"{client_id} is bound and counts {total_count} consumers")
+        select_big = request.select_big is not False
+        return Terms(
+            terms.topics,
+            terms.conditions,
+            bound=True,
+            session_key=session_key,
+            select_big=select_big,
+            total_count=total_count,
+        )
+
+    def _deployed(self, topic: str) -> bool:
+        record = self._catalogue.topics.get(topic)
+        return record is not None and bool(record.deploys)
+
+
+def _held(texts: Sequence[str]) -> frozenset[Partition]:
+    return frozenset(parse_subscribe_info(text).partition for text in texts)
+
+
+def _flow_control(*asked: int | None) -> Mapping[str, Any]:
+    """Told only to a consumer that asks."""
+    return {} if all(check_id is None for check_id in asked) else answers.NO_FLOW_CONTROL
+
+
+def refused_heartbeat(code: int, text: str) -> HeartResponseM2C:
+    """A heartbeat that is answered with a code other than 200."""
+    return HeartResponseM2C(success=False, err_code=code, err_msg=text)

@@ -1,0 +1,234 @@
+"""The consumer groups: who is in which, and what each must be told.
+
+Decisions are `core.balance`'s; this room feeds it facts and carries out its actions. The invariant: a held heartbeat
+is answered in the same turn of the loop in which there is something to say.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pytubemq.core.balance.consistency import Mismatch, Terms, check_terms
+from pytubemq.core.balance.facts import (
+    Asked,
+    CameBack,
+    ConnectionLost,
+    Dropped,
+    Event,
+    Fact,
+    Joined,
+    Left,
+    PartitionsChanged,
+    Tell,
+    Tick,
+    Wake,
+)
+from pytubemq.core.balance.transition import apply
+from pytubemq.core.balance.view import GroupView, Timing, due_s
+from pytubemq.master.peers import Connection, Peers
+from pytubemq.master.waiting import Attempt, Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from pytubemq.master.brokers import Brokers
+    from pytubemq.master.settings import MasterSettings
+    from pytubemq.model.ids import Partition
+    from pytubemq.net.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberInfo:
+    """What is known of a consumer beside what it holds."""
+
+    host: str
+    peer: str
+    joined_ms: int
+
+
+@dataclass(slots=True)
+class Group:
+    """A group with at least one member. `not_allocated` is true until the first of its members has had partitions."""
+
+    name: str
+    terms: Terms
+    view: GroupView
+    not_allocated: bool = True
+    members: dict[str, MemberInfo] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """A bound group gets nothing before all its consumers are there for the first time."""
+        return not self.terms.bound or not self.not_allocated or len(self.members) >= self.terms.total_count
+
+
+MemberKey = tuple[str, str]
+
+
+class Groups:
+    """All groups; `poke` is called when the next `tick` is due sooner than it was."""
+
+    def __init__(self, brokers: Brokers, settings: MasterSettings, clock: Clock, poke: Callable[[], None]) -> None:
+        self.groups: dict[str, Group] = {}
+        self.waiting = Waiting(limit=settings.max_held_heartbeats)
+        self.rebalances = 0
+        self._brokers = brokers
+        self._clock = clock
+        self._poke = poke
+        self._peers = Peers(self._lost)
+        self._timing = Timing(
+            client_timeout_s=settings.client_timeout_s,
+            lost_grace_s=settings.lost_connection_grace_s,
+            event_timeout_s=settings.event_timeout_s,
+            settle_s=settings.restart_grace_s,
+        )
+        # Ids of events go on from the clock, so that an acknowledgement for a Master before us matches none of ours.
+        self._next_rebalance_id = clock.wall_ms()
+
+    # --- what handlers do ---------------------------------------------------------------------------------------
+
+    def join(
+        self, name: str, member: str, terms: Terms, info: MemberInfo, *, holds: frozenset[Partition], allocated: bool
+    ) -> Mismatch | None:
+        """A consumer registers, for the first time or again; None when it is in."""
+        group = self.groups.get(name)
+        if group is not None:
+            mismatch = check_terms(member, terms, group.terms)
+            if mismatch is not None:
+                return mismatch
+        else:
+            group = Group(name, terms, GroupView(timing=self._timing, next_rebalance_id=self._next_rebalance_id))
+            self.groups[name] = group
+        group.members[member] = replace(info, joined_ms=group.members.get(member, info).joined_ms)
+        if holds or allocated:
+            group.not_allocated = False
+        self.waiting.drop((name, member))
+        self._refresh(group)
+        self.apply(group, Joined(member, holds))
+        logger.info("group %s: %s joined with %d partitions", name, member, len(holds))
+        return None
+
+    def find(self, name: str, member: str) -> Group | None:
+        """The group of a registered consumer."""
+        group = self.groups.get(name)
+        return group if group is not None and member in group.members else None
+
+    def seen(self, group: Group, member: str, connection: Connection) -> None:
+        """A consumer spoke. Over a new connection: what the old one carried may be lost."""
+        key = (group.name, member)
+        if self._peers.seen(key, connection):
+            self.waiting.drop(key)
+            self.apply(group, ConnectionLost(member))
+        self.apply(group, CameBack(member))
+
+    def leave(self, name: str, member: str) -> None:
+        """A consumer says good-bye; an unknown one may, too."""
+        group = self.find(name, member)
+        if group is not None:
+            logger.info("group %s: %s left", name, member)
+            self._forget(group, member)
+            self.apply(group, Left(member))
+
+    def next_event(self, group: Group, member: str) -> Event | None:
+        """What the consumer must be told now; it then counts as told."""
+        for action in self.apply(group, Asked(member)):
+            if isinstance(action, Tell):
+                return action.event
+        return None
+
+    def hold(self, group: Group, member: str, wait_s: float, attempt: Attempt) -> None:
+        """Answer a heartbeat now if there is something to say, else later."""
+        self.waiting.hold((group.name, member), wait_s, attempt)
+
+    def apply(self, group: Group, fact: Fact) -> tuple[Tell, ...]:
+        """Let a group go on and carry out what follows; what must be told is handed back."""
+        before_s = due_s(group.view, after_s=self._clock.now_s())
+        group.view, actions = apply(group.view, fact, now_s=self._clock.now_s())
+        tell = []
+        for action in actions:
+            if isinstance(action, Wake):
+                self.waiting.wake((group.name, action.member))
+            elif isinstance(action, Tell):
+                self.rebalances += 1
+                logger.info(
+                    "group %s: event %d tells %s to %s %d partitions",
+                    group.name,
+                    action.event.rebalance_id,
+                    action.member,
+                    action.event.op.name,
+                    len(action.event.partitions),
+                )
+                tell.append(action)
+            else:
+                self._dropped(group, action)
+        if not group.view.members:
+            self._end(group)
+        due = due_s(group.view, after_s=self._clock.now_s())
+        if due is not None and (before_s is None or due < before_s):
+            self._poke()
+        return tuple(tell)
+
+    # --- what happens -------------------------------------------------------------------------------------------
+
+    def partitions_changed(self) -> None:
+        """Brokers or topics changed."""
+        for group in list(self.groups.values()):
+            self._refresh(group)
+
+    def connection_lost(self, connection: Connection) -> None:
+        """A connection broke."""
+        self._peers.lost(connection)
+
+    def tick(self, now_s: float) -> None:
+        """Let time pass in every group where it changes something."""
+        for group in list(self.groups.values()):
+            self.apply(group, Tick())
+
+    def due_s(self) -> float | None:
+        """When `tick` has something to do next."""
+        now_s = self._clock.now_s()
+        dues = [due_s(group.view, after_s=now_s) for group in self.groups.values()]
+        return min((due for due in dues if due is not None), default=None)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _refresh(self, group: Group) -> None:
+        available, absent = self._brokers.consumable(group.terms.topics)
+        if not group.complete:
+            absent, available = absent | available, frozenset()
+        self.apply(group, PartitionsChanged(available, absent)) if group.view.members else self._preset(
+            group, available, absent
+        )
+
+    def _preset(self, group: Group, available: frozenset[Partition], absent: frozenset[Partition]) -> None:
+        """A group that is just being made has nobody to tell."""
+        group.view, _ = apply(group.view, PartitionsChanged(available, absent), now_s=self._clock.now_s())
+
+    def _lost(self, key: Hashable) -> None:
+        assert isinstance(key, tuple)
+        name, member = key
+        self.waiting.drop(key)
+        group = self.find(name, member)
+        if group is not None:
+            self.apply(group, ConnectionLost(member))
+
+    def _dropped(self, group: Group, action: Dropped) -> None:
+        logger.warning("group %s: %s is out: %s", group.name, action.member, action.reason)
+        self._forget(group, action.member)
+
+    def _forget(self, group: Group, member: str) -> None:
+        """A consumer that is still waiting learns at once that it must register again."""
+        key = (group.name, member)
+        group.members.pop(member, None)
+        self._peers.forget(key)
+        self.waiting.release(key)
+
+    def _end(self, group: Group) -> None:
+        """The last one is gone: the group's terms are forgotten, its ids go on."""
+        self._next_rebalance_id = max(self._next_rebalance_id, group.view.next_rebalance_id)
+        if self.groups.get(group.name) is group:
+            del self.groups[group.name]

@@ -1,0 +1,121 @@
+"""From a call to the room that answers it, and from a refusal to the answer that says so.
+
+The invariant: every method of the table is answered exactly once: with its answer, with a code other than 200 in the
+shape the original gives it, or with an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.errors import Code, TubeError
+from pytubemq.master.answers import RefusalError
+from pytubemq.master.consumers import Consumers, refused_heartbeat
+from pytubemq.model.ids import UNDEFINED
+from pytubemq.wire.codec import decode, encode
+from pytubemq.wire.messages import master
+from pytubemq.wire.methods import METHODS, Method
+
+if TYPE_CHECKING:
+    from pytubemq.master.brokers import Brokers
+    from pytubemq.master.producers import Producers
+    from pytubemq.net.call import Call
+    from pytubemq.net.server import Handler
+
+Refused = Callable[[int, str], Any]
+
+
+def handlers(producers: Producers, consumers: Consumers, brokers: Brokers) -> dict[int, Handler]:
+    """The Master's table of methods."""
+    table: dict[int, tuple[Callable[[Call, Any], Any], Refused]] = {
+        Method.PRODUCER_REGISTER_P2M: (producers.register, _producer_register),
+        Method.PRODUCER_HEARTBEAT_P2M: (producers.heartbeat, _producer_heartbeat),
+        Method.PRODUCER_CLOSE_P2M: (producers.close, _plain(master.CloseResponseM2P)),
+        Method.CONSUMER_REGISTER_C2M: (consumers.register, _plain(master.RegisterResponseM2C)),
+        Method.CONSUMER_HEARTBEAT_C2M: (consumers.heartbeat, refused_heartbeat),
+        Method.CONSUMER_CLOSE_C2M: (consumers.close, _plain(master.CloseResponseM2C)),
+        Method.BROKER_HEARTBEAT_B2M: (brokers.heartbeat, _broker_heartbeat),
+        Method.BROKER_CLOSE_B2M: (brokers.close, _plain(master.CloseResponseM2B)),
+    }
+    served: dict[int, Handler] = {
+        method: _handler(METHODS[method].request, work, refused) for method, (work, refused) in table.items()
+    }
+    served[Method.BROKER_REGISTER_B2M] = _broker_registration(brokers)
+    for method in (Method.CONSUMER_REGISTER_C2M_V2, Method.CONSUMER_HEARTBEAT_C2M_V2, Method.GET_PART_META_C2M):
+        served[method] = _not_offered
+    return served
+
+
+def _handler(request_type: type[Any], work: Callable[[Call, Any], Any], refused: Refused) -> Handler:
+    def handle(call: Call) -> None:
+        request = decode(request_type, call.request.body)
+        try:
+            answer = work(call, request)
+        except RefusalError as refusal:
+            answer = refused(int(refusal.code), refusal.text)
+        if answer is not None:
+            call.reply(encode(answer))
+
+    return handle
+
+
+def _broker_registration(brokers: Brokers) -> Handler:
+    """The one method that may have to wait for the metadata store."""
+
+    async def handle(call: Call) -> None:
+        request = decode(master.RegisterRequestB2M, call.request.body)
+        try:
+            answer = await brokers.register(call, request)
+        except RefusalError as refusal:
+            answer = _broker_register(int(refusal.code), refusal.text)
+        except TubeError as error:
+            answer = _broker_register(Code.INTERNAL_SERVER_ERROR, str(error))
+        call.reply(encode(answer))
+
+    return handle
+
+
+def _not_offered(call: Call) -> None:
+    call.fail(
+        exception_name="java.lang.UnsupportedOperationException",
+        text="client-balanced consumers are not offered by this Master: use a push or pull consumer",
+    )
+
+
+# --- the shapes of refusals -------------------------------------------------------------------------------------
+
+
+def _plain(answer_type: type[Any]) -> Refused:
+    return lambda code, text: answer_type(success=False, err_code=code, err_msg=text)
+
+
+def _producer_register(code: int, text: str) -> master.RegisterResponseM2P:
+    return master.RegisterResponseM2P(success=False, err_code=code, err_msg=text, broker_check_sum=-1)
+
+
+def _producer_heartbeat(code: int, text: str) -> master.HeartResponseM2P:
+    return master.HeartResponseM2P(success=False, err_code=code, err_msg=text, broker_check_sum=-1)
+
+
+def _broker_register(code: int, text: str) -> master.RegisterResponseM2B:
+    return master.RegisterResponseM2B(
+        success=False, err_code=code, err_msg=text, stop_read=False, stop_write=False, take_conf_info=False
+    )
+
+
+def _broker_heartbeat(code: int, text: str) -> master.HeartResponseM2B:
+    return master.HeartResponseM2B(
+        success=False,
+        err_code=code,
+        err_msg=text,
+        stop_read=False,
+        stop_write=False,
+        cur_broker_conf_id=UNDEFINED,
+        conf_check_sum_id=UNDEFINED,
+        need_report_data=True,
+        take_conf_info=False,
+        take_remove_topic_info=False,
+        flow_check_id=UNDEFINED,
+        qry_priority_id=UNDEFINED,
+    )

@@ -1,0 +1,104 @@
+"""What only the Brokers know: ends of partitions and positions of groups, asked over RPC.
+
+The invariants: a Broker that does not answer is named in the result and spoils nothing else; how many are asked at
+once, and how long one may take, is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import TubeError
+from pytubemq.model.ids import Address, Partition
+from pytubemq.model.limits import INSPECT_TIMEOUT_S, MAX_INSPECTED_AT_ONCE
+from pytubemq.wire.messages.extension import PartitionOffsetsRequest, PartitionOffsetsResponse, TopicPartition
+from pytubemq.wire.methods import Method, Service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytubemq.net.pool import ConnectionPool
+
+CLIENT_ID = "master-inspect"
+
+
+@dataclass(slots=True)
+class Offsets:
+    """What was learned: (min, max) by partition, confirmed offsets by group and partition, who did not answer."""
+
+    ends: dict[Partition, tuple[int, int]] = field(default_factory=dict)
+    confirmed: dict[str, dict[Partition, int]] = field(default_factory=dict)
+    unreachable: list[str] = field(default_factory=list)
+
+
+class Inspector:
+    """Asks Brokers."""
+
+    def __init__(self, pool: ConnectionPool, *, timeout_s: float = INSPECT_TIMEOUT_S) -> None:
+        self._pool = pool
+        self._timeout_s = timeout_s
+        self._slots = asyncio.Semaphore(MAX_INSPECTED_AT_ONCE)
+
+    async def offsets(
+        self,
+        brokers: Mapping[int, Address],
+        *,
+        partitions: Iterable[Partition] | None = None,
+        groups: Sequence[str] = (),
+        all_groups: bool = False,
+    ) -> Offsets:
+        """Ask some Brokers, for some of their partitions (None: all of them), and for groups."""
+        wanted: dict[int, list[TopicPartition]] | None = None
+        if partitions is not None:
+            wanted = {}
+            for partition in partitions:
+                wanted.setdefault(partition.broker_id, []).append(
+                    TopicPartition(topic_name=partition.topic, partition_id=partition.partition_id)
+                )
+        found = Offsets()
+        asked = [broker_id for broker_id in sorted(brokers) if wanted is None or broker_id in wanted]
+        await asyncio.gather(
+            *(
+                self._ask(
+                    found,
+                    broker_id,
+                    brokers[broker_id],
+                    PartitionOffsetsRequest(
+                        client_id=CLIENT_ID,
+                        partitions=() if wanted is None else tuple(wanted[broker_id]),
+                        group_names=tuple(groups),
+                        all_groups=all_groups or None,
+                    ),
+                )
+                for broker_id in asked
+            )
+        )
+        found.unreachable.sort()
+        return found
+
+    async def _ask(self, found: Offsets, broker_id: int, address: Address, request: PartitionOffsetsRequest) -> None:
+        try:
+            async with self._slots, asyncio.timeout(self._timeout_s):
+                connection = await self._pool.get(address)
+                answer = await connection.request(
+                    request,
+                    PartitionOffsetsResponse,
+                    Method.PARTITION_OFFSETS,
+                    Service.BROKER_READ,
+                    timeout_s=self._timeout_s,
+                )
+        except (TubeError, TimeoutError) as error:
+            reason = str(error).splitlines()[0] if str(error) else f"no answer within {self._timeout_s:g} s"
+            found.unreachable.append(f"broker {broker_id} at {address}: {reason}")
+            return
+        if not answer.success:
+            found.unreachable.append(f"broker {broker_id} at {address}: {answer.err_msg}")
+            return
+        for end in answer.partitions:
+            partition = Partition(broker_id, end.topic_name, end.partition_id)
+            found.ends[partition] = (end.min_offset, end.max_offset)
+        for position in answer.groups:
+            partition = Partition(broker_id, position.topic_name, position.partition_id)
+            found.confirmed.setdefault(position.group_name, {})[partition] = position.confirmed_offset

@@ -1,0 +1,56 @@
+"""Which client speaks over which connection, so that a broken connection is noticed for whoever it carried.
+
+The invariant: only the connection that a client used last counts; an older one that breaks means nothing. And only
+one of ours: a Java client keeps its registration for the whole time-out, whatever its connection does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pytubemq.wire.extensions import Capability
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+
+class Connection(Protocol):
+    """What this room needs of a connection."""
+
+    @property
+    def capabilities(self) -> Capability:
+        """What the other side understands."""
+        ...
+
+
+class Peers:
+    """Clients by key, each with its latest connection."""
+
+    def __init__(self, on_lost: Callable[[Hashable], None]) -> None:
+        self._on_lost = on_lost
+        self._connection: dict[Hashable, Connection] = {}
+        self._carried: dict[int, set[Hashable]] = {}
+
+    def seen(self, key: Hashable, connection: Connection) -> bool:
+        """A client spoke; whether it did so over another connection than before."""
+        before = self._connection.get(key)
+        if before is connection:
+            return False
+        if before is not None:
+            self._carried.get(id(before), set()).discard(key)
+        self._connection[key] = connection
+        self._carried.setdefault(id(connection), set()).add(key)
+        return True
+
+    def forget(self, key: Hashable) -> None:
+        """A client is gone."""
+        connection = self._connection.pop(key, None)
+        if connection is not None:
+            self._carried.get(id(connection), set()).discard(key)
+
+    def lost(self, connection: Connection) -> None:
+        """A connection broke."""
+        for key in self._carried.pop(id(connection), set()):
+            del self._connection[key]
+            if Capability.HEARTBEAT_WAIT in connection.capabilities:
+                self._on_lost(key)

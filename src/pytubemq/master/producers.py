@@ -1,0 +1,179 @@
+"""The producers: who they are, and where their topics can be written to.
+
+The invariant: a producer is told of a partition only while its Broker is online and has said that it carries the
+topic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import Code
+from pytubemq.master import answers
+from pytubemq.master.answers import RefusalError
+from pytubemq.master.peers import Peers
+from pytubemq.master.waiting import Waiting, allowed_wait_s
+from pytubemq.model.limits import CLIENT_TIMEOUT_S, LOST_CONNECTION_GRACE_S, MAX_HEARTBEAT_WAIT_S, MAX_HELD_HEARTBEATS
+from pytubemq.wire.codec import encode
+from pytubemq.wire.messages.master import (
+    CloseRequestP2M,
+    CloseResponseM2P,
+    HeartRequestP2M,
+    HeartResponseM2P,
+    MasterAuthorizedInfo,
+    RegisterRequestP2M,
+    RegisterResponseM2P,
+)
+from pytubemq.wire.strings import TopicInfo, format_topic_info
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from pytubemq.master.brokers import Brokers
+    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.net.call import Call
+    from pytubemq.net.clock import Clock
+
+
+@dataclass(slots=True)
+class Producer:
+    """A registered producer; `told` is what its last answer said, None if that may not have reached it."""
+
+    client_id: str
+    host: str
+    deadline_s: float
+    topics: tuple[str, ...] = ()
+    told: object = None
+    connected: bool = field(default=True)
+
+
+class Producers:
+    """All registered producers."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        brokers: Brokers,
+        clock: Clock,
+        token: MasterAuthorizedInfo,
+        *,
+        client_timeout_s: float = CLIENT_TIMEOUT_S,
+        lost_grace_s: float = LOST_CONNECTION_GRACE_S,
+        longest_wait_s: float = MAX_HEARTBEAT_WAIT_S,
+        max_held: int = MAX_HELD_HEARTBEATS,
+    ) -> None:
+        self.by_id: dict[str, Producer] = {}
+        self.waiting = Waiting(limit=max_held)
+        self._catalogue = catalogue
+        self._brokers = brokers
+        self._clock = clock
+        self._token = token
+        self._client_timeout_s = client_timeout_s
+        self._lost_grace_s = lost_grace_s
+        self._longest_wait_s = longest_wait_s
+        self._peers = Peers(self._lost)
+
+    def register(self, call: Call, request: RegisterRequestP2M) -> RegisterResponseM2P:
+        """Method 1: the full list of Brokers, whatever the producer knows."""
+        client_id = answers.check_client_id(request.client_id)
+        host = answers.check_host(request.host_name)
+        topics = answers.check_produced(request.topic_list, client=client_id)
+        self.waiting.drop(client_id)
+        self.by_id[client_id] = Producer(client_id, host, self._deadline_s(), topics)
+        self._peers.seen(client_id, call.connection)
+        return RegisterResponseM2P(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg=answers.OK,
+            broker_check_sum=self._catalogue.broker_checksum,
+            broker_infos=answers.broker_infos(self._catalogue.brokers.values()),
+            authorized_info=self._token,
+            appd_config=answers.approved_config(self._catalogue.settings, request.appd_config),
+        )
+
+    def heartbeat(self, call: Call, request: HeartRequestP2M) -> None:
+        """Method 2: where the topics are; held while that is what the producer was told last."""
+        client_id = answers.check_client_id(request.client_id)
+        answers.check_host(request.host_name)
+        topics = answers.check_produced(request.topic_list, client=client_id)
+        producer = self.by_id.get(client_id)
+        if producer is None:
+            raise RefusalError(Code.HB_NO_NODE, f"producer {client_id} is not registered, register first")
+        producer.deadline_s = self._deadline_s()
+        producer.topics = topics
+        if self._peers.seen(client_id, call.connection):
+            producer.told = None
+            self.waiting.drop(client_id)
+        wait_s = allowed_wait_s(
+            request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
+        )
+        self.waiting.hold(client_id, wait_s, lambda must: self._answer(producer, call, request, topics, must=must))
+
+    def close(self, call: Call, request: CloseRequestP2M) -> CloseResponseM2P:
+        """Method 3; an unknown producer is closed all the same."""
+        client_id = answers.check_client_id(request.client_id)
+        self._release(client_id)
+        return CloseResponseM2P(success=True, err_code=Code.SUCCESS, err_msg=answers.OK)
+
+    def connection_lost(self, connection: object) -> None:
+        """A connection broke."""
+        self._peers.lost(connection)  # type: ignore[arg-type]
+
+    def tick(self, now_s: float) -> None:
+        """Let go of who has not been heard of in time."""
+        for producer in list(self.by_id.values()):
+            if producer.deadline_s <= now_s:
+                self._release(producer.client_id)
+
+    def due_s(self) -> float | None:
+        """When the next one's time is over."""
+        return min((producer.deadline_s for producer in self.by_id.values()), default=None)
+
+    def _answer(
+        self, producer: Producer, call: Call, request: HeartRequestP2M, topics: tuple[str, ...], *, must: bool
+    ) -> bool:
+        catalogue = self._catalogue
+        infos = tuple(info for topic in topics if (info := self._topic_info(topic)) is not None)
+        say = (topics, infos, catalogue.broker_checksum, catalogue.settings.serial_id)
+        if not must and say == producer.told and request.broker_check_sum == catalogue.broker_checksum:
+            return False
+        producer.told = say
+        brokers_changed = request.broker_check_sum != catalogue.broker_checksum
+        answer = HeartResponseM2P(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg=answers.OK,
+            broker_check_sum=catalogue.broker_checksum,
+            topic_infos=infos,
+            broker_infos=answers.broker_infos(catalogue.brokers.values()) if brokers_changed else (),
+            authorized_info=self._token,
+            appd_config=answers.approved_config(catalogue.settings, request.appd_config),
+        )
+        call.reply(encode(answer))
+        return True
+
+    def _topic_info(self, name: str) -> str | None:
+        topic = self._catalogue.topics.get(name)
+        places = self._brokers.publishing(name)
+        if topic is None or not places:
+            return None
+        size = topic.max_message_bytes
+        return format_topic_info(
+            TopicInfo(name, places, None if size == self._catalogue.settings.max_message_bytes else size)
+        )
+
+    def _deadline_s(self) -> float:
+        return self._clock.now_s() + self._client_timeout_s
+
+    def _lost(self, key: Hashable) -> None:
+        producer = self.by_id.get(str(key))
+        self.waiting.drop(key)
+        if producer is not None:
+            producer.told = None
+            producer.deadline_s = min(producer.deadline_s, self._clock.now_s() + self._lost_grace_s)
+
+    def _release(self, client_id: str) -> None:
+        self.by_id.pop(client_id, None)
+        self._peers.forget(client_id)
+        self.waiting.drop(client_id)

@@ -1,0 +1,299 @@
+"""The state of the cluster as views: what the JSON API and the command line show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq._version import __version__
+from pytubemq.master.inspect import Inspector, Offsets
+from pytubemq.master.views import (
+    BrokerView,
+    ClusterView,
+    GroupDetail,
+    GroupView,
+    Health,
+    LagView,
+    MasterView,
+    MemberView,
+    PartitionView,
+    Reason,
+    TopicDetail,
+    TopicPlace,
+    TopicView,
+    iso,
+)
+from pytubemq.model.ids import Address, Partition
+from pytubemq.model.offset import messages_between
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytubemq.master.brokers import BrokerRun, Brokers
+    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.groups import Group, Groups
+    from pytubemq.master.producers import Producers
+    from pytubemq.storage.metastore.port import BrokerRecord, TopicRecord
+
+
+class Reports:
+    """Reads the other rooms; changes nothing."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        brokers: Brokers,
+        groups: Groups,
+        producers: Producers,
+        inspector: Inspector,
+        *,
+        started_ms: int,
+    ) -> None:
+        self.catalogue = catalogue
+        self.rooms = brokers
+        self.members = groups
+        self.producers = producers
+        self.inspector = inspector
+        self.started_ms = started_ms
+
+    # --- topics -------------------------------------------------------------------------------------------------
+
+    async def topics(self) -> list[TopicView]:
+        """All topics with how many messages they hold."""
+        offsets = await self.inspector.offsets(self._online()) if self.catalogue.topics else Offsets()
+        return [self._topic(topic, offsets) for _, topic in sorted(self.catalogue.topics.items())]
+
+    async def topic(self, name: str) -> TopicDetail:
+        """One topic; it must be there."""
+        topic = self.catalogue.topics[name]
+        wanted = _partitions(topic)
+        offsets = await self.inspector.offsets(self._online(), partitions=wanted)
+        view = self._topic(topic, offsets)
+        fields = {field: getattr(view, field) for field in TopicView.__struct_fields__}
+        return TopicDetail(**fields, partition_list=[_partition(p, offsets) for p in wanted])
+
+    def _topic(self, topic: TopicRecord, offsets: Offsets) -> TopicView:
+        partitions = _partitions(topic)
+        known = [offsets.ends[partition] for partition in partitions if partition in offsets.ends]
+        whole = len(known) == len(partitions)
+        policies = sorted({config.delete_policy for config in topic.deploys.values()})
+        return TopicView(
+            name=topic.name,
+            partitions=len(partitions),
+            brokers=sorted(topic.deploys),
+            messages=sum(messages_between(*ends) for ends in known) if whole else None,
+            max_message_bytes=topic.max_message_bytes,
+            delete_policy=" / ".join(policies),
+            created=iso(topic.created_ms),
+            places=[
+                TopicPlace(
+                    broker=broker_id,
+                    partitions=config.partitions * config.stores,
+                    ready=self.rooms.carries(broker_id, config),
+                )
+                for broker_id, config in sorted(topic.deploys.items())
+            ],
+            unreachable=offsets.unreachable,
+        )
+
+    # --- Brokers ------------------------------------------------------------------------------------------------
+
+    def brokers(self) -> list[BrokerView]:
+        """All Brokers, with what keeps them from serving."""
+        return [self._broker(record) for _, record in sorted(self.catalogue.brokers.items())]
+
+    def _broker(self, record: BrokerRecord) -> BrokerView:
+        run = self.rooms.runs.get(record.broker_id)
+        state, why = _state(run)
+        return BrokerView(
+            id=record.broker_id,
+            address=str(record.address),
+            state=state,
+            why=why,
+            version="" if run is None else run.version,
+            in_sync=run is not None and run.in_sync,
+            topics=0 if run is None else len(run.topics),
+            since=None if run is None else iso(run.since_ms),
+        )
+
+    def _online(self) -> dict[int, Address]:
+        return {broker_id: run.address for broker_id, run in self.rooms.runs.items() if run.online}
+
+    # --- groups -------------------------------------------------------------------------------------------------
+
+    async def groups(self) -> list[GroupView]:
+        """All groups, also those without members that have confirmed something."""
+        offsets = await self.inspector.offsets(self._online(), all_groups=True)
+        return [self._group(name, offsets) for name in sorted({*self.members.groups, *offsets.confirmed})]
+
+    async def group(self, name: str) -> GroupDetail | None:
+        """One group; None if there is no such one."""
+        offsets = await self.inspector.offsets(self._online(), groups=[name])
+        group = self.members.groups.get(name)
+        if group is None and not offsets.confirmed.get(name):
+            return None
+        view = self._group(name, offsets)
+        fields = {field: getattr(view, field) for field in GroupView.__struct_fields__}
+        return GroupDetail(**fields, member_list=_members(group), lag=self._lag(name, offsets))
+
+    def _group(self, name: str, offsets: Offsets) -> GroupView:
+        group = self.members.groups.get(name)
+        lag = self._lag(name, offsets)
+        known = [line.lag_messages for line in lag if line.lag_messages is not None]
+        topics = group.terms.topics if group is not None else {line.topic for line in lag}
+        state = "empty" if group is None else "stable" if group.view.balanced else "balancing"
+        return GroupView(
+            name=name,
+            state=state,
+            topics=sorted(topics),
+            members=0 if group is None else len(group.members),
+            lag_messages=sum(known) if len(known) == len(lag) else None,
+            unreachable=offsets.unreachable,
+        )
+
+    def _lag(self, name: str, offsets: Offsets) -> list[LagView]:
+        """Per partition: all of the group's topics, and wherever else it has confirmed something."""
+        group = self.members.groups.get(name)
+        confirmed = offsets.confirmed.get(name, {})
+        partitions = set(confirmed)
+        for topic in group.terms.topics if group is not None else ():
+            record = self.catalogue.topics.get(topic)
+            partitions.update(_partitions(record) if record is not None else ())
+        owners = group.view.owners if group is not None else {}
+        lines = []
+        for partition in sorted(partitions, key=lambda p: (p.topic, p.broker_id, p.partition_id)):
+            ends = offsets.ends.get(partition)
+            position = confirmed.get(partition)
+            # Where nothing is confirmed yet, everything that is kept is still to be read.
+            start = position if position is not None else (ends[0] if ends is not None else 0)
+            lines.append(
+                LagView(
+                    partition=str(partition),
+                    topic=partition.topic,
+                    holder=owners.get(partition),
+                    confirmed=position,
+                    max_offset=None if ends is None else ends[1],
+                    lag_messages=None if ends is None else messages_between(max(start, ends[0]), ends[1]),
+                )
+            )
+        return lines
+
+    # --- the whole ----------------------------------------------------------------------------------------------
+
+    def health(self) -> Health:
+        """Healthy, or what is not as it should be."""
+        reasons = [*self._broker_reasons(), *self._topic_reasons(), *self._group_reasons()]
+        brokers = self.brokers()
+        return Health(
+            status="degraded" if reasons else "healthy",
+            reasons=reasons,
+            version=__version__,
+            brokers=len(brokers),
+            brokers_online=sum(broker.state == "online" for broker in brokers),
+            topics=len(self.catalogue.topics),
+            groups=len(self.members.groups),
+            producers=len(self.producers.by_id),
+            consumers=sum(len(group.members) for group in self.members.groups.values()),
+        )
+
+    def cluster(self, address: Address) -> ClusterView:
+        """Who is in it."""
+        waiting = (self.producers.waiting, self.members.waiting, self.rooms.waiting)
+        return ClusterView(
+            name=str(address),
+            version=__version__,
+            masters=[MasterView(address=str(address), version=__version__, leads=True, since=iso(self.started_ms))],
+            brokers=self.brokers(),
+            held_heartbeats=sum(map(len, waiting)),
+            rebalances=self.members.rebalances,
+        )
+
+    def _broker_reasons(self) -> Iterable[Reason]:
+        brokers = self.brokers()
+        if not brokers:
+            yield Reason(
+                thing="brokers", why="no Broker has ever registered", hint="start one: pytubemq server run broker"
+            )
+        for broker in brokers:
+            if broker.state != "online" or broker.why:
+                yield Reason(
+                    thing=f"broker {broker.id}",
+                    why=f"{broker.state}: {broker.why}",
+                    hint=f"look at the log of the Broker at {broker.address}, or start it",
+                )
+
+    def _topic_reasons(self) -> Iterable[Reason]:
+        for name, topic in sorted(self.catalogue.topics.items()):
+            late = [
+                broker_id
+                for broker_id, config in sorted(topic.deploys.items())
+                if (run := self.rooms.runs.get(broker_id)) is not None
+                and run.online
+                and not self.rooms.carries(broker_id, config)
+            ]
+            if late:
+                yield Reason(
+                    thing=f"topic {name}",
+                    why=f"not reported by broker {', '.join(map(str, late))}",
+                    hint="it follows with the Broker's next heartbeat; if not, look at its log",
+                )
+
+    def _group_reasons(self) -> Iterable[Reason]:
+        for name, group in sorted(self.members.groups.items()):
+            if not group.complete:
+                yield Reason(
+                    thing=f"group {name}",
+                    why=f"bound, {len(group.members)} of {group.terms.total_count} consumers are there",
+                    hint="start the others",
+                )
+
+
+def _partitions(topic: TopicRecord) -> list[Partition]:
+    return [
+        Partition(broker_id, topic.name, partition_id)
+        for broker_id, config in sorted(topic.deploys.items())
+        for partition_id in config.partition_ids()
+    ]
+
+
+def _partition(partition: Partition, offsets: Offsets) -> PartitionView:
+    ends = offsets.ends.get(partition)
+    if ends is None:
+        return PartitionView(broker=partition.broker_id, partition=partition.partition_id)
+    return PartitionView(
+        broker=partition.broker_id,
+        partition=partition.partition_id,
+        min_offset=ends[0],
+        max_offset=ends[1],
+        messages=messages_between(*ends),
+    )
+
+
+def _state(run: BrokerRun | None) -> tuple[str, str]:
+    if run is None:
+        return "away", "not registered"
+    if run.lost:
+        return "away", "its connection broke"
+    if not run.online:
+        return "starting", "registered, not yet serving"
+    if run.read_status or run.write_status:
+        return "online", f"reports trouble with its disk (read {run.read_status}, write {run.write_status})"
+    return "online", ""
+
+
+def _members(group: Group | None) -> list[MemberView]:
+    if group is None:
+        return []
+    found = []
+    for name, info in group.members.items():
+        member = group.view.members[name]
+        found.append(
+            MemberView(
+                id=name,
+                host=info.host,
+                peer=info.peer,
+                joined=iso(info.joined_ms),
+                partitions=[str(partition) for partition in sorted(member.holds)],
+                pending=None if member.event is None else member.event.op.name,
+            )
+        )
+    return found

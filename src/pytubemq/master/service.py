@@ -1,0 +1,275 @@
+"""One Master: its rooms put together, started and stopped, and what is asked of it beside the protocol.
+
+The invariants: a topic that `create_topic` has returned can be produced to and consumed at once; whatever changes,
+every held heartbeat that it concerns is answered in the same turn of the loop.
+
+The metadata store blocks and runs on one thread of its own (`catalogue`); everything else is memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+from pytubemq._version import __version__
+from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableError
+from pytubemq.master.brokers import Brokers
+from pytubemq.master.catalogue import Catalogue
+from pytubemq.master.consumers import Consumers
+from pytubemq.master.groups import Groups
+from pytubemq.master.handlers import handlers
+from pytubemq.master.inspect import Inspector
+from pytubemq.master.producers import Producers
+from pytubemq.master.reports import Reports
+from pytubemq.master.settings import MasterSettings
+from pytubemq.model.ids import Address, check_topic
+from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_PARTITIONS_PER_TOPIC
+from pytubemq.model.topic import TopicConfig
+from pytubemq.net.clock import Clock, SystemClock
+from pytubemq.net.pool import ConnectionPool
+from pytubemq.net.server import RpcServer
+from pytubemq.storage.metastore.memory import MemoryMetaStore
+from pytubemq.storage.metastore.port import MetaStore, TopicRecord
+from pytubemq.storage.metastore.problems import no_topic, topic_exists
+from pytubemq.storage.metastore.sqlite import SqliteMetaStore
+from pytubemq.wire.messages.master import MasterAuthorizedInfo
+from pytubemq.wire.methods import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytubemq.master.views import BrokerView, ClusterView, GroupDetail, GroupView, Health, TopicDetail, TopicView
+    from pytubemq.net.server_connection import ServerConnection
+
+__all__ = ["MasterService", "MasterSettings"]
+
+logger = logging.getLogger(__name__)
+
+LONGEST_SLEEP_S = 5.0
+SHORTEST_SLEEP_S = 0.01
+
+
+class MasterService:
+    """A Master on one address."""
+
+    def __init__(self, settings: MasterSettings, *, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self._clock = clock or SystemClock()
+        token = MasterAuthorizedInfo(visit_authorized_token=self._clock.wall_ms())
+        self._catalogue = Catalogue(self._clock)
+        self._poked = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._brokers = Brokers(self._catalogue, settings, self._clock, token, self._layout_changed)
+        self._groups = Groups(self._brokers, settings, self._clock, self._poked.set)
+        self._producers = Producers(
+            self._catalogue,
+            self._brokers,
+            self._clock,
+            token,
+            client_timeout_s=settings.client_timeout_s,
+            lost_grace_s=settings.lost_connection_grace_s,
+            longest_wait_s=settings.max_heartbeat_wait_s,
+            max_held=settings.max_held_heartbeats,
+        )
+        consumers = Consumers(
+            self._catalogue, self._groups, self._clock, token, longest_wait_s=settings.max_heartbeat_wait_s
+        )
+        self._server = RpcServer(
+            handlers(self._producers, consumers, self._brokers),
+            offered=frozenset({Service.MASTER}),
+            name="master",
+            on_connection_lost=self._connection_lost,
+            clock=self._clock,
+        )
+        self._pool = ConnectionPool()
+        self._watcher: asyncio.Task[None] | None = None
+        self._address: Address | None = None
+        self._closing = False
+        self._reports = Reports(
+            self._catalogue,
+            self._brokers,
+            self._groups,
+            self._producers,
+            Inspector(self._pool, timeout_s=settings.inspect_timeout_s),
+            started_ms=self._clock.wall_ms(),
+        )
+
+    @property
+    def address(self) -> Address:
+        """What clients are told: the advertised address, else the one in use."""
+        if self._address is None:
+            raise UnavailableError("the Master is not started", code=Code.SERVICE_UNAVAILABLE)
+        return self.settings.advertised or self._address
+
+    async def start(self) -> None:
+        """Open the metadata and listen; ready when it returns.
+
+        Raises:
+            ConfigError: the address cannot be used.
+            StorageError: the metadata cannot be read, or a newer version wrote it.
+        """
+        data_dir = self.settings.data_dir
+        make: Callable[[], MetaStore] = (
+            MemoryMetaStore if data_dir is None else lambda: SqliteMetaStore(data_dir / "meta.db")
+        )
+        try:
+            await self._catalogue.open(make)
+            self._brokers.expect_all()
+            self._address = await self._server.start(self.settings.listen)
+        except BaseException:
+            await self.close()
+            raise
+        self._watcher = asyncio.get_running_loop().create_task(self._watch())
+        logger.info("master listens on %s", self._address)
+
+    async def close(self) -> None:
+        """Answer what is held, stop listening, close the metadata. Idempotent, bounded in time."""
+        if self._closing:
+            return
+        self._closing = True
+        self._producers.waiting.release_all()
+        self._groups.waiting.release_all()
+        self._brokers.waiting.release_all()
+        if self._watcher is not None:
+            self._watcher.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watcher
+        await self._server.close()
+        await self._pool.close()
+        await self._catalogue.close()
+
+    # --- topics -------------------------------------------------------------------------------------------------
+
+    async def create_topic(
+        self, name: str, partitions: int = 1, *, max_message_bytes: int | None = None, delete_policy: str | None = None
+    ) -> TopicDetail:
+        """Make a topic on every Broker that is online, each with `partitions` partitions, and wait until it is there.
+
+        Raises:
+            MessageError: not a topic name.
+            BadRequestError: a number is out of its range.
+            RefusedError: there is a topic of this name.
+            UnavailableError: no Broker is online, or some did not report the topic in time (it is created all the
+                same, and ready as soon as they do).
+        """
+        check_topic(name)
+        _check_range("partitions", partitions, MAX_PARTITIONS_PER_TOPIC)
+        size = self._catalogue.settings.max_message_bytes if max_message_bytes is None else max_message_bytes
+        _check_range("max_message_bytes", size, MAX_MESSAGE_BYTES)
+        if name in self._catalogue.topics:
+            raise topic_exists(name)
+        config = TopicConfig(name, partitions, max_message_bytes=size)
+        if delete_policy is not None:
+            config = TopicConfig(name, partitions, max_message_bytes=size, delete_policy=delete_policy)
+        online = [broker_id for broker_id, run in self._brokers.runs.items() if run.online]
+        if not online:
+            raise UnavailableError(
+                f"topic {name} was not created: no Broker is online",
+                hint="start one: pytubemq server run broker",
+                code=Code.SERVICE_UNAVAILABLE,
+            )
+        # Brokers that are away now get it as well, when they come back.
+        deploys = dict.fromkeys(self._catalogue.brokers, config)
+        await self._catalogue.create_topic(TopicRecord(name, size, deploys=deploys))
+        logger.info("topic %s created with %d partitions on brokers %s", name, partitions, sorted(deploys))
+        self._brokers.metadata_changed()
+        await self._wait_until_ready(config, online)
+        return await self._reports.topic(name)
+
+    async def topics(self) -> list[TopicView]:
+        """All topics, by name."""
+        return await self._reports.topics()
+
+    async def topic(self, name: str) -> TopicDetail:
+        """One topic with its partitions. Raises NotFoundError."""
+        if name not in self._catalogue.topics:
+            raise no_topic(name)
+        return await self._reports.topic(name)
+
+    # --- the rest of the cluster --------------------------------------------------------------------------------
+
+    async def brokers(self) -> list[BrokerView]:
+        """All Brokers, by id."""
+        return self._reports.brokers()
+
+    async def groups(self) -> list[GroupView]:
+        """All groups that have members or have confirmed anything, by name."""
+        return await self._reports.groups()
+
+    async def group(self, name: str) -> GroupDetail:
+        """One group with members, assignment and lag. Raises NotFoundError."""
+        found = await self._reports.group(name)
+        if found is None:
+            raise NotFoundError(
+                f"no group {name}", hint="a group exists once a consumer of it has registered", code=Code.NOT_FOUND
+            )
+        return found
+
+    async def health(self) -> Health:
+        """The verdict, with reasons."""
+        return self._reports.health()
+
+    async def cluster(self) -> ClusterView:
+        """Who is in the cluster."""
+        return self._reports.cluster(self.address)
+
+    @property
+    def version(self) -> str:
+        """Of this software."""
+        return __version__
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _layout_changed(self) -> None:
+        """What can be produced or consumed may be different."""
+        if self._closing:
+            return
+        self._groups.partitions_changed()
+        self._producers.waiting.wake_all()
+        self._changed.set()
+        self._poked.set()
+
+    def _connection_lost(self, connection: ServerConnection) -> None:
+        self._producers.connection_lost(connection)
+        self._groups.connection_lost(connection)
+        self._brokers.connection_lost(connection)
+        self._poked.set()
+
+    async def _wait_until_ready(self, config: TopicConfig, online: list[int]) -> None:
+        def late() -> list[int]:
+            return [broker_id for broker_id in online if not self._brokers.carries(broker_id, config)]
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.topic_ready_timeout_s):
+                while late():
+                    self._changed.clear()
+                    await self._changed.wait()
+        if waiting := late():
+            names = ", ".join(map(str, waiting))
+            raise UnavailableError(
+                f"topic {config.name} is created, but broker {names} did not report it within "
+                f"{self.settings.topic_ready_timeout_s:g} s",
+                hint=f"it can be used there as soon as the Broker has: pytubemq topic show {config.name}",
+                code=Code.SERVICE_UNAVAILABLE,
+            )
+
+    async def _watch(self) -> None:
+        """Let time-outs happen: sleeps until the next one, or until there is a new one."""
+        rooms = (self._producers, self._groups, self._brokers)
+        while True:
+            self._poked.clear()
+            now_s = self._clock.now_s()
+            for room in rooms:
+                room.tick(now_s)
+            dues = [due for room in rooms if (due := room.due_s()) is not None]
+            sleep_s = min(LONGEST_SLEEP_S, min(dues, default=LONGEST_SLEEP_S + now_s) - now_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(SHORTEST_SLEEP_S, sleep_s)):
+                    await self._poked.wait()
+
+
+def _check_range(name: str, value: int, most: int) -> None:
+    if not 1 <= value <= most:
+        raise BadRequestError(f"{name} is {value}", hint=f"it must lie between 1 and {most}", code=Code.BAD_REQUEST)

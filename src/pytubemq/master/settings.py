@@ -1,0 +1,45 @@
+"""What a Master can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
+from pytubemq.model.limits import (
+    BROKER_ABSENCE_S,
+    CLIENT_TIMEOUT_S,
+    EVENT_TIMEOUT_S,
+    INSPECT_TIMEOUT_S,
+    LOST_CONNECTION_GRACE_S,
+    MAX_HEARTBEAT_WAIT_S,
+    MAX_HELD_HEARTBEATS,
+    RESTART_GRACE_S,
+    TOPIC_READY_TIMEOUT_S,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterSettings:
+    """Settings of one Master; waits in seconds.
+
+    `data_dir` is the directory of the metadata file; None keeps the metadata in memory only.
+    `advertised` is the address others are told, where it differs from `listen`.
+    """
+
+    listen: Address = field(default_factory=lambda: Address("127.0.0.1", DEFAULT_MASTER_PORT))
+    advertised: Address | None = None
+    data_dir: Path | None = None
+    auto_register_brokers: bool = True
+    client_timeout_s: float = CLIENT_TIMEOUT_S
+    lost_connection_grace_s: float = LOST_CONNECTION_GRACE_S
+    event_timeout_s: float = EVENT_TIMEOUT_S
+    restart_grace_s: float = RESTART_GRACE_S
+    broker_absence_s: float = BROKER_ABSENCE_S
+    max_heartbeat_wait_s: float = MAX_HEARTBEAT_WAIT_S
+    max_held_heartbeats: int = MAX_HELD_HEARTBEATS
+    topic_ready_timeout_s: float = TOPIC_READY_TIMEOUT_S
+    inspect_timeout_s: float = INSPECT_TIMEOUT_S

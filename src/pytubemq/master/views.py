@@ -1,0 +1,152 @@
+"""What the Master tells people and programs about the cluster: plain values, the JSON API's answers as they are.
+
+Times are ISO 8601 in UTC; lags and offsets are in messages where the name says so, else in the protocol's units.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+
+def iso(wall_ms: int) -> str:
+    """`2026-01-31T12:00:00.000Z`."""
+    return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer."""
+
+
+class PartitionView(View, frozen=True, kw_only=True):
+    """A partition; the offsets are None when its Broker could not be asked."""
+
+    broker: int
+    partition: int
+    min_offset: int | None = None
+    max_offset: int | None = None
+    messages: int | None = None
+
+
+class TopicPlace(View, frozen=True, kw_only=True):
+    """A topic on one Broker; `ready` once the Broker has reported it."""
+
+    broker: int
+    partitions: int
+    ready: bool
+
+
+class TopicView(View, frozen=True, kw_only=True):
+    """A topic. `partitions` counts those of all Brokers, `messages` what is kept now (None: not all is known)."""
+
+    name: str
+    partitions: int
+    brokers: list[int]
+    messages: int | None
+    max_message_bytes: int
+    delete_policy: str
+    created: str
+    places: list[TopicPlace]
+    unreachable: list[str] = msgspec.field(default_factory=list)
+
+
+class TopicDetail(TopicView, frozen=True, kw_only=True):
+    """A topic with its partitions."""
+
+    partition_list: list[PartitionView]
+
+
+class BrokerView(View, frozen=True, kw_only=True):
+    """A Broker. `state` is `online`, `starting` (registered, not yet serving) or `away`; `why` says more."""
+
+    id: int
+    address: str
+    state: str
+    why: str
+    version: str
+    in_sync: bool
+    topics: int
+    since: str | None
+
+
+class MemberView(View, frozen=True, kw_only=True):
+    """A consumer; `partitions` as `brokerId:topic:partitionId`, `pending` what it is being told now."""
+
+    id: str
+    host: str
+    peer: str
+    joined: str
+    partitions: list[str]
+    pending: str | None
+
+
+class LagView(View, frozen=True, kw_only=True):
+    """How far a group is in one partition. `confirmed` None: it has confirmed nothing there yet."""
+
+    partition: str
+    topic: str
+    holder: str | None
+    confirmed: int | None
+    max_offset: int | None
+    lag_messages: int | None
+
+
+class GroupView(View, frozen=True, kw_only=True):
+    """A group. `state` is `stable`, `balancing` or `empty`; the lag is None if not all is known."""
+
+    name: str
+    state: str
+    topics: list[str]
+    members: int
+    lag_messages: int | None
+    unreachable: list[str] = msgspec.field(default_factory=list)
+
+
+class GroupDetail(GroupView, frozen=True, kw_only=True):
+    """A group with its members and the lag per partition."""
+
+    member_list: list[MemberView]
+    lag: list[LagView]
+
+
+class Reason(View, frozen=True, kw_only=True):
+    """Something that is not as it should be, and what to do."""
+
+    thing: str
+    why: str
+    hint: str
+
+
+class Health(View, frozen=True, kw_only=True):
+    """The verdict: `healthy`, or `degraded` with the reasons."""
+
+    status: str
+    reasons: list[Reason]
+    version: str
+    brokers: int
+    brokers_online: int
+    topics: int
+    groups: int
+    producers: int
+    consumers: int
+
+
+class MasterView(View, frozen=True, kw_only=True):
+    """A Master."""
+
+    address: str
+    version: str
+    leads: bool
+    since: str
+
+
+class ClusterView(View, frozen=True, kw_only=True):
+    """Who is in the cluster."""
+
+    name: str
+    version: str
+    masters: list[MasterView]
+    brokers: list[BrokerView]
+    held_heartbeats: int
+    rebalances: int
