@@ -119,8 +119,8 @@ class Demo:
     async def _stored(self, topic: str) -> int:
         """How many messages the topic holds: what was produced, and what was sent twice."""
         async with pytubemq.connect(self.cluster.master) as tube:
-            ends = await tube.offsets(topic)
-        return sum(messages_between(there.min_offset, there.max_offset) for there in ends.values())
+            ends = await tube.offsets(await tube.partitions(topic))
+        return sum(messages_between(first, last) for first, last in ends.values())
 
     async def _pipeline(self, topic: str, work: Path, stored: int, chaos: Chaos) -> SparkDone:
         bar = self._bars.add("spark", stored)

@@ -13,17 +13,14 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pytubemq.spark.schema import spark_schema
-from pytubemq.wire.attributes import parse_attributes
-from pytubemq.wire.payload import decode_payload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import tzinfo
 
     from pytubemq.model.ids import Partition
-    from pytubemq.wire.hot import StoredMessage
+    from pytubemq.model.message import Message
 
-_NEEDS_ATTRIBUTES = frozenset({"msgTime", "msgType", "attributes"})
 _US_PER_MS = 1000
 
 
@@ -35,61 +32,40 @@ class BatchBuilder:
         self._time_zone = time_zone
         self._columns = tuple(columns)
         self._schema: Any = to_arrow_schema(spark_schema(columns), timezone="UTC")
-        self._wants_attributes = not _NEEDS_ATTRIBUTES.isdisjoint(columns)
 
-    def build(self, stored: Sequence[StoredMessage]) -> Any:
+    def build(self, messages: Sequence[Message]) -> Any:
         """A `pyarrow.RecordBatch` with one row per message."""
-        rows = _Rows(stored, wants_attributes=self._wants_attributes)
-        arrays = [self._column(name, rows, self._schema.field(name).type) for name in self._columns]
+        arrays = [self._column(name, messages, self._schema.field(name).type) for name in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _column(self, name: str, rows: _Rows, kind: Any) -> Any:
+    def _column(self, name: str, messages: Sequence[Message], kind: Any) -> Any:
         match name:
             case "topic":
-                return pa.repeat(pa.scalar(self._partition.topic, kind), len(rows.stored))
+                return pa.repeat(pa.scalar(self._partition.topic, kind), len(messages))
             case "brokerId":
-                return pa.repeat(pa.scalar(self._partition.broker_id, kind), len(rows.stored))
+                return pa.repeat(pa.scalar(self._partition.broker_id, kind), len(messages))
             case "partition":
-                return pa.repeat(pa.scalar(self._partition.partition_id, kind), len(rows.stored))
+                return pa.repeat(pa.scalar(self._partition.partition_id, kind), len(messages))
             case "offset":
-                return pa.array([message.offset for message in rows.stored], kind)
+                return pa.array([message.offset for message in messages], kind)
             case "timestamp":
-                times_ms = [message.append_time for message in rows.stored]
+                times_ms = [message.appended_at_ms for message in messages]
                 return _timestamps([None if time_ms is None else time_ms * _US_PER_MS for time_ms in times_ms], kind)
             case "msgTime":
-                return _timestamps([minute_us(text, self._time_zone) for text in rows.times], kind)
+                return _timestamps([minute_us(message.msg_time, self._time_zone) for message in messages], kind)
             case "msgType":
-                return pa.array(rows.types, kind)
+                return pa.array([message.msg_type for message in messages], kind)
             case "attributes":
-                return _maps(rows.attributes, kind)
+                return _maps([message.attributes for message in messages], kind)
             case _:
-                return pa.array(rows.bodies, kind)
-
-
-class _Rows:
-    """The messages of a fetch, taken apart once for all columns."""
-
-    def __init__(self, stored: Sequence[StoredMessage], *, wants_attributes: bool) -> None:
-        self.stored = stored
-        self.bodies: list[bytes] = []
-        self.attributes: list[dict[str, str]] = []
-        self.types: list[str | None] = []
-        self.times: list[str | None] = []
-        for message in stored:
-            body, text = decode_payload(message.payload, message.flag)
-            self.bodies.append(body)
-            if wants_attributes:
-                attributes, msg_type, msg_time = parse_attributes(text or "")
-                self.attributes.append(attributes)
-                self.types.append(msg_type)
-                self.times.append(msg_time)
+                return pa.array([message.body for message in messages], kind)
 
 
 def _timestamps(times_us: list[int | None], kind: Any) -> Any:
     return pa.array(times_us, pa.int64()).cast(kind)
 
 
-def _maps(attributes: list[dict[str, str]], kind: Any) -> Any:
+def _maps(attributes: list[Mapping[str, str]], kind: Any) -> Any:
     offsets: list[int] = [0]
     keys: list[str] = []
     values: list[str] = []

@@ -11,21 +11,19 @@ import os
 import random
 import threading
 import time
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import pytubemq.sync
 from pytubemq.core.retry import Backoff
-from pytubemq.errors import OffsetMovedError, TransportError, TubeError
+from pytubemq.errors import NotFoundError, OffsetMovedError, TransportError, TubeError
 from pytubemq.spark.plan import Ends, OffsetRange, data_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from pytubemq.model.ids import Address, Partition
+    from pytubemq.model.message import Message
     from pytubemq.sync import Tube
-    from pytubemq.wire.hot import StoredMessage
-
-T = TypeVar("T")
 
 FIRST_CONTACT_S: Final = 8.0
 """How long the driver tries a cluster that it has never reached: a wrong address should be told soon."""
@@ -46,28 +44,36 @@ class Cluster:
     def __init__(self, masters: tuple[Address, ...]) -> None:
         self.masters = masters
 
-    def ends(self, topics: Sequence[str]) -> dict[Partition, Ends]:
-        """The ends of all partitions of the topics.
+    def ends(self, topics: Sequence[str], *, needed: Collection[Partition] = ()) -> dict[Partition, Ends]:
+        """The ends of all partitions of the topics on the Brokers that are up; waits for those in `needed`.
+
+        When a needed partition does not come within `OUTAGE_S`, the answer is without it.
 
         Raises:
             NotFoundError: a topic does not exist.
             TransportError: the Masters or a Broker could not be reached in time.
         """
-        patience_s = OUTAGE_S if self.masters in _reached else FIRST_CONTACT_S
+        known = self.masters in _reached
+        deadline_s = time.monotonic() + (OUTAGE_S if known else FIRST_CONTACT_S)
+        tries = 0
+        while True:
+            tries += 1
+            pause_s = _BACKOFF.delay_s(tries, random.random)
+            last_try = time.monotonic() + pause_s > deadline_s
+            try:
+                ends = self._ask(topics)
+            except TubeError as error:
+                self.forget()
+                # where a topic was read before, that nobody serves it means that its Brokers are away
+                if last_try or not (_may_mend(error) or (known and isinstance(error, NotFoundError))):
+                    raise
+            else:
+                _reached.add(self.masters)
+                if last_try or all(partition in ends for partition in needed):
+                    return ends
+            time.sleep(pause_s)
 
-        def ask() -> dict[Partition, Ends]:
-            tube = self._tube()
-            ends: dict[Partition, Ends] = {}
-            for topic in topics:
-                for partition, there in tube.offsets(topic).items():
-                    ends[partition] = Ends(there.min_offset, there.max_offset)
-            return ends
-
-        ends = self._retrying(ask, patience_s=patience_s)
-        _reached.add(self.masters)
-        return ends
-
-    def fetches(self, wanted: OffsetRange, *, fail_on_data_loss: bool = True) -> Iterator[Sequence[StoredMessage]]:
+    def fetches(self, wanted: OffsetRange, *, fail_on_data_loss: bool = True) -> Iterator[Sequence[Message]]:
         """The messages of a range, in order, one list per fetch.
 
         Raises:
@@ -79,18 +85,19 @@ class Cluster:
         tries, since_s = 0, time.monotonic()
         while at < wanted.end:
             try:
-                for batch in self._tube().reader(wanted.partition, at, wanted.end, max_bytes=FETCH_BYTES):
-                    if batch.stored:
-                        yield batch.stored
-                    at = batch.next_offset
-                    tries, since_s = 0, time.monotonic()
+                with self._tube().reader(wanted.partition, start=at, end=wanted.end, retry_for_s=OUTAGE_S) as reader:
+                    for batch in reader.batches(max_bytes=FETCH_BYTES):
+                        yield batch.messages
+                        at = batch.next_offset
+                        tries, since_s = 0, time.monotonic()
                 if at < wanted.end:
                     raise OffsetMovedError(f"partition {wanted.partition} ends at {at}")
             except OffsetMovedError as error:
                 at = self._after_loss(wanted, at, error, fail=fail_on_data_loss)
             except TubeError as error:
                 self.forget()
-                if not _may_mend(error) or time.monotonic() - since_s > OUTAGE_S:
+                may_mend = _may_mend(error) or isinstance(error, NotFoundError)
+                if not may_mend or time.monotonic() - since_s > OUTAGE_S:
                     raise
                 tries += 1
                 time.sleep(_BACKOFF.delay_s(tries, random.random))
@@ -101,6 +108,11 @@ class Cluster:
         if fail:
             raise data_loss(wanted, there) from error
         return min(there.min_offset, wanted.end) if there.min_offset > at else wanted.end
+
+    def _ask(self, topics: Sequence[str]) -> dict[Partition, Ends]:
+        tube = self._tube()
+        partitions = [partition for topic in topics for partition in tube.partitions(topic)]
+        return {partition: Ends(*there) for partition, there in tube.offsets(partitions).items()}
 
     def forget(self) -> None:
         """Close this process's connections to the cluster; the next use opens new ones."""
@@ -114,21 +126,9 @@ class Cluster:
         with _open_lock:
             tube = _open.get(key)
             if tube is None:
-                tube = _open[key] = pytubemq.sync.connect(",".join(map(str, self.masters)))
+                tube = pytubemq.sync.connect(self.masters, client_name="spark")
+                _open[key] = tube.__enter__()
             return tube
-
-    def _retrying(self, ask: Callable[[], T], *, patience_s: float) -> T:
-        deadline_s, tries = time.monotonic() + patience_s, 0
-        while True:
-            try:
-                return ask()
-            except TubeError as error:
-                self.forget()
-                tries += 1
-                delay_s = _BACKOFF.delay_s(tries, random.random)
-                if not _may_mend(error) or time.monotonic() + delay_s > deadline_s:
-                    raise
-                time.sleep(delay_s)
 
 
 def _may_mend(error: TubeError) -> bool:

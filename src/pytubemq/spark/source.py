@@ -90,8 +90,8 @@ def read_range(options: SourceOptions, partition: InputPartition) -> Iterator[pa
         return
     wanted = partition.wanted
     builder = BatchBuilder(wanted.partition, options.columns, options.time_zone)
-    for stored in Cluster(options.masters).fetches(wanted, fail_on_data_loss=options.fail_on_data_loss):
-        yield builder.build(stored)
+    for messages in Cluster(options.masters).fetches(wanted, fail_on_data_loss=options.fail_on_data_loss):
+        yield builder.build(messages)
 
 
 def _checked(options: Mapping[str, str]) -> SourceOptions:

@@ -18,16 +18,15 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.ids import Partition
 from pytubemq.spark.options import Positions, SourceOptions
 from pytubemq.spark.plan import Ends, Offsets, advance, newest, ranges, resolve
 from pytubemq.spark.source import RangePartition, read_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
-
-    from pytubemq.model.ids import Partition
 
 POLL_S: Final = 0.2
 """How long the ends of partitions are taken as known: an idle query asks some 70 times a second."""
@@ -78,7 +77,8 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         """One task per partition that the batch reads. Works from the two offsets alone: a replay begins here."""
-        planned = ranges(start, end, self._current_ends(end), fail_on_data_loss=self._options.fail_on_data_loss)
+        ends = self._current_ends(reaching={key: last for key, last in end.items() if last > start.get(key, 0)})
+        planned = ranges(start, end, ends, fail_on_data_loss=self._options.fail_on_data_loss)
         return [RangePartition(wanted) for wanted in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -94,14 +94,17 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Cluster(self._options.masters).forget()
 
-    def _current_ends(self, covering: Offsets | None = None) -> dict[Partition, Ends]:
-        """The ends of all partitions, asked for again when old or not reaching as far as `covering`."""
+    def _current_ends(self, *, reaching: Mapping[str, int] | None = None) -> dict[Partition, Ends]:
+        """The ends of all partitions, asked for again when they are old or do not reach as far as `reaching`."""
         from pytubemq.spark.cluster import Cluster
 
-        known = newest(self._ends)
-        reaches = covering is None or all(known.get(key, -1) >= offset for key, offset in covering.items())
-        if self._asked_s is None or not reaches or time.monotonic() - self._asked_s > POLL_S:
-            self._ends = Cluster(self._options.masters).ends(self._options.topics)
+        needed = {Partition.parse(key): offset for key, offset in (reaching or {}).items()}
+        fresh = self._asked_s is not None and time.monotonic() - self._asked_s <= POLL_S
+        if not fresh or not all(
+            partition in self._ends and self._ends[partition].max_offset >= offset
+            for partition, offset in needed.items()
+        ):
+            self._ends = Cluster(self._options.masters).ends(self._options.topics, needed=needed)
             self._asked_s = time.monotonic()
         return self._ends
 

@@ -9,35 +9,17 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pytubemq.model.ids import Partition
+from pytubemq.model.message import Message
 from pytubemq.spark.arrow import BatchBuilder, minute_us
 from pytubemq.spark.schema import COLUMNS, spark_schema
-from pytubemq.wire.hot import StoredMessage
-from pytubemq.wire.payload import encode_payload
 
 PARTITION = Partition(3, "demo", 2)
 UTC_ZONE = ZoneInfo("UTC")
 
 
-def stored(
-    body: bytes, attributes: dict[str, str] | None, msg_type: str | None, msg_time: str | None, offset: int | None
-) -> StoredMessage:
-    payload, flag = encode_payload(body, attributes, msg_type=msg_type, msg_time=msg_time)
-    return StoredMessage(
-        message_id=1,
-        check_sum=0,
-        payload=payload,
-        flag=flag,
-        offset=offset,
-        append_time=None if offset is None else 1_700_000_000_123,
-        producer_id=None,
-        producer_epoch=None,
-        sequence=None,
-    )
-
-
 MESSAGES = [
-    stored(b"one", {"k": "v", "seq": "7"}, "UA", "201301011000", 28),
-    stored(b"\x00\xff", None, None, None, None),
+    Message(PARTITION, b"one", {"k": "v", "seq": "7"}, 28, 1_700_000_000_123, 1, "UA", "201301011000"),
+    Message(PARTITION, b"\x00\xff"),
 ]
 
 

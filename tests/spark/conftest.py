@@ -1,0 +1,115 @@
+"""One Spark session and one cluster for all of these tests; a topic of its own for each."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import SparkSession
+
+import pytubemq.sync
+from pytubemq.server.cluster import ThreadedCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+PARTITIONS = 4
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    scratch = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.appName("pytubemq tests")
+        .master("local[2,4]")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.local.dir", str(scratch))
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreadedCluster]:
+    with ThreadedCluster(data_dir=tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@dataclass
+class Topic:
+    """A topic and what was sent to it."""
+
+    name: str
+    master: str
+    sent: int = 0
+
+    def send(self, count: int) -> None:
+        """`count` more messages: bodies count up from 0, types and attributes follow from the body."""
+        with pytubemq.sync.connect(self.master) as tube, tube.producer(self.name) as producer:
+            futures = [
+                producer.submit(
+                    str(n).encode(),
+                    attrs={"n": str(n)},
+                    msg_type="even" if n % 2 == 0 else "odd",
+                    msg_time="201301011000",
+                )
+                for n in range(self.sent, self.sent + count)
+            ]
+            for future in futures:
+                future.result()
+        self.sent += count
+
+    @property
+    def bodies(self) -> list[str]:
+        """All bodies sent so far, sorted as numbers."""
+        return [str(n) for n in range(self.sent)]
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What every reader of the topic needs."""
+        return {"master": self.master, "topic": self.name}
+
+
+@pytest.fixture(scope="session")
+def _names() -> Iterator[str]:
+    def names() -> Iterator[str]:
+        number = 0
+        while True:
+            number += 1
+            yield f"topic_{number}"
+
+    return names()
+
+
+@pytest.fixture
+def new_topic(cluster: ThreadedCluster, _names: Iterator[str]) -> Callable[[], Topic]:
+    def make() -> Topic:
+        name = next(_names)
+        cluster.create_topic(name, partitions=PARTITIONS)
+        return Topic(name, cluster.master)
+
+    return make
+
+
+@pytest.fixture
+def topic(new_topic: Callable[[], Topic]) -> Topic:
+    return new_topic()
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    return str(tmp_path / "checkpoint")
