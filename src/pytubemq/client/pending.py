@@ -6,7 +6,7 @@ The invariant: what passes these checks is something every Broker takes; what do
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytubemq.errors import Code, MessageError
 from pytubemq.wire.payload import encode_payload
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pytubemq.wire.hot import BatchItem
 
 MSG_TIME_FORMAT = "%Y%m%d%H%M"
+
+Encoded: TypeAlias = tuple[bytes, int, str | None, str | None]
+"""Payload, flag, message type, message time."""
 
 
 class Pending:
@@ -84,7 +87,7 @@ def encode_message(
     msg_type: str | None,
     msg_time: datetime | str | None,
     max_bytes: int,
-) -> tuple[bytes, int, str | None, str | None]:
+) -> Encoded:
     """Payload, flag, type and time as they go out.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.client.lane import Lane
 from pytubemq.client.membership import Membership
-from pytubemq.client.pending import Pending, check_body, encode_message
+from pytubemq.client.pending import Encoded, Pending, check_body, encode_message
 from pytubemq.client.routes import ProducerRole, TopicRoutes
 from pytubemq.client.tasks import Tasks
 from pytubemq.core.retry import may_retry
@@ -196,23 +196,39 @@ class Producer:
             BufferFullError: no room; await `room()` and submit again.
             MessageError, ClosedError, ForkedError: as for `send`.
         """
+        self.check_open()
+        return self.enqueue(self.encode(body, attrs, msg_type, msg_time), key=key, partition=partition)
+
+    def encode(
+        self,
+        body: bytes,
+        attrs: Mapping[str, str] | None = None,
+        msg_type: str | None = None,
+        msg_time: datetime | str | None = None,
+    ) -> Encoded:
+        """Check a message and make it ready to go, without queueing it; safe on any thread.
+
+        Raises:
+            MessageError: it cannot be sent as it is.
+        """
+        body = check_body(body, self._max_message_bytes)
+        if attrs or msg_type is not None or msg_time is not None:
+            return encode_message(body, attrs, msg_type, msg_time, self._max_message_bytes)
+        return body, 0, None, None
+
+    def enqueue(
+        self, encoded: Encoded, *, key: bytes | str | None = None, partition: Partition | int | None = None
+    ) -> asyncio.Future[Receipt]:
+        """The second half of `submit`: queue what `encode` gave."""
         if self._refusal is not None:
             raise self._refusal
-        self.cluster.check_usable()
-        body = check_body(body, self._max_message_bytes)
-        time_text: str | None = None
-        if attrs or msg_type is not None or msg_time is not None:
-            payload, flag, msg_type, time_text = encode_message(
-                body, attrs, msg_type, msg_time, self._max_message_bytes
-            )
-        else:
-            payload, flag = body, 0
+        payload, flag, msg_type, time_text = encoded
         size_bytes = len(payload)
         if self._messages and (
             self._messages >= self._options.max_buffer_messages
             or self._bytes + size_bytes > self._options.max_buffer_bytes
         ):
-            raise self._full()
+            raise self.full()
         now_s = self._loop.time()
         if key is None and partition is None:
             route: bytes | Partition | None = None
@@ -235,18 +251,27 @@ class Producer:
         lane.put(pending)
         return future
 
+    def check_open(self) -> None:
+        """Refuse use before, after, and in a forked child."""
+        if self._refusal is not None:
+            raise self._refusal
+        self.cluster.check_usable()
+
     async def room(self) -> None:
         """Wait until `submit` will be accepted."""
         while self._refusal is None and not self._has_room():
             await self._wait()
-        if self._refusal is not None:
-            raise self._refusal
-        self.cluster.check_usable()
+        self.check_open()
 
     async def flush(self) -> None:
         """Wait until nothing is buffered: every message has its receipt or its error."""
         self.cluster.check_usable()
         await self._settle()
+
+    @property
+    def buffered(self) -> tuple[int, int]:
+        """Messages and payload bytes without a result yet."""
+        return self._messages, self._bytes
 
     @property
     def ended(self) -> bool:
@@ -365,7 +390,8 @@ class Producer:
     def _has_room(self) -> bool:
         return self._messages < self._options.max_buffer_messages and self._bytes < self._options.max_buffer_bytes
 
-    def _full(self) -> BufferFullError:
+    def full(self) -> BufferFullError:
+        """The error for a message that finds no room."""
         return BufferFullError(
             f"the producer's buffer is full: {self._messages:,} messages, {self._bytes:,} bytes",
             hint="await producer.room() and submit again, or use send()",

@@ -31,6 +31,11 @@ class IoThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run to the end and return the result; cancelled when the waiting thread is interrupted."""
         try:

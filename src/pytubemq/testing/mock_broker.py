@@ -17,8 +17,7 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import Code
 from pytubemq.model.ids import Address, BrokerInfo, Partition
@@ -32,6 +31,9 @@ from pytubemq.wire.messages.master import EventProto
 from pytubemq.wire.methods import METHODS, Method
 from pytubemq.wire.payload import decode_payload
 from pytubemq.wire.strings import SubscribeInfo, format_subscribe_info
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 Script = Callable[[Call, Any], Any]
 """(call, request) -> a message to answer with; None for the usual answer; `SILENCE` for none at all."""
@@ -59,13 +61,13 @@ class MockBroker:
         capabilities: Capability = OURS,
         auto_assign: bool = True,
         broker_id: int = BROKER_ID,
-        listen: Address = Address("127.0.0.1", 0),
+        listen: Address | None = None,
     ) -> None:
         """`topics` maps names to numbers of partitions; `capabilities=Capability(0)` speaks as the original does."""
         self.broker_id = broker_id
         self.capabilities = capabilities
         self.auto_assign = auto_assign
-        self.address = listen
+        self.address = listen or Address("127.0.0.1", 0)
         self.topics: dict[str, int] = dict(topics or {})
         self.max_message_bytes: int | None = None
         self.partitions: defaultdict[tuple[str, int], MockPartition] = defaultdict(MockPartition)
@@ -98,9 +100,7 @@ class MockBroker:
     async def start(self) -> None:
         """Listen; after a `stop` on the same port, with messages and positions as they were."""
         handlers: dict[int, Handler] = {int(method): self._serve for method in METHODS}
-        self._server = RpcServer(
-            handlers, offered=frozenset({1, 2, 3}), name="mock", capabilities=self.capabilities
-        )
+        self._server = RpcServer(handlers, offered=frozenset({1, 2, 3}), name="mock", capabilities=self.capabilities)
         self.address = await self._server.start(self.address)
 
     async def stop(self) -> None:
@@ -150,11 +150,15 @@ class MockBroker:
         else:
             self._always[method] = script
 
-    def fail_next(self, method: Method, *, code: int = Code.SERVICE_UNAVAILABLE, text: str = "scripted", times: int = 1) -> None:
+    def fail_next(
+        self, method: Method, *, code: int = Code.SERVICE_UNAVAILABLE, text: str = "scripted", times: int = 1
+    ) -> None:
         """Refuse the next `times` requests of a method with a code."""
         self._scripts[method].extend([lambda _call, _request: self._handlers.refusal(method, code, text)] * times)
 
-    def crash_next(self, method: Method, *, exception_name: str = "java.lang.Exception", text: str = "scripted") -> None:
+    def crash_next(
+        self, method: Method, *, exception_name: str = "java.lang.Exception", text: str = "scripted"
+    ) -> None:
         """Answer the next request of a method with an exception instead of an answer."""
 
         def crash(call: Call, _request: Any) -> Any:

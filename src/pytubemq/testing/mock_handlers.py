@@ -150,9 +150,7 @@ class MockHandlers:
     def _SendMessageRequestP2B(self, request: broker.SendMessageRequestP2B) -> Any:
         if request.partition_id >= self._mock.topics.get(request.topic_name, 0):
             return self.refusal(Method.SEND_MESSAGE_P2B, Code.FORBIDDEN, "no such partition")
-        number = self._append(
-            request.topic_name, request.partition_id, request.data, request.flag, request.msg_type
-        )
+        number = self._append(request.topic_name, request.partition_id, request.data, request.flag, request.msg_type)
         return broker.SendMessageResponseB2P(
             **OK, message_id=number + 1, append_time=APPEND_TIME_MS, append_offset=number * OFFSET_UNIT
         )
@@ -166,9 +164,7 @@ class MockHandlers:
                 numbers.append(-1)
                 continue
             codes.append(Code.SUCCESS)
-            numbers.append(
-                self._append(request.topic_name, entry.partition_id, entry.data, entry.flag, entry.msg_type)
-            )
+            numbers.append(self._append(request.topic_name, entry.partition_id, entry.data, entry.flag, entry.msg_type))
         return extension.SendBatchResponseB2P(
             **OK,
             err_codes=tuple(codes),
