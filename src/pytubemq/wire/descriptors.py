@@ -2,6 +2,9 @@
 
 The invariant: the original's messages keep their names and numbers and share one namespace without a package, as its
 `.proto` files do. Everything lives in a pool of its own, so it never collides with a user's protobuf classes.
+
+The set is written out as the bytes of a `FileDescriptorProto` instead of through protobuf's own classes for it:
+loading those takes longer than all the rest of `wire`.
 """
 
 from __future__ import annotations
@@ -9,10 +12,11 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pool, message_factory
 
 from pytubemq.wire.messages import broker, extension, master, rpc
-from pytubemq.wire.schema import Kind, Label, proto_name, specs
+from pytubemq.wire.schema import FieldSpec, Kind, Label, proto_name, specs
+from pytubemq.wire.varint import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,19 +29,12 @@ FILES: Final[dict[str, ModuleType]] = {
     "Extension.proto": extension,
 }
 
-_Field = descriptor_pb2.FieldDescriptorProto
-_TYPES: Final = {
-    Kind.BOOL: _Field.TYPE_BOOL,
-    Kind.BYTES: _Field.TYPE_BYTES,
-    Kind.I32: _Field.TYPE_INT32,
-    Kind.I64: _Field.TYPE_INT64,
-    Kind.STR: _Field.TYPE_STRING,
-}
-_LABELS: Final = {
-    Label.REQUIRED: _Field.LABEL_REQUIRED,
-    Label.OPTIONAL: _Field.LABEL_OPTIONAL,
-    Label.REPEATED: _Field.LABEL_REPEATED,
-}
+# Numbers of protobuf's descriptor.proto.
+_TYPES: Final = {Kind.I64: 3, Kind.I32: 5, Kind.BOOL: 8, Kind.STR: 9, Kind.BYTES: 12}
+_MESSAGE_TYPE: Final = 11
+_ENUM_TYPE: Final = 14
+_LABELS: Final = {Label.OPTIONAL: 1, Label.REQUIRED: 2, Label.REPEATED: 3}
+_PACKED: Final = b"\x10\x01"
 
 
 def message_classes(module: ModuleType) -> list[type]:
@@ -54,42 +51,56 @@ def all_classes() -> list[type]:
     return [cls for module in FILES.values() for cls in message_classes(module)]
 
 
-def file_descriptor(classes: Sequence[type], *, max_number: int | None = None) -> descriptor_pb2.FileDescriptorProto:
-    """One file that declares `classes` and the enums they use.
+def file_descriptor(classes: Sequence[type], *, max_number: int | None = None) -> bytes:
+    """A serialized `FileDescriptorProto` that declares `classes` and the enums they use.
 
     Args:
         classes: message classes; what they refer to must be among them.
         max_number: leave out fields with higher numbers, which gives the messages as a peer without extensions has
             them.
     """
-    file = descriptor_pb2.FileDescriptorProto(name="pytubemq/wire.proto", syntax="proto2")
     enums: dict[str, type[Enum]] = {}
+    messages = []
     for cls in classes:
-        declared = file.message_type.add(name=cls.__name__)
+        fields = [_text(1, cls.__name__)]
         for attribute, spec in specs(cls).items():
-            if max_number is not None and spec.number > max_number:
-                continue
-            field = declared.field.add(name=proto_name(attribute), number=spec.number, label=_LABELS[spec.label])
-            if isinstance(spec.kind, Kind):
-                field.type = _TYPES[spec.kind]
-            elif issubclass(spec.kind, Enum):
-                field.type, field.type_name = _Field.TYPE_ENUM, f".{spec.kind.__name__}"
+            if max_number is None or spec.number <= max_number:
+                fields.append(_text(2, _field(attribute, spec)))
+            if not isinstance(spec.kind, Kind) and issubclass(spec.kind, Enum):
                 enums[spec.kind.__name__] = spec.kind
-            else:
-                field.type, field.type_name = _Field.TYPE_MESSAGE, f".{spec.kind.__name__}"
-            if spec.packed:
-                field.options.packed = True
-    for name, enum in enums.items():
-        values = file.enum_type.add(name=name)
-        for member in enum:
-            values.value.add(name=member.name, number=member.value)
-    return file
+        messages.append(_text(4, b"".join(fields)))
+    declared = [_text(5, _enum(name, enum)) for name, enum in enums.items()]
+    return b"".join([_text(1, "pytubemq/wire.proto"), *messages, *declared, _text(12, "proto2")])
+
+
+def _field(attribute: str, spec: FieldSpec) -> bytes:
+    name = _text(1, proto_name(attribute))
+    number, label = _number(3, spec.number), _number(4, _LABELS[spec.label])
+    options = _text(8, _PACKED) if spec.packed else b""
+    if isinstance(spec.kind, Kind):
+        return name + number + label + _number(5, _TYPES[spec.kind]) + options
+    kind = _ENUM_TYPE if issubclass(spec.kind, Enum) else _MESSAGE_TYPE
+    return name + number + label + _number(5, kind) + _text(6, f".{spec.kind.__name__}") + options
+
+
+def _enum(name: str, enum: type[Enum]) -> bytes:
+    values = [_text(2, _text(1, member.name) + _number(2, member.value)) for member in enum]
+    return _text(1, name) + b"".join(values)
+
+
+def _text(number: int, value: str | bytes) -> bytes:
+    data = value.encode() if isinstance(value, str) else value
+    return encode_varint(number << 3 | 2) + encode_varint(len(data)) + data
+
+
+def _number(number: int, value: int) -> bytes:
+    return encode_varint(number << 3) + encode_varint(value)
 
 
 def build(classes: Sequence[type], *, max_number: int | None = None) -> dict[type, Any]:
     """The protobuf class of each message class, in a pool of their own."""
     pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file_descriptor(classes, max_number=max_number).SerializeToString())
+    pool.AddSerializedFile(file_descriptor(classes, max_number=max_number))
     return {cls: _class_for(pool.FindMessageTypeByName(cls.__name__)) for cls in classes}
 
 

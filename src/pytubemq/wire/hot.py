@@ -160,7 +160,7 @@ def decode_stored(blob: bytes | memoryview) -> list[StoredMessage]:
     pb = _GetAnswer()
     try:
         pb.MergeFromString(blob)
-    except DecodeError as error:
+    except (DecodeError, UnicodeDecodeError) as error:
         raise malformed(TransferedMessage, error) from error
     # the answer's own required fields are not in the log; give them, so that only the entries are checked
     pb.success = True
@@ -236,7 +236,7 @@ def _fetched(cls: Any, pb_class: Any, body: bytes) -> tuple[Any, list[StoredMess
     pb = pb_class()
     try:
         pb.MergeFromString(body)
-    except DecodeError as error:
+    except (DecodeError, UnicodeDecodeError) as error:
         raise malformed(cls, error) from error
     if not pb.IsInitialized():
         raise missing(cls, pb)
@@ -511,7 +511,7 @@ def _parse(cls: type, pb_class: Any, body: bytes) -> Any:
     pb = pb_class()
     try:
         pb.MergeFromString(body)
-    except DecodeError as error:
+    except (DecodeError, UnicodeDecodeError) as error:
         raise malformed(cls, error) from error
     if not pb.IsInitialized():
         raise missing(cls, pb)

@@ -211,7 +211,7 @@ def _delimited(cls: type, content: bytes, position: int) -> tuple[Any, int]:
     pb = PB[cls]()
     try:
         pb.MergeFromString(content[position:end])
-    except DecodeError as error:
+    except (DecodeError, UnicodeDecodeError) as error:
         raise _broken(f"malformed {cls.__name__}: {error}") from error
     if not pb.IsInitialized():
         raise _broken(f"Message missing required fields: {', '.join(pb.FindInitializationErrors())}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -56,10 +57,24 @@ PLAIN = build(ORIGINALS, max_number=999)
 
 
 def test_the_plain_messages_have_no_extensions():
-    file = file_descriptor(ORIGINALS, max_number=999)
+    file = FileDescriptorProto.FromString(file_descriptor(ORIGINALS, max_number=999))
     numbers = {field.number for message in file.message_type for field in message.field}
     assert numbers
     assert max(numbers) < 100
+
+
+def test_the_descriptor_is_one_that_protobuf_writes():
+    """It is written by hand; protobuf's own classes read and write the same."""
+    written = file_descriptor(CLASSES)
+    file = FileDescriptorProto.FromString(written)
+    assert file.SerializeToString() == written
+    assert (file.syntax, file.package) == ("proto2", "")
+    assert {message.name for message in file.message_type} == {cls.__name__ for cls in CLASSES}
+    labels = {1: Label.OPTIONAL, 2: Label.REQUIRED, 3: Label.REPEATED}
+    for cls, message in zip(CLASSES, file.message_type, strict=True):
+        told = [(field.name, field.number, labels[field.label], field.options.packed) for field in message.field]
+        wanted = [(proto_name(name), spec.number, spec.label, spec.packed) for name, spec in specs(cls).items()]
+        assert told == wanted
 
 
 def test_absent_is_not_zero():
