@@ -69,6 +69,7 @@ class Call:
                 exception_name=exception_name,
                 text=text or "no further information",
                 capabilities=self.connection.announce(self.request),
+                protocol_version=self.request.protocol_version,
             )
         )
 

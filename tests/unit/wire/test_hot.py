@@ -194,8 +194,7 @@ def test_send_answer(answer: SendMessageResponseB2P):
         answer.success, answer.err_code, answer.err_msg, answer.message_id, answer.append_time, answer.append_offset
     )
     assert hot.decode_send_answer(encode(answer)) == told
-    if answer.require_auth is None:
-        assert hot.send_answer(**told._asdict()) == encode(answer)
+    assert hot.send_answer(**told._asdict(), require_auth=answer.require_auth) == encode(answer)
 
 
 @given(messages(SendBatchResponseB2P))
