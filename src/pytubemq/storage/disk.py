@@ -156,6 +156,8 @@ class OsFile:
         os.ftruncate(self._fd, size)
 
     def fdatasync(self) -> None:
+        if self._fd < 0:  # as the other calls say it; this one takes -1 for a programming error
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         _fdatasync(self._fd)
 
     def close(self) -> None:

@@ -125,8 +125,9 @@ class BrokerStore:
 
     def _recover(self) -> None:
         found = recovery.survey(self._disk, self.root)
-        for directory in (self.root.parent, self.root):
-            self._disk.fsync_dir(directory)
+        for directory in (self.root, *self.root.parents):
+            with suppress(PermissionError):  # not ours to flush: somebody made it for us before
+                self._disk.fsync_dir(directory)
         recovery.cut_logs(self._disk, found)
         self._applier = Applier(
             self._disk,

@@ -1,0 +1,215 @@
+"""A store under random work, crashes and faults, against a model that knows what was promised.
+
+What must hold after every restart, with Durability.DISK: each published message is there, at its offset, byte for
+byte; confirmed offsets are the last published ones; a batch that was neither published nor refused may be there as a
+whole or not at all; nothing else is.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from pytubemq.errors import DiskFailedError, DiskFullError
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.storage.journal import Durability
+from pytubemq.storage.staging import Prepared
+from pytubemq.storage.store import BrokerStore, StoreSettings
+from pytubemq.testing.disk import FaultyDisk, Operation
+from pytubemq.wire.hot import StoredMessage, decode_stored
+
+ROOT = Path("/data/broker-1")
+PARTITIONS = [("a", 0), ("a", 1), ("b", 0)]
+Messages = list[tuple[tuple[str, int], int, int]]
+"""Partition, payload size, filter code."""
+
+batches = st.lists(st.tuples(st.sampled_from(PARTITIONS), st.integers(1, 700), st.integers(0, 3)), max_size=8)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """See the module."""
+
+    durability = Durability.DISK
+
+    @initialize(seed=st.integers(0, 1 << 20), short_writes=st.booleans())
+    def start(self, seed: int, short_writes: bool) -> None:
+        self.disk = FaultyDisk(seed=seed, short_writes=short_writes)
+        self.promised: dict[tuple[str, int], list[bytes]] = {partition: [] for partition in PARTITIONS}
+        self.confirmed: dict[tuple[str, str, int], int] = {}
+        self.unknown: tuple[dict[tuple[str, int], list[bytes]], dict[tuple[str, str, int], int]] | None = None
+        self.seen_ids: set[int] = set()
+        self.serial = 0
+        self.now_ms = 1_790_000_000_000
+        self.failed = False
+        self._open()
+
+    def _open(self) -> None:
+        small = StoreSettings(
+            durability=self.durability,
+            segment_bytes=2000,
+            journal_segment_bytes=1500,
+            reserve_bytes=0,
+            max_open_files=2,
+        )
+        self.store = BrokerStore.open(ROOT, disk=self.disk, settings=small)
+        for partition in PARTITIONS:
+            self.store.ensure_partition(*partition)
+        self.failed = False
+
+    def _prepare(self, batch: Messages, confirm: int | None) -> Prepared:
+        staging = self.store.staging()
+        self.unknown = ({}, {})
+        for (topic, partition_id), size, code in batch:
+            self.serial += 1
+            payload = self.serial.to_bytes(4, "big") * (size // 4 + 1)
+            staging.append(topic, partition_id, payload, 0, code)
+            self.unknown[0].setdefault((topic, partition_id), []).append(payload)
+        if confirm is not None:
+            staging.confirm("g", "a", 0, confirm)
+            self.unknown[1]["g", "a", 0] = confirm
+        return self.store.prepare(staging, self.now_ms)
+
+    def _settle(self) -> None:
+        assert self.unknown is not None
+        for partition, payloads in self.unknown[0].items():
+            self.promised[partition] += payloads
+        self.confirmed.update(self.unknown[1])
+        self.unknown = None
+
+    @precondition(lambda self: not self.failed)
+    @rule(batch=batches, confirm=st.none() | st.integers(0, 1000))
+    def append(self, batch: Messages, confirm: int | None) -> None:
+        prepared = self._prepare(batch, confirm)
+        try:
+            self.store.write(prepared)
+        except DiskFullError:
+            self.store.abandon(prepared)
+            self.unknown = None  # refused on a sound disk: it must never turn up
+            return
+        except DiskFailedError:
+            self.store.abandon(prepared)
+            self.failed = True  # whether the block is on the device is open until the next start
+            return
+        appended = self.store.publish(prepared)
+        ids = {item.message_id for item in appended}
+        assert len(ids) == len(batch)
+        assert not ids & self.seen_ids
+        self.seen_ids |= ids
+        self._settle()
+
+    @precondition(lambda self: not self.failed)
+    @rule(batch=batches)
+    def prepare_and_abandon(self, batch: Messages) -> None:
+        self.store.abandon(self._prepare(batch, None))
+        self.unknown = None
+
+    @precondition(lambda self: not self.failed)
+    @rule(force=st.booleans())
+    def apply(self, force: bool) -> None:
+        try:
+            (self.store.checkpoint if force else self.store.apply)()
+        except DiskFullError:
+            pass
+        except DiskFailedError:
+            self.failed = True
+
+    @rule(milliseconds=st.integers(-5000, 5000))
+    def clock_moves(self, milliseconds: int) -> None:
+        self.now_ms += milliseconds
+
+    @rule(
+        operation=st.sampled_from([Operation.WRITE, Operation.FDATASYNC, Operation.FSYNC_DIR, Operation.RENAME]),
+        after_calls=st.integers(0, 4),
+        after_bytes=st.integers(0, 300),
+        full=st.booleans(),
+    )
+    def next_call_fails(self, operation: Operation, after_calls: int, after_bytes: int, full: bool) -> None:
+        error = errno.ENOSPC if full and operation is Operation.WRITE else errno.EIO
+        self.disk.fail(operation, error, after_calls=after_calls, after_bytes=after_bytes, times=1)
+
+    @rule(spare=st.none() | st.integers(0, 4000))
+    def space_changes(self, spare: int | None) -> None:
+        self.disk.capacity_bytes = None
+        if spare is not None:
+            used = sum(len(self.disk.content(path)) for path in self.disk.files())
+            self.disk.capacity_bytes = used + spare
+
+    @rule(batch=batches, written=st.booleans(), power_loss=st.booleans())
+    def crash(self, batch: Messages, written: bool, power_loss: bool) -> None:
+        self.disk.heal()
+        self.disk.capacity_bytes = None
+        if not self.failed:
+            prepared = self._prepare(batch, None)
+            if written:
+                self.store.write(prepared)
+        (self.disk.crash if power_loss and self.durability is Durability.DISK else self.disk.kill)()
+        self._open()
+        self._adopt_unknown()
+
+    @rule()
+    def restart(self) -> None:
+        self.disk.heal()
+        self.disk.capacity_bytes = None
+        self.store.close()
+        self._open()
+        self._adopt_unknown()
+
+    def _adopt_unknown(self) -> None:
+        """Of a batch whose fate was open all is there, or nothing."""
+        if self.unknown is not None:
+            added = {
+                partition: self.store.ends(*partition)[1] // OFFSET_UNIT - len(self.promised[partition])
+                for partition in PARTITIONS
+            }
+            if any(added.values()):
+                self._settle()
+            elif not any(self.unknown[0].values()):
+                found = self.store.positions()
+                if any(found.get(key) != self.confirmed.get(key) for key in self.unknown[1]):
+                    self._settle()
+        self.unknown = None
+
+    @invariant()
+    def all_promised_is_there_and_nothing_else(self) -> None:
+        for partition, payloads in self.promised.items():
+            assert self.store.ends(*partition) == (0, len(payloads) * OFFSET_UNIT)
+            found = self._read_all(partition)
+            assert [message.payload for message in found] == payloads
+            assert [message.offset for message in found] == [at * OFFSET_UNIT for at in range(len(payloads))]
+            ids = [message.message_id for message in found]
+            assert ids == sorted(set(ids))
+            self.seen_ids.update(ids)
+        assert self.store.positions() == self.confirmed
+
+    def _read_all(self, partition: tuple[str, int]) -> list[StoredMessage]:
+        found: list[StoredMessage] = []
+        offset, end = self.store.ends(*partition)
+        while offset < end:
+            piece = self.store.read(*partition, offset, max_bytes=900, max_messages=5)
+            assert piece.next_offset > offset
+            found += decode_stored(b"".join(piece.parts))
+            offset = piece.next_offset
+        return found
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.crash([], False, True)
+            self.all_promised_is_there_and_nothing_else()
+
+
+TestStore = StoreMachine.TestCase
+TestStore.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+class ProcessMachine(StoreMachine):
+    """The same with Durability.PROCESS, where the process may die but the machine does not."""
+
+    durability = Durability.PROCESS
+
+
+TestProcessStore = ProcessMachine.TestCase
+TestProcessStore.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
