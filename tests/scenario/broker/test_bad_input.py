@@ -1,0 +1,94 @@
+"""Bytes that are not the protocol: that connection ends after a bounded wait, the Broker and everyone else go on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytubemq.wire.frame import FrameDecoder
+from pytubemq.wire.rpc import decode_response
+from pytubemq.wire.schema import Status
+from tests.scenario.broker.support import connected, running
+
+if TYPE_CHECKING:
+    from pytubemq.broker.service import BrokerService
+
+pytestmark = pytest.mark.anyio
+
+MALFORMED = [
+    json.loads(line)
+    for line in (Path(__file__).parents[2] / "vectors" / "malformed.jsonl").read_text().splitlines()
+    if '"to": "broker"' in line
+]
+NOISE = random.Random(7).randbytes(65_536)
+
+
+async def closed_after(broker: BrokerService, data: bytes) -> bool:
+    """Whether the Broker closes a connection that sent this."""
+    reader, writer = await asyncio.open_connection(broker.address.host, broker.address.port)
+    writer.write(data)
+    try:
+        async with asyncio.timeout(20):
+            while await reader.read(65536):
+                pass
+    except ConnectionError:
+        pass
+    writer.close()
+    return True
+
+
+@pytest.mark.parametrize("case", [c for c in MALFORMED if c["answer"] is None], ids=lambda c: c["name"])
+async def test_a_fault_in_a_frame_ends_its_connection_only(case: dict[str, str]) -> None:
+    async with running() as broker, connected(broker) as peer:
+        assert await closed_after(broker, bytes.fromhex(case["sent_hex"]))
+        assert (await peer.send()).success
+
+
+async def test_noise_ends_its_connection_only() -> None:
+    async with running() as broker, connected(broker) as peer:
+        assert await closed_after(broker, NOISE)
+        assert (await peer.send()).success
+
+
+async def test_half_a_frame_then_silence_is_not_waited_for_for_ever() -> None:
+    async with running() as broker, connected(broker) as peer:
+        assert broker._server is not None
+        broker._server._frame_timeout_s = 0.05
+        assert await closed_after(broker, bytes.fromhex("ff7ff4fe0000000100000001000000646162"))
+        assert (await peer.send()).success
+
+
+@pytest.mark.parametrize("case", [c for c in MALFORMED if c["answer"]], ids=lambda c: c["name"])
+async def test_a_fault_in_an_envelope_is_answered_and_the_connection_stays(case: dict[str, str]) -> None:
+    async with running() as broker:
+        reader, writer = await asyncio.open_connection(broker.address.host, broker.address.port)
+        for _ in range(2):
+            writer.write(bytes.fromhex(case["sent_hex"]))
+            decoder, frames = FrameDecoder(), []
+            async with asyncio.timeout(20):
+                while not frames:
+                    frames = decoder.feed(await reader.read(65536))
+            assert decode_response(frames[0]).status is Status.FATAL
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_the_reason_names_the_thing() -> None:
+    async with running() as broker, connected(broker) as peer:
+        assert "nosuch" in (await peer.send(topic="nosuch")).err_msg
+        assert "partition 7" in (await peer.send(partition_id=7)).err_msg
+        assert "empty" in (await peer.send(b"")).err_msg
+        too_large = await peer.send(bytes(2 << 20))
+        assert "2097152 bytes" in too_large.err_msg
+        peer.client_id = "x" * 1025
+        assert "1025 characters" in (await peer.send()).err_msg
+        assert "1024 are allowed" in (await peer.register()).err_msg
+        peer.client_id = " "
+        assert "clientId" in (await peer.get())[0].err_msg
+        peer.client_id = "c"
+        assert "501 filter items" in (await peer.register(filter_cond_str=tuple(map(str, range(501))))).err_msg

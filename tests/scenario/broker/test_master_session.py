@@ -1,0 +1,334 @@
+"""A Broker and its Master, whom the test plays: registration, configuration, loss and return."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytubemq.errors import Code
+from pytubemq.model.ids import Address
+from pytubemq.net.server import RpcServer
+from pytubemq.testing.disk import FaultyDisk, Operation
+from pytubemq.wire.codec import decode, encode
+from pytubemq.wire.extensions import OURS, Capability
+from pytubemq.wire.messages.master import (
+    CloseRequestB2M,
+    CloseResponseM2B,
+    ClusterConfig,
+    HeartRequestB2M,
+    HeartResponseM2B,
+    RegisterRequestB2M,
+    RegisterResponseM2B,
+)
+from pytubemq.wire.methods import Method
+from tests.scenario.broker.support import LOOPBACK, connected, running, service
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pytubemq.net.call import Call
+
+pytestmark = pytest.mark.anyio
+
+DEFAULT = "3:true:true:1000:10000: :delete,168h:1:0:3:10:20000"
+
+
+def topic(name: str, partitions: int = 1, status: int = 0) -> str:
+    return f"{name}:{partitions}: : : : : : : :{status}: : : : : "
+
+
+class ScriptedMaster:
+    """Answers as a Master would: one configuration, told when it is not the one reported."""
+
+    def __init__(self, *topics: str, capabilities: Capability = OURS) -> None:
+        self.topics: tuple[str, ...] = topics
+        self.conf_id = 1
+        self.known = False
+        self.refuse: int | None = None
+        self.stop_read = self.stop_write = False
+        self.registrations: list[RegisterRequestB2M] = []
+        self.heartbeats: list[HeartRequestB2M] = []
+        self.farewells: list[CloseRequestB2M] = []
+        self.held: list[Call] = []
+        self.capabilities = capabilities
+        self.address = LOOPBACK
+        self._server: RpcServer | None = None
+
+    async def start(self) -> None:
+        self._server = RpcServer(
+            {
+                Method.BROKER_REGISTER_B2M: self._register,
+                Method.BROKER_HEARTBEAT_B2M: self._heartbeat,
+                Method.BROKER_CLOSE_B2M: self._farewell,
+            },
+            offered=frozenset({1}),
+            name="Master",
+            capabilities=self.capabilities,
+        )
+        self.address = await self._server.start(self.address)
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self.held.clear()
+        self.known = False
+        await self._server.close()
+
+    def push(self, *topics: str) -> None:
+        """Change the configuration and tell whoever waits for news."""
+        self.topics = topics
+        self.conf_id += 1
+        self.release()
+
+    def release(self) -> None:
+        held, self.held = self.held, []
+        for call in held:
+            self._answer(call)
+
+    def _register(self, call: Call) -> None:
+        self.registrations.append(decode(RegisterRequestB2M, call.request.body))
+        if self.refuse is not None:
+            body = encode(
+                RegisterResponseM2B(
+                    success=False,
+                    err_code=self.refuse,
+                    err_msg="no such Broker is configured",
+                    stop_read=False,
+                    stop_write=False,
+                    take_conf_info=False,
+                )
+            )
+            call.reply(body)
+            return
+        self.known = True
+        call.reply(
+            encode(
+                RegisterResponseM2B(
+                    success=True,
+                    err_code=200,
+                    err_msg="OK!",
+                    stop_read=self.stop_read,
+                    stop_write=self.stop_write,
+                    take_conf_info=True,
+                    cur_broker_conf_id=self.conf_id,
+                    conf_check_sum_id=self.conf_id * 10,
+                    broker_default_conf_info=DEFAULT,
+                    broker_topic_set_conf_info=self.topics,
+                    cls_config=ClusterConfig(config_id=5, max_msg_size=2 << 20),
+                )
+            )
+        )
+
+    def _heartbeat(self, call: Call) -> None:
+        request = decode(HeartRequestB2M, call.request.body)
+        self.heartbeats.append(request)
+        if self.known and request.max_wait_ms and request.cur_broker_conf_id == self.conf_id:
+            self.held.append(call)
+            return
+        self._answer(call)
+
+    def _answer(self, call: Call) -> None:
+        request = decode(HeartRequestB2M, call.request.body)
+        news = request.cur_broker_conf_id != self.conf_id
+        fields: dict[str, Any] = {"success": True, "err_code": 200, "err_msg": "OK!"}
+        if not self.known:
+            fields = {"success": False, "err_code": Code.HB_NO_NODE, "err_msg": "register first"}
+        call.reply(
+            encode(
+                HeartResponseM2B(
+                    **fields,
+                    stop_read=self.stop_read,
+                    stop_write=self.stop_write,
+                    cur_broker_conf_id=self.conf_id,
+                    conf_check_sum_id=self.conf_id * 10,
+                    need_report_data=False,
+                    take_conf_info=news,
+                    take_remove_topic_info=False,
+                    broker_default_conf_info=DEFAULT if news else None,
+                    broker_topic_set_conf_info=self.topics if news else (),
+                )
+            )
+        )
+
+    def _farewell(self, call: Call) -> None:
+        self.farewells.append(decode(CloseRequestB2M, call.request.body))
+        call.reply(encode(CloseResponseM2B(success=True, err_code=200, err_msg="OK!")))
+
+
+@contextlib.asynccontextmanager
+async def master(*topics: str, **options: Any) -> AsyncIterator[ScriptedMaster]:
+    scripted = ScriptedMaster(*topics, **options)
+    await scripted.start()
+    try:
+        yield scripted
+    finally:
+        await scripted.stop()
+
+
+async def test_the_first_topics_are_served_and_reported_before_start_returns() -> None:
+    async with master(topic("demo", 2)) as scripted:
+        async with running(masters=(scripted.address,), advertised=Address("10.0.0.9", 8123)) as broker:
+            assert scripted.registrations[0].client_id.startswith("1:10.0.0.9:8123:")
+            first = scripted.heartbeats[0]
+            assert (first.broker_id, first.broker_online, first.take_conf_info) == ("1", True, True)
+            assert (first.cur_broker_conf_id, first.conf_check_sum_id) == (1, 10)
+            assert (first.broker_default_conf_info, first.broker_topic_set_conf_info) == (DEFAULT, (topic("demo", 2),))
+            async with connected(broker) as peer:
+                assert (await peer.send(partition_id=1)).success
+                assert (await peer.send(bytes(2_000_000))).success, "the cluster's limit holds"
+            assert broker.health()["registered"] is True
+        assert [farewell.broker_id for farewell in scripted.farewells] == ["1"]
+
+
+async def test_news_come_with_a_held_heartbeat_and_are_reported_at_once() -> None:
+    async with master(topic("demo")) as scripted, running(masters=(scripted.address,)) as broker:
+        await until(lambda: scripted.held)
+        assert scripted.heartbeats[-1].max_wait_ms == 10_000
+        count = len(scripted.heartbeats)
+        scripted.push(topic("demo"), topic("fresh"))
+        await until(lambda: len(scripted.heartbeats) > count)
+        report = scripted.heartbeats[count]
+        assert (report.cur_broker_conf_id, report.take_conf_info, report.max_wait_ms) == (2, True, None)
+        assert report.broker_topic_set_conf_info == (topic("demo"), topic("fresh"))
+        async with connected(broker) as peer:
+            assert (await peer.send(topic="fresh")).success
+
+
+async def test_a_master_that_does_not_hold_heartbeats_is_not_asked_to() -> None:
+    async with (
+        master(topic("demo"), capabilities=Capability(0)) as scripted,
+        running(masters=(scripted.address,), heartbeat_period_s=0.01) as broker,
+    ):
+        await until(lambda: len(scripted.heartbeats) > 3)
+        assert {beat.max_wait_ms for beat in scripted.heartbeats} == {None}
+        assert [beat.take_conf_info for beat in scripted.heartbeats[:3]] == [True, False, False]
+        scripted.push(topic("fresh"))
+        await until(lambda: broker._state and broker._state.topics.get("fresh"))
+        async with connected(broker) as peer:
+            assert (await peer.send(topic="fresh")).success
+            assert (await peer.send(topic="demo")).err_code == Code.FORBIDDEN, "no longer deployed here"
+
+
+async def test_a_topic_that_is_soft_deleted_is_read_and_not_written() -> None:
+    async with (
+        master(topic("demo"), capabilities=Capability(0)) as scripted,
+        running(masters=(scripted.address,), heartbeat_period_s=0.01) as broker,
+        connected(broker) as peer,
+    ):
+        await peer.send()
+        await peer.register()
+        scripted.push(topic("demo", status=1))
+        await until(lambda: broker._state and not broker._state.topics.get("demo").writable)  # type: ignore[union-attr]
+        assert (await peer.send()).err_code == Code.FORBIDDEN
+        assert (await peer.commit()).err_code == Code.FORBIDDEN
+        assert len((await peer.get())[1]) == 1
+        scripted.push(topic("demo", status=2))
+        await until(lambda: broker._state and not broker._state.topics.get("demo").readable)  # type: ignore[union-attr]
+        assert (await peer.get())[0].err_code == Code.FORBIDDEN
+
+
+async def test_stopped_reads_and_writes_are_refused_until_they_go_on() -> None:
+    async with (
+        master(topic("demo"), capabilities=Capability(0)) as scripted,
+        running(masters=(scripted.address,), heartbeat_period_s=0.01) as broker,
+        connected(broker) as peer,
+    ):
+        await peer.register()
+        scripted.stop_read = scripted.stop_write = True
+        gate = broker._state.gate if broker._state else None
+        assert gate is not None
+        await until(lambda: gate.write_stopped)
+        assert (await peer.send()).err_code == Code.SERVICE_UNAVAILABLE
+        assert (await peer.get())[0].err_code == Code.SERVICE_UNAVAILABLE
+        scripted.stop_read = scripted.stop_write = False
+        await until(lambda: not gate.write_stopped)
+        assert (await peer.send()).success
+
+
+async def test_a_broker_that_is_not_known_any_more_registers_anew() -> None:
+    async with (
+        master(topic("demo"), capabilities=Capability(0)) as scripted,
+        running(masters=(scripted.address,), heartbeat_period_s=0.01),
+    ):
+        scripted.known = False
+        await until(lambda: len(scripted.registrations) == 2)
+        assert scripted.registrations[1].cur_broker_conf_id == 1, "it says what it serves"
+
+
+async def test_without_a_master_it_serves_on_and_comes_back_to_it() -> None:
+    async with (
+        master(topic("demo")) as scripted,
+        running(masters=(scripted.address,), heartbeat_period_s=0.01) as broker,
+        connected(broker) as peer,
+    ):
+        await scripted.stop()
+        await until(lambda: broker.health()["status"] == "degraded")
+        assert any("Master" in problem for problem in broker.health()["problems"])
+        assert (await peer.send()).success
+        await scripted.start()
+        await until(lambda: len(scripted.registrations) == 2)
+        await until(lambda: broker.health()["status"] == "ok")
+
+
+async def test_a_start_without_a_master_serves_the_topics_it_was_told_last() -> None:
+    disk = FaultyDisk()
+    async with master(topic("demo")) as scripted:
+        async with running(disk, masters=(scripted.address,)) as broker, connected(broker) as peer:
+            await peer.send(b"kept")
+        await scripted.stop()
+        async with running(disk, masters=(scripted.address,)) as broker, connected(broker) as peer:
+            assert (await peer.send()).append_offset == 28
+            assert broker.health()["registered"] is False
+            await scripted.start()
+            await until(lambda: broker.health()["registered"])
+            assert scripted.registrations[-1].broker_topic_set_conf_info == (topic("demo"),)
+
+
+async def test_a_refusal_shows_and_is_tried_again() -> None:
+    async with master(topic("demo")) as scripted:
+        scripted.refuse = Code.BAD_REQUEST
+        async with running(masters=(scripted.address,)) as broker:
+            assert any("no such Broker is configured" in problem for problem in broker.health()["problems"])
+            scripted.refuse = None
+            await until(lambda: broker.health()["status"] == "ok")
+
+
+async def test_a_configuration_that_cannot_be_used_changes_nothing_and_shows() -> None:
+    async with (
+        master(topic("demo"), capabilities=Capability(0)) as scripted,
+        running(masters=(scripted.address,), heartbeat_period_s=0.01) as broker,
+        connected(broker) as peer,
+    ):
+        scripted.push(topic("../etc"))
+        await until(lambda: any("../etc" in problem for problem in broker.health()["problems"]))
+        assert (await peer.send()).success
+        scripted.push(topic("demo"), topic("fresh"))
+        await until(lambda: broker.health()["status"] == "ok" and broker.health()["topics"] == 2)
+
+
+async def test_topics_that_cannot_be_written_down_are_not_served_yet() -> None:
+    disk = FaultyDisk()
+    async with (
+        master(topic("demo"), capabilities=Capability(0)) as scripted,
+        running(disk, masters=(scripted.address,), heartbeat_period_s=0.01) as broker,
+    ):
+        disk.fail(Operation.OPEN, path_contains="topics.json")
+        scripted.push(topic("demo"), topic("fresh"))
+        await until(lambda: any("topics cannot be written" in problem for problem in broker.health()["problems"]))
+        assert broker.health()["topics"] == 1
+        disk.heal()
+        await until(lambda: broker.health()["topics"] == 2)
+
+
+async def test_a_start_that_fails_leaves_nothing_behind() -> None:
+    disk, before = FaultyDisk(), asyncio.all_tasks()
+    async with running() as other:
+        taken = service(disk, listen=other.address)
+        with pytest.raises(Exception, match="in use"):
+            await taken.start()
+    async with running(disk) as broker:
+        assert broker.health()["status"] == "ok"
+    assert asyncio.all_tasks() == before

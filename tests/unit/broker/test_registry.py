@@ -1,0 +1,81 @@
+"""Who holds a partition and until when, with the time given."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytubemq.broker.cursor import Cursor
+from pytubemq.broker.registry import ConsumerRegistry, Hold, HoldKey, RegistryFullError
+
+KEY = HoldKey("g", "demo", 0)
+OTHER = HoldKey("g", "demo", 1)
+
+
+def registry(**options: float) -> ConsumerRegistry:
+    return ConsumerRegistry(lease_timeout_s=30.0, grace_s=3.0, **options)  # type: ignore[arg-type]
+
+
+def put(
+    held: ConsumerRegistry, key: HoldKey = KEY, *, who: str = "c1", connection: int | None = 7, now_s: float = 0.0
+) -> Hold:
+    return held.put(key, who, Cursor.at(0), codes=None, connection=connection, now_s=now_s)
+
+
+def test_a_hold_ends_when_it_is_not_renewed() -> None:
+    held = registry()
+    hold = put(held)
+    assert held.get(KEY, now_s=29.9) is hold
+    held.renew(hold, connection=7, now_s=29.9)
+    assert held.get(KEY, now_s=59.8) is hold
+    assert held.get(KEY, now_s=59.9) is None
+    assert len(held) == 0
+
+
+def test_expire_names_those_that_have_run_out() -> None:
+    held = registry()
+    first = put(held)
+    second = put(held, OTHER, now_s=10.0)
+    assert held.expire(now_s=30.0) == [first]
+    assert list(held.holds()) == [second]
+
+
+def test_a_lost_connection_leaves_little_time() -> None:
+    held = registry()
+    hold = put(held)
+    assert held.connection_lost(7, now_s=1.0) == 1
+    assert held.get(KEY, now_s=3.9) is hold
+    assert held.get(KEY, now_s=4.0) is None
+
+
+def test_who_comes_back_on_another_connection_keeps_the_hold() -> None:
+    held = registry()
+    hold = put(held)
+    held.connection_lost(7, now_s=1.0)
+    held.renew(hold, connection=8, now_s=2.0)
+    assert held.get(KEY, now_s=31.9) is hold
+    assert held.connection_lost(7, now_s=3.0) == 0, "the old connection says nothing any more"
+    assert held.connection_lost(8, now_s=3.0) == 1
+
+
+def test_a_connection_that_says_nothing_leaves_the_lease_alone() -> None:
+    held = registry()
+    hold = put(held, connection=None)
+    assert held.connection_lost(7, now_s=1.0) == 0
+    assert held.get(KEY, now_s=29.0) is hold
+
+
+def test_registering_again_replaces_the_hold_and_a_late_drop_of_the_old_one_does_nothing() -> None:
+    held = registry()
+    old = put(held)
+    new = put(held, who="c2", connection=8)
+    held.drop(old)
+    assert held.get(KEY, now_s=1.0) is new
+    assert held.connection_lost(7, now_s=1.0) == 0
+
+
+def test_the_number_of_holds_is_bounded() -> None:
+    held = ConsumerRegistry(max_holds=1)
+    put(held)
+    with pytest.raises(RegistryFullError):
+        put(held, OTHER)
+    put(held, who="c2")  # in place of the first: no new room needed
