@@ -114,7 +114,7 @@ def _failure(
 ) -> dict[str, object]:
     remedy = re.sub(r"^try\s+", "", hint) if hint else None
     return {
-        "code": code, "message": message, "why": why, "try": remedy, "retriable": retriable, "exit": int(exit_code),
+        "code": int(code) if code.isdigit() else code, "message": message, "why": why, "try": remedy, "retriable": retriable, "exit": int(exit_code),
     }  # fmt: skip
 
 

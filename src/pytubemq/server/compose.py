@@ -144,10 +144,8 @@ class Node:
         from pytubemq.admin.http import HttpServer
 
         assert self.master is not None
-        self._http = HttpServer(
-            create_app(self.master),
-            parse_address("http.listen", self.settings.http.listen, default_port=DEFAULT_HTTP_PORT),
-        )
+        listen = parse_address("http.listen", self.settings.http.listen, default_port=DEFAULT_HTTP_PORT)
+        self._http = HttpServer(create_app(self.master, hosts=[listen.host, *self.settings.http.hosts]), listen)
         self._closing.append(("HTTP", self._http.close))
         address = await self._http.start()
         self.endpoints = Endpoints(master=self.endpoints.master, http=f"http://{address}")

@@ -87,6 +87,11 @@ class HttpSection(Struct, frozen=True, kw_only=True):
     listen: Annotated[str, Meta(description="address to listen on for HTTP, host:port")] = (
         f"127.0.0.1:{DEFAULT_HTTP_PORT}"
     )
+    hosts: Annotated[
+        list[str],
+        Meta(description="names by which requests may call this server, besides this machine's own and the one in "
+             "`listen`"),
+    ] = field(default_factory=list)
 
 
 class LogSection(Struct, frozen=True, kw_only=True):

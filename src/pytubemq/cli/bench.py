@@ -1,0 +1,97 @@
+"""`pytubemq bench`: what a real client measures on a running cluster."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from pytubemq.cli.api import Api
+from pytubemq.cli.options import GlobalOptions, current, global_options, http_option, master_option
+from pytubemq.cli.output import emit_object
+from pytubemq.cli.target import http_url, masters
+from pytubemq.errors import NotFoundError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def bench() -> None:
+    """Measure producing, consuming and the way from end to end."""
+
+
+def load_options(*, messages: int, window: int) -> Callable[[F], F]:
+    """Decorator: what all three have in common."""
+
+    def decorate(command: F) -> F:
+        for option in (
+            global_options,
+            http_option,
+            master_option,
+            click.option("--window", type=click.IntRange(1, 100_000), default=window, show_default=True,
+                         help="Messages under way at a time, per producer."),
+            click.option("--partitions", type=click.IntRange(1, 1_000), default=4, show_default=True,
+                         help="Of the topic, if it has to be made."),
+            click.option("--messages", type=click.IntRange(1), default=messages, show_default=True, help="How many."),
+            click.option("--size", "size_bytes", type=click.IntRange(8, 20 * 2**20), default=1024, show_default=True,
+                         metavar="BYTES", help="Of each body."),
+            click.option("--topic", default="bench", show_default=True, help="Made over the JSON API if missing."),
+        ):  # fmt: skip
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@bench.command("produce")
+@click.option("--producers", type=click.IntRange(1, 64), default=1, show_default=True,
+              help="Connections, each with a producer.")  # fmt: skip
+@click.option("--sync", is_flag=True, help="Wait for each message before the next; measures latency.")
+@load_options(messages=300_000, window=20_000)
+def bench_produce(producers: int, sync: bool, **common: Any) -> None:
+    """Messages a second, all acknowledged."""
+    from pytubemq.cli import bench_run
+
+    _run(functools.partial(bench_run.produce, producers=producers, sync=sync), **common)
+
+
+@bench.command("consume")
+@load_options(messages=300_000, window=20_000)
+def bench_consume(**common: Any) -> None:
+    """Messages a second read and confirmed by a new group; fills the topic first when it holds too few."""
+    from pytubemq.cli import bench_run
+
+    _run(bench_run.consume, **common)
+
+
+@bench.command("e2e")
+@load_options(messages=2_000, window=1)
+def bench_e2e(**common: Any) -> None:
+    """Time from `send` to the hands of a consumer; with --window 1 nothing waits in a queue."""
+    from pytubemq.cli import bench_run
+
+    _run(bench_run.end_to_end, **common)
+
+
+def _run(measure: Callable[..., Any], *, master: str | None, http: str | None, partitions: int, **load: Any) -> None:
+    from pytubemq.cli.bench_run import Load
+    from pytubemq.server.run import run_loop
+
+    options = current()
+    what = Load(master=masters(options, master), timeout_s=options.timeout_s, **load)
+    try:
+        found = run_loop(measure(what))
+    except NotFoundError:
+        _make_topic(options, http, what.topic, partitions)
+        found = run_loop(measure(what))
+    if options.output is None:
+        options.output = "jsonl"
+    emit_object(options, found, name="bench")
+
+
+def _make_topic(options: GlobalOptions, http: str | None, topic: str, partitions: int) -> None:
+    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    api.post("topics", body={"name": topic, "partitions": partitions})
+    options.say(f"made the topic {topic} with {partitions} partitions")

@@ -1,0 +1,237 @@
+"""The measurements behind `pytubemq bench`, by the public client alone.
+
+The invariants: a message counts when it was acknowledged (or handed out and confirmed); warming up is not measured;
+the clock is read per chunk of messages where the rate is wanted, per message where the latency is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import struct
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytubemq
+from pytubemq.errors import BufferFullError, TubeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.client.consumer import Consumer
+    from pytubemq.client.producer import Producer
+    from pytubemq.client.tube import Tube
+
+_STAMP = struct.Struct("<q")
+ASSIGNMENT_ROUNDS = 100
+STALL_TIMEOUT_S = 30.0
+"""Without any message for so long a measurement gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is to be moved."""
+
+    master: str
+    topic: str
+    size_bytes: int
+    messages: int
+    window: int
+    timeout_s: float
+
+
+async def produce(load: Load, *, producers: int, sync: bool) -> dict[str, Any]:
+    """Messages a second over `producers` connections."""
+    share = [load.messages // producers + (index < load.messages % producers) for index in range(producers)]
+    warm = asyncio.Barrier(producers + 1)
+    latencies: list[float] = []
+
+    async def one(count: int) -> tuple[int, int]:
+        async with _connect(load) as tube, tube.producer(load.topic) as producer:
+            body = os.urandom(load.size_bytes)
+            await _send(producer, body, min(count, max(1, load.messages // 20)), load.window)
+            await warm.wait()
+            if sync:
+                latencies.extend(await _send_one_by_one(producer, body, count))
+            else:
+                latencies.extend(await _send(producer, body, count, load.window))
+            return len(producer.partitions), producer.stats.retried
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(count)) for count in share]
+        await warm.wait()
+        started_s = time.perf_counter()
+    seconds = time.perf_counter() - started_s
+    return {
+        "bench": "produce",
+        "sync": sync,
+        "producers": producers,
+        **_rates(load, load.messages, seconds),
+        "partitions": tasks[0].result()[0],
+        "retried": sum(task.result()[1] for task in tasks),
+        "latency_ms": percentiles(latencies),
+    }
+
+
+async def consume(load: Load) -> dict[str, Any]:
+    """Messages a second by a new group that begins at the start of the topic."""
+    async with _connect(load) as tube:
+        await _fill(tube, load)
+        group = f"bench-{os.getpid()}-{time.time_ns()}"
+        got = 0
+        started_s = time.perf_counter()
+        first_s: float | None = None
+        async with tube.consumer(group, load.topic, start=pytubemq.Start.EARLIEST) as consumer:
+            async for batch in consumer.batches(max_messages=5_000, idle_timeout_s=STALL_TIMEOUT_S):
+                if first_s is None:
+                    first_s = time.perf_counter() - started_s
+                got += len(batch)
+                await batch.confirm()
+                if got >= load.messages:
+                    break
+            seconds = time.perf_counter() - started_s
+        if got < load.messages or first_s is None:
+            raise _stalled(load, got)
+        return {"bench": "consume", **_rates(load, got, seconds), "first_message_s": round(first_s, 4)}
+
+
+async def end_to_end(load: Load) -> dict[str, Any]:
+    """Time from submitting a message to holding it, `window` messages being under way."""
+    group = f"bench-{os.getpid()}-{time.time_ns()}"
+    latencies: list[float] = []
+    warm_up = min(200, load.messages)
+    async with (
+        _connect(load) as tube,
+        tube.producer(load.topic) as producer,
+        tube.consumer(group, load.topic, start=pytubemq.Start.LATEST) as consumer,
+    ):
+        # Which message is new is told by its body, so what came before the group's start is passed over.
+        run = os.urandom(8)
+        filler = os.urandom(max(0, load.size_bytes - 16))
+        sent = received = 0
+        total = warm_up + load.messages
+        batches = consumer.batches(idle_timeout_s=STALL_TIMEOUT_S)
+        await _until_assigned(producer, consumer)
+        started_s = time.perf_counter()
+        while received < total:
+            while sent < total and sent - received < load.window:
+                if sent == warm_up:
+                    started_s = time.perf_counter()
+                producer.submit(_STAMP.pack(time.perf_counter_ns()) + run + filler)
+                sent += 1
+            batch = await anext(batches, None)
+            if batch is None:
+                raise _stalled(load, received)
+            now_ns = time.perf_counter_ns()
+            for message in batch:
+                if message.body[8:16] == run:
+                    received += 1
+                    if received > warm_up:
+                        latencies.append((now_ns - _STAMP.unpack_from(message.body)[0]) / 1e9)
+            await batch.confirm()
+        seconds = time.perf_counter() - started_s
+    return {
+        "bench": "e2e",
+        "window": load.window,
+        **_rates(load, len(latencies), seconds),
+        "latency_ms": percentiles(latencies),
+    }
+
+
+def percentiles(seconds: Sequence[float]) -> dict[str, float]:
+    """p50, p90, p99, p99.9 and the longest, in milliseconds."""
+    ordered = sorted(seconds)
+    if not ordered:
+        return {}
+    points = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}
+    found = {name: ordered[min(len(ordered) - 1, int(point * len(ordered)))] for name, point in points.items()}
+    found["max"] = ordered[-1]
+    return {name: round(value * 1000, 3) for name, value in found.items()}
+
+
+def _connect(load: Load) -> Tube:
+    return pytubemq.connect(load.master, request_timeout_s=load.timeout_s)
+
+
+async def _send(producer: Producer, body: bytes, count: int, window: int) -> list[float]:
+    """Send with at most `window` under way; returns the latency of one message a chunk."""
+    size = max(1, window // 4)
+    under_way: deque[list[asyncio.Future[pytubemq.Receipt]]] = deque()
+    latencies: list[float] = []
+    left = count
+    while left or under_way:
+        if left and len(under_way) < 4:
+            chunk = [await _submit(producer, body) for _ in range(min(size, left))]
+            left -= len(chunk)
+            submitted_s = time.perf_counter()
+            chunk[-1].add_done_callback(functools.partial(_time, latencies, submitted_s))
+            under_way.append(chunk)
+            continue
+        for future in under_way.popleft():
+            await future
+    return latencies
+
+
+def _time(latencies: list[float], since_s: float, _: object) -> None:
+    latencies.append(time.perf_counter() - since_s)
+
+
+async def _submit(producer: Producer, body: bytes) -> asyncio.Future[pytubemq.Receipt]:
+    while True:
+        try:
+            return producer.submit(body)
+        except BufferFullError:
+            await producer.room()
+
+
+async def _send_one_by_one(producer: Producer, body: bytes, count: int) -> list[float]:
+    latencies = []
+    for _ in range(count):
+        started_s = time.perf_counter()
+        await producer.send(body)
+        latencies.append(time.perf_counter() - started_s)
+    return latencies
+
+
+async def _fill(tube: Tube, load: Load) -> None:
+    """See to it that the topic holds enough to read."""
+    offsets = await tube.offsets(await tube.partitions(load.topic))
+    held = sum((end - start) // 28 for start, end in offsets.values())
+    if held < load.messages:
+        async with tube.producer(load.topic) as producer:
+            await _send(producer, os.urandom(load.size_bytes), load.messages - held, 20_000)
+
+
+async def _until_assigned(producer: Producer, consumer: Consumer) -> None:
+    """Return once the consumer has been brought something from every partition, so that it holds them all."""
+    missing = set(producer.partitions)
+    for _ in range(ASSIGNMENT_ROUNDS):
+        for partition in missing:
+            await producer.send(b"is anyone there?", partition=partition)
+        while batch := await consumer.next_batch(timeout_s=0.1):
+            missing.discard(batch.partition)
+            await batch.confirm()
+        if not missing:
+            return
+    raise TubeError(f"the consumer was not given {sorted(map(str, missing))}", hint="see: pytubemq cluster health")
+
+
+def _rates(load: Load, messages: int, seconds: float) -> dict[str, Any]:
+    return {
+        "topic": load.topic,
+        "messages": messages,
+        "size_bytes": load.size_bytes,
+        "seconds": round(seconds, 4),
+        "msgs_per_s": round(messages / seconds, 1),
+        "mib_per_s": round(messages * load.size_bytes / seconds / 2**20, 2),
+    }
+
+
+def _stalled(load: Load, got: int) -> TubeError:
+    return TubeError(
+        f"only {got:,} of {load.messages:,} messages came; nothing new for {STALL_TIMEOUT_S:g} s",
+        hint="see: pytubemq cluster health",
+    )
