@@ -67,15 +67,18 @@ def _too_large(size: int) -> FrameError:
     return error
 
 
+_LARGE_BYTES: Final = 1024
+"""Pieces of a frame from this size up are kept as they are until it is whole; smaller ones are put together to it."""
+
+
 class FrameDecoder:
     """Turns the bytes of a stream into frames; knows no socket.
 
-    Small frames are cut straight out of the read they came in. A frame that spans reads is gathered in one growing
-    buffer, so each byte is moved a bounded number of times, and memory follows what has arrived, not what a length
-    claims.
+    Small frames are cut straight out of the read they came in. A frame that spans reads is gathered and joined once, so
+    each byte is moved a bounded number of times, and memory follows what has arrived, not what a length claims.
     """
 
-    __slots__ = ("_blocks", "_content", "_dead", "_max_blocks", "_max_bytes", "_missing", "_rest", "_serial")
+    __slots__ = ("_blocks", "_dead", "_max_blocks", "_max_bytes", "_missing", "_parts", "_rest", "_serial", "_size")
 
     def __init__(self, *, max_frame_bytes: int = MAX_FRAME_BYTES, max_blocks: int = MAX_FRAME_BLOCKS) -> None:
         self._max_bytes = max_frame_bytes
@@ -83,7 +86,8 @@ class FrameDecoder:
         self._rest = b""  # the beginning of a header or of a block's length: at most 11 bytes
         self._blocks = 0  # blocks of the current frame whose length is not read yet, or whose bytes are not all here
         self._missing = -1  # bytes the current block still lacks; -1 when its length comes next
-        self._content = bytearray()
+        self._parts: list[bytes | bytearray] = []  # the content so far, and its size
+        self._size = 0
         self._serial = 0
         self._dead: str | None = None
 
@@ -106,7 +110,7 @@ class FrameDecoder:
         except FrameError as error:
             self._dead = error.message
             self._rest = b""
-            self._content = bytearray()
+            self._parts = []
             raise
 
     def _feed(self, data: bytes) -> list[Frame]:
@@ -127,7 +131,7 @@ class FrameDecoder:
                 (length,) = _LENGTH.unpack_from(data, position)
                 self._check_block(length)
                 position += 4
-                if self._blocks == 1 and not self._content and end - position >= length:
+                if self._blocks == 1 and not self._size and end - position >= length:
                     # the usual frame: one block (left), all of it here; a bytes object even if fed a bytearray
                     frames.append(Frame(self._serial, bytes(data[position : position + length])))
                     position += length
@@ -135,7 +139,7 @@ class FrameDecoder:
                     continue
                 self._missing = length
             taken = min(self._missing, end - position)
-            self._content += memoryview(data)[position : position + taken]
+            self._gather(data[position : position + taken])
             position += taken
             self._missing -= taken
             if self._missing:
@@ -143,13 +147,25 @@ class FrameDecoder:
             self._missing = -1
             self._blocks -= 1
             if self._blocks == 0:
-                frames.append(Frame(self._serial, bytes(self._content)))
-                self._content = bytearray()
+                frames.append(Frame(self._serial, b"".join(self._parts)))
+                self._parts = []
+                self._size = 0
         if position < end:
             self._rest = bytes(data[position:])
             if self._blocks == 0:
                 self._check_token(self._rest)
         return frames
+
+    def _gather(self, part: bytes) -> None:
+        """Keep a piece of the content: large ones as they came, small ones put together, so that few are held."""
+        self._size += len(part)
+        last = self._parts[-1] if self._parts else None
+        if len(part) >= _LARGE_BYTES:
+            self._parts.append(bytes(part))
+        elif isinstance(last, bytearray) and len(last) < _LARGE_BYTES:
+            last += part
+        elif part:
+            self._parts.append(bytearray(part))
 
     def _open(self, token: int, serial: int, blocks: int) -> None:
         if token != TOKEN:
@@ -170,7 +186,7 @@ class FrameDecoder:
     def _check_block(self, length: int) -> None:
         if length < 0:
             raise FrameError(f"frame {self._serial} has a block of {length} bytes")
-        total = len(self._content) + length
+        total = self._size + length
         if total > self._max_bytes:
             raise FrameError(f"frame {self._serial} has {total} bytes or more; {self._max_bytes} are allowed")
 
