@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -17,10 +18,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pytubemq.errors import DiskFailedError, DiskFullError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.journal import Durability
-from pytubemq.storage.staging import Prepared
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from pytubemq.wire.hot import StoredMessage, decode_stored
+
+if TYPE_CHECKING:
+    from pytubemq.storage.staging import Prepared
 
 ROOT = Path("/data/broker-1")
 PARTITIONS = [("a", 0), ("a", 1), ("b", 0)]

@@ -331,6 +331,11 @@ class BrokerStore:
         """Checkpoints made since the store was opened."""
         return self._applier.checkpoints
 
+    @property
+    def open_files(self) -> int:
+        """Log and index files open now; at most `max_open_files` besides those in use this moment."""
+        return self._files.open_files
+
     def apply(self) -> int:
         """Move published messages into their partitions' logs, and make a checkpoint when due; returns bytes moved.
 

@@ -1,0 +1,287 @@
+"""Opening a store after a crash, after damage, and beside another process."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import pytest
+
+from pytubemq.errors import CorruptError, DirectoryLockedError, NewerVersionError, StorageError
+from pytubemq.storage.disk import OsDisk
+from pytubemq.storage.journal import Durability
+from pytubemq.storage.record import BLOCK_MAGIC, HEADER_BYTES
+from pytubemq.storage.store import BrokerStore, StoreSettings
+from pytubemq.testing.disk import FaultyDisk, FaultyFile
+from tests.unit.storage.helpers import ROOMY, ROOT, SMALL, messages, open_store, payloads, send
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JOURNAL = ROOT / "journal" / "00000000000000000001.journal"
+
+
+def _copy(disk: FaultyDisk) -> dict[Path, bytes]:
+    return {path: disk.content(path) for path in disk.files()}
+
+
+def _disk_with(files: dict[Path, bytes]) -> FaultyDisk:
+    disk = FaultyDisk()
+    for path, data in files.items():
+        disk.makedirs(path.parent)
+        disk.put(path, data)
+    return disk
+
+
+def test_everything_is_there_after_a_kill_and_offsets_continue() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    before = [*send(store, b"a", b"b", confirm=28), *send(store, b"c")]
+    disk.kill()
+    again = open_store(disk)
+    assert payloads(again) == [b"a", b"b", b"c"]
+    assert again.confirmed("g", "demo", 0) == 28
+    after = send(again, b"d")
+    assert [item.offset for item in before + after] == [0, 28, 56, 84]
+    ids = [item.message_id for item in before + after]
+    assert ids == sorted(set(ids))
+    assert all(0 < item < 1 << 63 for item in ids)
+
+
+def test_message_ids_rise_when_the_clock_goes_back_over_a_restart() -> None:
+    disk = FaultyDisk()
+    [first] = send(open_store(disk), b"a")
+    disk.kill()
+    store = open_store(disk)
+    staging = store.staging()
+    staging.append("demo", 0, b"b", 0, -1)
+    prepared = store.prepare(staging, 1_000_000)
+    store.write(prepared)
+    [second] = store.publish(prepared)
+    assert second.message_id > first.message_id
+
+
+def test_a_journal_cut_at_any_byte_keeps_the_whole_blocks_before_it() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    ends = [HEADER_BYTES]
+    for number in range(4):
+        send(store, b"%d" % number * 5, confirm=number * 28)
+        ends.append(len(disk.content(JOURNAL)))
+    files = _copy(disk)
+    for cut in range(len(files[JOURNAL]) + 1):
+        torn = _disk_with({**files, JOURNAL: files[JOURNAL][:cut]})
+        again = open_store(torn)
+        kept = max(0, sum(end <= cut for end in ends) - 1)
+        assert payloads(again) == [b"%d" % number * 5 for number in range(kept)]
+        assert again.confirmed("g", "demo", 0) == ((kept - 1) * 28 if kept else None)
+        send(again, b"more")
+        torn.kill()
+        assert payloads(open_store(torn))[kept:] == [b"more"]
+
+
+def test_a_flipped_bit_in_the_last_block_cuts_that_block() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"kept")
+    start = len(disk.content(JOURNAL))
+    send(store, b"lost")
+    files = _copy(disk)
+    for position in range(start, len(files[JOURNAL])):
+        damaged = _disk_with(files)
+        damaged.flip_bit(JOURNAL, position, position % 8)
+        again = open_store(damaged)
+        assert payloads(again) == [b"kept"]
+        assert again.stats.cut_bytes == len(files[JOURNAL]) - start
+
+
+def test_a_flipped_bit_before_sound_blocks_is_refused_and_nothing_is_changed() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    start = len(disk.content(JOURNAL)) if disk.exists(JOURNAL) else HEADER_BYTES
+    for _ in range(3):
+        send(store, b"promised")
+    files = _copy(disk)
+    for position in range(start, start + 100):
+        damaged = _disk_with(files)
+        damaged.flip_bit(JOURNAL, position, position % 8)
+        before = damaged.content(JOURNAL)
+        with pytest.raises(CorruptError, match=f"{JOURNAL} is damaged at byte {start}"):
+            open_store(damaged)
+        assert damaged.content(JOURNAL) == before
+
+
+def test_a_damaged_journal_header_is_refused() -> None:
+    disk = FaultyDisk()
+    send(open_store(disk), b"a")
+    disk.kill()
+    disk.flip_bit(JOURNAL, 3)
+    with pytest.raises(CorruptError, match="header fails its check"):
+        open_store(disk)
+
+
+def test_bytes_that_look_like_a_block_inside_a_message_do_not_hide_a_torn_tail() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"a")
+    block = disk.content(JOURNAL)[HEADER_BYTES:]
+    assert block.startswith(BLOCK_MAGIC)
+    send(store, b"x" * 10 + block + b"y" * 1000)
+    torn = _disk_with({path: data[:-5] if path == JOURNAL else data for path, data in _copy(disk).items()})
+    # The copy is sound by its own check, but claims nothing beyond the block it stands in.
+    assert payloads(open_store(torn)) == [b"a"]
+
+
+def test_the_relaxed_mode_cuts_at_a_lost_page_that_was_never_promised() -> None:
+    relaxed = StoreSettings(durability=Durability.PROCESS, reserve_bytes=0)
+    disk = FaultyDisk()
+    store = open_store(disk, relaxed)
+    send(store, b"a")
+    start = len(disk.content(JOURNAL))
+    send(store, b"b")
+    send(store, b"c")
+    disk.kill()
+    disk.flip_bit(JOURNAL, start + 60)
+    assert payloads(open_store(disk, relaxed)) == [b"a"]
+
+
+def test_what_was_written_but_not_yet_flushed_is_flushed_before_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    class DiedError(BaseException):
+        pass
+
+    def die(_: FaultyFile) -> None:
+        raise DiedError
+
+    for seed in range(8):
+        disk = FaultyDisk(seed=seed)
+        store = open_store(disk)
+        send(store, b"a")
+        with monkeypatch.context() as patch:
+            patch.setattr(FaultyFile, "fdatasync", die)
+            with pytest.raises(DiedError):
+                send(store, b"between write and flush")
+        disk.kill()
+        seen = payloads(open_store(disk))  # consumers may read this now
+        disk.crash()
+        assert payloads(open_store(disk)) == seen == [b"a", b"between write and flush"]
+
+
+@pytest.mark.parametrize("kind", ["journal", "log", "index", "checkpoint"])
+@pytest.mark.parametrize("field", ["version", "features"])
+def test_a_newer_file_is_refused_and_left_untouched(kind: str, field: str) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    for number in range(8):
+        send(store, b"%d" % number * 300, confirm=28)
+        store.apply()
+    store.checkpoint()
+    send(store, b"torn")
+    disk.kill()
+    path = [found for found in disk.files() if found.name.endswith(kind)][-1]
+    data = bytearray(disk.content(path))
+    struct.pack_into("<I", data, 8, 2) if field == "version" else struct.pack_into("<Q", data, 16, 1 << 9)
+    data[HEADER_BYTES - 4 : HEADER_BYTES] = crc32(data[: HEADER_BYTES - 4]).to_bytes(4, "little")
+    disk.put(path, bytes(data))
+    before = _copy(disk)
+    with pytest.raises(NewerVersionError) as raised:
+        open_store(disk, SMALL)
+    assert str(path) in raised.value.message
+    assert "newer version" in str(raised.value.hint)
+    assert _copy(disk) == before
+
+
+def test_missing_files_are_named() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    for number in range(8):
+        send(store, b"%d" % number * 300)
+    store.close()
+    files = _copy(disk)
+    for path in files:
+        if path.name == "checkpoint":
+            continue
+        lacking = _disk_with({name: data for name, data in files.items() if name != path})
+        with pytest.raises(CorruptError, match=path.parent.name):
+            open_store(lacking, SMALL)
+    lacking = _disk_with({name: data for name, data in files.items() if name.name != "checkpoint"})
+    with pytest.raises(CorruptError, match="missing"):
+        open_store(lacking, SMALL)
+
+
+def test_a_log_shorter_than_its_checkpoint_is_refused() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"a" * 100)
+    store.close()
+    files = _copy(disk)
+    for path in files:
+        if path.suffix in {".log", ".index"}:
+            with pytest.raises(CorruptError, match=r"1 bytes are missing"):
+                open_store(_disk_with({**files, path: files[path][:-1]}))
+
+
+def test_a_clean_restart_replays_nothing() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"a", b"b", confirm=28)
+    store.close()
+    store.close()
+    again = open_store(disk)
+    assert again.stats.replayed_messages == 0
+    assert payloads(again) == [b"a", b"b"]
+    assert dict(again.positions()) == {("g", "demo", 0): 28}
+
+
+def test_a_large_journal_is_replayed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.storage.store._REPLAY_BYTES", 500)
+    disk = FaultyDisk()
+    store = open_store(disk)
+    for number in range(20):
+        send(store, b"%02d" % number * 100)
+    disk.kill()
+    again = open_store(disk)
+    assert again.applied_bytes > 0
+    assert [found[:2] for found in payloads(again)] == [b"%02d" % number for number in range(20)]
+    disk.kill()
+    assert len(messages(open_store(disk))) == 20
+
+
+def test_old_journal_files_go_and_new_ones_are_made() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    for number in range(30):
+        send(store, b"%02d" % number * 100)
+        store.apply()
+    journals = [path for path in disk.files() if path.suffix == ".journal"]
+    assert len(journals) == 1
+    assert int(journals[0].stem) > 3
+    assert len([path for path in disk.files() if path.suffix == ".log"]) > 2
+    assert [found[:2] for found in payloads(store)] == [b"%02d" % number for number in range(30)]
+    disk.crash()
+    assert len(payloads(open_store(disk, SMALL))) == 30
+
+
+def test_two_stores_on_one_directory_are_refused(tmp_path: Path) -> None:
+    store = BrokerStore.open(tmp_path / "broker-1", settings=ROOMY)
+    with pytest.raises(DirectoryLockedError, match=r"broker-1 is in use by process \d+"):
+        BrokerStore.open(tmp_path / "broker-1", settings=ROOMY)
+    store.close()
+    BrokerStore.open(tmp_path / "broker-1", settings=ROOMY).close()
+
+
+def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match=r"cannot use .*file") as raised:
+        BrokerStore.open(tmp_path / "file", disk=OsDisk())
+    assert raised.value.hint
+
+
+def test_a_failed_start_gives_the_lock_back() -> None:
+    disk = FaultyDisk()
+    send(open_store(disk), b"a")
+    disk.kill()
+    disk.flip_bit(JOURNAL, 3)
+    for _ in range(2):
+        with pytest.raises(CorruptError):
+            open_store(disk)

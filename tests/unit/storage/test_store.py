@@ -1,0 +1,369 @@
+"""Accepting, reading and applying; a full disk and a failing one."""
+
+from __future__ import annotations
+
+import errno
+import random
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import pytest
+
+from pytubemq.errors import (
+    ClosedError,
+    CorruptError,
+    DiskFailedError,
+    DiskFullError,
+    MessageError,
+    NotFoundError,
+    OffsetMovedError,
+    ServerOverflowError,
+)
+from pytubemq.model.limits import MAX_SCAN_ENTRIES
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.storage.store import BrokerStore, StoreSettings
+from pytubemq.testing.disk import FaultyDisk, Operation
+from pytubemq.wire.hot import decode_stored
+from tests.unit.storage.helpers import NOW_MS, ROOMY, ROOT, SMALL, messages, open_store, payloads, send
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_an_appended_message_tells_where_and_when() -> None:
+    store = open_store(FaultyDisk())
+    staging = store.staging()
+    assert staging.append("demo", 1, b"first", 1, 7, producer_id=9, producer_epoch=2, sequence=41) == 0
+    assert staging.append("demo", 0, b"second", 0, -1, check_sum=123) == 1
+    assert staging.append("demo", 1, b"third", 0, -1) == 2
+    assert (staging.count, staging.size_bytes) == (3, 16)
+    prepared = store.prepare(staging, NOW_MS)
+    assert store.ends("demo", 1) == (0, 0)
+    store.write(prepared)
+    assert store.ends("demo", 1) == (0, 0)  # nothing is readable before it is published
+    appended = store.publish(prepared)
+    assert [(item.offset, item.append_time_ms) for item in appended] == [(0, NOW_MS), (0, NOW_MS), (28, NOW_MS)]
+    first, third = messages(store, 1)
+    assert first == (
+        appended[0].message_id, crc32(b"first") & 0x7FFFFFFF, b"first", 1, 0, NOW_MS, 9, 2, 41,
+    )  # fmt: skip
+    assert (third.offset, third.append_time, third.message_id) == (28, NOW_MS, appended[2].message_id)
+    assert messages(store, 0)[0].check_sum == 123
+
+
+def test_unknown_partitions_and_bad_names_are_refused() -> None:
+    store = open_store(FaultyDisk())
+    with pytest.raises(NotFoundError, match="no partition 7 of topic 'demo'"):
+        store.staging().append("demo", 7, b"x", 0, -1)
+    for call in (store.ends, lambda *key: store.in_memory(*key, 0)):
+        with pytest.raises(NotFoundError):
+            call("other", 0)
+    with pytest.raises(NotFoundError):
+        store.read("other", 0, 0, max_bytes=1, max_messages=1)
+    for topic in ("", "..", "a/b", "../../etc", "x\0"):
+        with pytest.raises(MessageError):
+            store.ensure_partition(topic, 0)
+    with pytest.raises(MessageError):
+        store.ensure_partition("demo", -1)
+
+
+def test_a_staging_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.storage.staging.MAX_STAGED_BYTES", 10)
+    monkeypatch.setattr("pytubemq.storage.staging.MAX_MESSAGE_BYTES", 5)
+    staging = open_store(FaultyDisk()).staging()
+    staging.append("demo", 0, b"x" * 16, 0, -1)
+    with pytest.raises(ServerOverflowError):
+        staging.append("demo", 0, b"x", 0, -1)
+
+
+def test_one_batch_at_a_time_and_an_abandoned_one_leaves_no_gap() -> None:
+    store = open_store(FaultyDisk())
+    staging = store.staging()
+    staging.append("demo", 0, b"never", 0, -1)
+    prepared = store.prepare(staging, NOW_MS)
+    with pytest.raises(RuntimeError, match="neither published nor abandoned"):
+        store.prepare(store.staging(), NOW_MS)
+    with pytest.raises(RuntimeError, match="only once it is written"):
+        store.publish(prepared)
+    store.abandon(prepared)
+    assert [item.offset for item in send(store, b"kept")] == [0]
+    assert payloads(store) == [b"kept"]
+
+
+def test_a_read_is_the_same_from_memory_and_from_disk_for_any_limits() -> None:
+    rng = random.Random(7)
+    in_memory, on_disk = open_store(FaultyDisk()), open_store(FaultyDisk(), SMALL)
+    entries: list[tuple[int, bytes]] = []
+    for _ in range(30):
+        batch = [(rng.randrange(3), rng.randbytes(rng.randint(1, 300))) for _ in range(rng.randint(1, 4))]
+        for store in (in_memory, on_disk):
+            staging = store.staging()
+            for code, payload in batch:
+                staging.append("demo", 0, payload, 0, code)
+            prepared = store.prepare(staging, NOW_MS)
+            store.write(prepared)
+            store.publish(prepared)
+        entries += batch
+    on_disk.checkpoint()
+    assert in_memory.in_memory("demo", 0, 0)
+    assert not on_disk.in_memory("demo", 0, 0)
+    sizes = [message.payload for message in messages(in_memory)]
+    assert sizes == [payload for _, payload in entries]
+    for _ in range(300):
+        start, stop = sorted(rng.sample(range(len(entries) + 3), 2))
+        codes = rng.choice([None, frozenset({1}), frozenset({0, 2}), frozenset({9})])
+        max_bytes, max_messages = rng.choice([1, 500, 5000]), rng.choice([1, 3, 1000])
+        for store in (in_memory, on_disk):
+            got = store.read(
+                "demo", 0, start * OFFSET_UNIT + 5, end_offset=stop * OFFSET_UNIT,
+                max_bytes=max_bytes, max_messages=max_messages, codes=codes,
+            )  # fmt: skip
+            found = decode_stored(b"".join(got.parts))
+            seen = range(start, got.next_offset // OFFSET_UNIT)
+            wanted = [at for at in seen if at < len(entries) and (codes is None or entries[at][0] in codes)]
+            assert [message.offset for message in found] == [at * OFFSET_UNIT for at in wanted]
+            assert [message.payload for message in found] == [entries[at][1] for at in wanted]
+            assert (got.start_offset, got.count) == (start * OFFSET_UNIT, len(found))
+            assert got.payload_bytes == sum(map(len, got.parts))
+            assert got.next_offset <= max(start, min(stop, len(entries))) * OFFSET_UNIT
+            assert len(found) <= max_messages
+            if found:
+                assert sum(len(message.payload) for message in found[:-1]) < max_bytes
+
+
+def test_a_read_says_how_much_is_left() -> None:
+    store = open_store(FaultyDisk())
+    send(store, *[b"x" * 100] * 10)
+    for _ in range(2):
+        whole = store.read("demo", 0, 0, max_bytes=1 << 20, max_messages=100)
+        part = store.read("demo", 0, 0, max_bytes=1 << 20, max_messages=4)
+        assert (whole.remaining_bytes, part.remaining_bytes) == (0, whole.payload_bytes - part.payload_bytes)
+        store.apply()
+    beyond = store.read("demo", 0, 9999, max_bytes=1, max_messages=1)
+    assert (beyond.parts, beyond.count, beyond.next_offset) == ([], 0, beyond.start_offset)
+
+
+def test_a_filtered_read_looks_at_a_bounded_number_of_entries() -> None:
+    store = open_store(FaultyDisk())
+    total = MAX_SCAN_ENTRIES + 10
+    send(store, *[b"x"] * total, code=1)
+    for _ in range(2):
+        got = store.read("demo", 0, 0, max_bytes=1 << 20, max_messages=10, codes=frozenset({2}))
+        assert (got.count, got.next_offset) == (0, MAX_SCAN_ENTRIES * OFFSET_UNIT)
+        store.apply()
+
+
+def test_an_offset_below_what_is_kept_is_told() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    for number in range(10):
+        send(store, b"%d" % number * 500)
+    store.close()
+    logs = ROOT / "logs" / "demo" / "0"
+    for name in ("log", "index"):
+        disk.unlink(logs / f"{0:020d}.{name}")
+    store = open_store(disk, SMALL)
+    first, end = store.ends("demo", 0)
+    assert 0 < first < end == 280
+    with pytest.raises(OffsetMovedError, match="offset 0 of demo:0 is no longer kept") as raised:
+        store.read("demo", 0, 0, max_bytes=1, max_messages=1)
+    assert (raised.value.code, raised.value.hint) == (301, f"the first one kept is {first}")
+    assert store.read("demo", 0, first, max_bytes=1, max_messages=1).count == 1
+
+
+def test_damage_in_an_index_is_not_served() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"a" * 50, b"b" * 50)
+    store.checkpoint()
+    disk.flip_bit(ROOT / "logs" / "demo" / "0" / f"{0:020d}.index", 64 + 32 + 3)
+    with pytest.raises(CorruptError, match=r"\.index is damaged at byte 96"):
+        store.read("demo", 0, 0, max_bytes=1000, max_messages=10)
+
+
+def test_a_full_disk_refuses_and_returns_by_itself() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"before", confirm=28)
+    disk.capacity_bytes = sum(len(disk.content(path)) for path in disk.files()) + 500
+    for _ in range(3):
+        with pytest.raises(DiskFullError, match="no space left") as raised:
+            send(store, b"x" * 1000, confirm=0)
+        assert raised.value.retriable
+    assert store.stats.full_refusals == 3
+    assert payloads(store) == [b"before"]
+    disk.capacity_bytes = None
+    assert send(store, b"after")[0].offset == 28
+    disk.crash()
+    again = open_store(disk)
+    assert payloads(again) == [b"before", b"after"]
+    assert again.confirmed("g", "demo", 0) == 28
+
+
+def test_space_that_runs_out_in_the_middle_of_a_write_leaves_nothing_behind() -> None:
+    disk = FaultyDisk(short_writes=True)
+    store = open_store(disk)
+    send(store, b"before")
+    for after_bytes in (0, 1, 40, 100, 600):
+        disk.fail(Operation.WRITE, errno.ENOSPC, after_bytes=after_bytes, path_contains="journal")
+        with pytest.raises(DiskFullError):
+            send(store, b"x" * 1000)
+        disk.heal()
+    disk.kill()
+    again = open_store(disk)
+    assert payloads(again) == [b"before"]
+    assert again.stats.cut_bytes == 0
+
+
+def test_the_reserve_is_kept_free() -> None:
+    disk = FaultyDisk(capacity_bytes=100_000)
+    store = open_store(disk, StoreSettings(reserve_bytes=90_000))
+    accepted = 0
+    while disk.free_bytes(ROOT) > 93_000:
+        accepted += len(send(store, b"x" * 500))
+    with pytest.raises(DiskFullError):
+        send(store, b"x" * 5000)
+    assert accepted > 0
+    assert disk.free_bytes(ROOT) >= 90_000
+    store.checkpoint()  # what was accepted still fits
+    assert store.unapplied_bytes == 0
+
+
+def test_the_next_journal_file_that_cannot_be_made_is_tried_again() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    send(store, b"a" * 1000)
+    disk.fail(Operation.FSYNC_DIR, errno.ENOSPC, path_contains="journal", times=1)
+    with pytest.raises(DiskFullError):
+        send(store, b"x" * 1000)
+    send(store, b"b")
+    send(store, b"c" * 1000)
+    disk.crash()
+    assert payloads(open_store(disk, SMALL)) == [b"a" * 1000, b"b", b"c" * 1000]
+
+
+@pytest.mark.parametrize("operation", [Operation.WRITE, Operation.FDATASYNC])
+def test_a_failing_disk_stops_writing_for_good_and_reading_goes_on(operation: Operation) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"before")
+    disk.fail(operation, errno.EIO, path_contains="journal")
+    with pytest.raises(DiskFailedError, match="the disk failed under"):
+        send(store, b"x")
+    disk.heal()
+    with pytest.raises(DiskFailedError):
+        send(store, b"x")
+    with pytest.raises(DiskFailedError):
+        store.apply()
+    assert payloads(store) == [b"before"]
+    store.close()
+    assert payloads(open_store(disk)) == [b"before"]
+
+
+def test_no_space_while_applying_loses_nothing() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, partitions=3)
+    for number in range(3):
+        for partition_id in range(3):
+            send(store, b"%d" % number * 200, partition_id=partition_id)
+    wanted = [b"%d" % number * 200 for number in range(3)]
+    for after_bytes in (0, 100, 700, 900, 1500):
+        disk.fail(Operation.WRITE, errno.ENOSPC, after_bytes=after_bytes, path_contains="logs")
+        with pytest.raises(DiskFullError):
+            store.apply()
+        disk.heal()
+        assert [payloads(store, partition_id) for partition_id in range(3)] == [wanted] * 3
+    send(store, b"later")
+    assert store.apply() > 0
+    assert store.unapplied_bytes == 0
+    assert [payloads(store, partition_id) for partition_id in range(3)] == [[*wanted, b"later"], wanted, wanted]
+
+
+def test_a_log_that_fails_while_applying_stops_the_store() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"a")
+    disk.fail(Operation.WRITE, errno.EIO, path_contains="logs")
+    with pytest.raises(DiskFailedError):
+        store.apply()
+    with pytest.raises(DiskFailedError):
+        send(store, b"b")
+    assert payloads(store) == [b"a"]
+
+
+def test_a_checkpoint_that_fails_leaves_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"a")
+    store.checkpoint()
+    send(store, b"b")
+    disk.fail(Operation.WRITE, errno.ENOSPC, path_contains="checkpoint")
+    with pytest.raises(DiskFullError):
+        store.checkpoint()
+    store.close()  # says so in the log, and gives up the directory
+    disk.heal()
+    assert payloads(open_store(disk)) == [b"a", b"b"]
+
+
+def test_thousands_of_partitions_need_few_open_files(tmp_path: Path) -> None:
+    store = BrokerStore.open(tmp_path, settings=StoreSettings(max_open_files=64, reserve_bytes=0))
+    partitions = [(f"t{number // 100}", number % 100) for number in range(3000)]
+    staging = store.staging()
+    for topic, partition_id in partitions:
+        store.ensure_partition(topic, partition_id)
+        staging.append(topic, partition_id, f"{topic}/{partition_id}".encode(), 0, -1)
+    prepared = store.prepare(staging, NOW_MS)
+    store.write(prepared)
+    store.publish(prepared)
+    store.apply()
+    assert store.open_files <= 64
+    for topic, partition_id in partitions[::37]:
+        assert [found.payload for found in messages(store, partition_id, topic=topic)] == [
+            f"{topic}/{partition_id}".encode()
+        ]
+    assert store.open_files <= 64
+    store.close()
+    again = BrokerStore.open(tmp_path, settings=ROOMY)
+    assert all(again.ends(*partition) == (0, 28) for partition in partitions)
+    again.close()
+
+
+def test_reading_goes_on_while_another_thread_applies(tmp_path: Path) -> None:
+    settings = StoreSettings(segment_bytes=20_000, journal_segment_bytes=20_000, reserve_bytes=0, max_open_files=2)
+    store = BrokerStore.open(tmp_path, settings=settings)
+    store.ensure_partition("demo", 0)
+    done, failures = Event(), list[BaseException]()
+
+    def apply() -> None:
+        try:
+            while not done.is_set():
+                store.apply()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = Thread(target=apply)
+    thread.start()
+    try:
+        for number in range(300):
+            send(store, b"%06d" % number * 30)
+            start = max(0, number - 9) * OFFSET_UNIT
+            found: list[bytes] = []
+            while start < (number + 1) * OFFSET_UNIT:
+                piece = store.read("demo", 0, start, max_bytes=1 << 20, max_messages=100)
+                found += [message.payload[:6] for message in decode_stored(b"".join(piece.parts))]
+                start = piece.next_offset
+            assert found == [b"%06d" % at for at in range(max(0, number - 9), number + 1)]
+    finally:
+        done.set()
+        thread.join()
+    assert not failures
+    store.close()
+
+
+def test_a_closed_store_says_so() -> None:
+    store = open_store(FaultyDisk())
+    store.close()
+    for call in (store.apply, store.checkpoint, lambda: store.prepare(store.staging(), NOW_MS)):
+        with pytest.raises(ClosedError):
+            call()
