@@ -29,6 +29,8 @@ FIRST_CONTACT_S: Final = 8.0
 """How long the driver tries a cluster that it has never reached: a wrong address should be told soon."""
 OUTAGE_S: Final = 60.0
 """How long a cluster that was reached before may be away, counted anew after each success: a Broker's restart."""
+PARTITIONS_KNOWN_S: Final = 2.0
+"""How long the Master's answer about partitions holds; where they end is asked of the Brokers each time."""
 FETCH_BYTES: Final = 4 * 1024 * 1024
 """Payload asked for in one fetch: some ten thousand small rows, which is what Spark likes as a batch."""
 _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
@@ -43,6 +45,8 @@ class Cluster:
 
     def __init__(self, masters: tuple[Address, ...]) -> None:
         self.masters = masters
+        self._partitions: list[Partition] = []
+        self._asked_s: float | None = None
 
     def ends(self, topics: Sequence[str], *, needed: Collection[Partition] = ()) -> dict[Partition, Ends]:
         """The ends of all partitions of the topics on the Brokers that are up; waits for those in `needed`.
@@ -64,6 +68,7 @@ class Cluster:
                 ends = self._ask(topics)
             except TubeError as error:
                 self.forget()
+                self._asked_s = None
                 # where a topic was read before, that nobody serves it means that its Brokers are away
                 if last_try or not (_may_mend(error) or (known and isinstance(error, NotFoundError))):
                     raise
@@ -71,6 +76,7 @@ class Cluster:
                 _reached.add(self.masters)
                 if last_try or all(partition in ends for partition in needed):
                     return ends
+                self._asked_s = None
             time.sleep(pause_s)
 
     def fetches(self, wanted: OffsetRange, *, fail_on_data_loss: bool = True) -> Iterator[Sequence[Message]]:
@@ -111,8 +117,10 @@ class Cluster:
 
     def _ask(self, topics: Sequence[str]) -> dict[Partition, Ends]:
         tube = self._tube()
-        partitions = [partition for topic in topics for partition in tube.partitions(topic)]
-        return {partition: Ends(*there) for partition, there in tube.offsets(partitions).items()}
+        if self._asked_s is None or time.monotonic() - self._asked_s > PARTITIONS_KNOWN_S:
+            self._partitions = [partition for topic in topics for partition in tube.partitions(topic)]
+            self._asked_s = time.monotonic()
+        return {partition: Ends(*there) for partition, there in tube.offsets(self._partitions).items()}
 
     def forget(self) -> None:
         """Close this process's connections to the cluster; the next use opens new ones."""

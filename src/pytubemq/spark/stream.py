@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Partition
+from pytubemq.spark.cluster import Cluster
 from pytubemq.spark.options import Positions, SourceOptions
 from pytubemq.spark.plan import Ends, Offsets, advance, newest, ranges, resolve
 from pytubemq.spark.source import RangePartition, read_range
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-POLL_S: Final = 0.2
-"""How long the ends of partitions are taken as known: an idle query asks some 70 times a second."""
+FRESH_S: Final = 0.02
+"""How long the ends of partitions are taken as known: for the questions about one batch, not until the next one, or
+`processAllAvailable` would miss what has just been sent. An idle query without a trigger interval asks 50 times a
+second.
+"""
 
 
 class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -37,6 +41,7 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._cluster = Cluster(options.masters)
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
         self._available_now = False
@@ -90,21 +95,17 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Close the driver's connections."""
-        from pytubemq.spark.cluster import Cluster
-
-        Cluster(self._options.masters).forget()
+        self._cluster.forget()
 
     def _current_ends(self, *, reaching: Mapping[str, int] | None = None) -> dict[Partition, Ends]:
         """The ends of all partitions, asked for again when they are old or do not reach as far as `reaching`."""
-        from pytubemq.spark.cluster import Cluster
-
         needed = {Partition.parse(key): offset for key, offset in (reaching or {}).items()}
-        fresh = self._asked_s is not None and time.monotonic() - self._asked_s <= POLL_S
+        fresh = self._asked_s is not None and time.monotonic() - self._asked_s <= FRESH_S
         if not fresh or not all(
             partition in self._ends and self._ends[partition].max_offset >= offset
             for partition, offset in needed.items()
         ):
-            self._ends = Cluster(self._options.masters).ends(self._options.topics, needed=needed)
+            self._ends = self._cluster.ends(self._options.topics, needed=needed)
             self._asked_s = time.monotonic()
         return self._ends
 
