@@ -127,16 +127,26 @@ class AppendPath:
             return _CLOSING
         if self.failure is not None:
             return _failed(self.failure)
+        stuck = self._stuck()
+        if stuck is not None:
+            return stuck
         # A request larger than the whole bound is taken when nothing waits: no request is refused for ever.
         if self._queue and self.staged_bytes + size_bytes > self._max_staged_bytes:
             self.stats.overflows += 1
-            reason = self._backlog_error()
-            why = f"the disk is behind: {reason}" if reason is not None else "messages come faster than the disk takes"
             return Refusal(
                 Code.SERVER_RECEIVE_OVERFLOW,
-                f"{self.staged_bytes} bytes already wait to be written ({why}); send again later",
+                f"{self.staged_bytes} bytes wait already, more than this Broker's disk takes; send again later",
             )
         return None
+
+    def _stuck(self) -> Refusal | None:
+        """Why waiting is of no use: the journal's backlog is full and does not shrink."""
+        error = self._backlog_error() if self.congested else None
+        if error is None:
+            return None
+        what = error.message if isinstance(error, TubeError) else f"{type(error).__name__}: {error}"
+        code = Code.SERVER_RECEIVE_OVERFLOW if isinstance(error, DiskFullError) else Code.SERVICE_UNAVAILABLE
+        return Refusal(code, f"this Broker cannot move messages from its journal: {what}")
 
     def _schedule(self) -> None:
         if not self._scheduled and not self._in_flight:
@@ -154,6 +164,10 @@ class AppendPath:
             self._idle.set()
             return
         if self.congested:
+            stuck = self._stuck()
+            if stuck is not None:
+                self._refuse_all(stuck)
+                return
             self._drop_expired()
             # `resume` comes sooner if the backlog shrinks; this only keeps those who give up from piling up.
             self._scheduled = True

@@ -134,8 +134,9 @@ class FetchHandlers:
 
     def _still_holds(self, fetch: _Fetch) -> bool:
         """Whether the registration that asked is still in force; if not, the caller is told (if it is still there)."""
-        if fetch.call.connection.closed:
-            return False  # nothing may be booked for an answer that nobody will get
+        if fetch.call.connection.closed or fetch.call.expired:
+            fetch.call.drop()  # nothing may be booked for an answer that nobody will get
+            return False
         now_s = self._state.clock.now_s()
         if self._state.registry.get(fetch.hold.key, now_s=now_s) is fetch.hold:
             return True

@@ -20,7 +20,7 @@ import msgspec
 from pytubemq._version import __version__
 from pytubemq.broker.topics import MasterConfig
 from pytubemq.core.retry import Backoff
-from pytubemq.errors import Code, FormatError, StorageError, TubeError, refused
+from pytubemq.errors import Code, FormatError, RequestTimeoutError, StorageError, TubeError, refused
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import DEFAULT_REQUEST_TIMEOUT_S, MAX_HEARTBEAT_WAIT_S
 from pytubemq.wire.extensions import Capability
@@ -90,18 +90,19 @@ class MasterSession:
         self._report = True
         """Whether the next heartbeat tells the configuration in force."""
 
-    async def join(self) -> None:
-        """Register and report once.
-
-        Raises:
-            TubeError: the Master could not be reached, refused, or sent what cannot be used; `run` tries again.
-        """
+    async def join(self, *, timeout_s: float) -> bool:
+        """Register and report once; False if that did not work, which `run` will then try again."""
         try:
-            await self._register()
-            await self._heartbeat(wait_s=0.0)
+            async with asyncio.timeout(timeout_s):
+                await self._register()
+                await self._heartbeat(wait_s=0.0)
+        except TimeoutError:
+            self._failed(RequestTimeoutError(f"the Master did not take this Broker within {timeout_s:g} s"))
+            return False
         except TubeError as error:
             self._failed(error)
-            raise
+            return False
+        return True
 
     async def run(self) -> None:
         """Heartbeat until cancelled; register anew whenever the Master does not know us."""
@@ -113,7 +114,7 @@ class MasterSession:
                 else:
                     await self._register()
                 attempt = 0
-            except TubeError as error:
+            except Exception as error:
                 attempt += 1
                 self._failed(error)
                 await asyncio.sleep(_BACKOFF.delay_s(attempt, self._rng))
@@ -267,8 +268,15 @@ class MasterSession:
         self._config = changed
         return True
 
-    def _failed(self, error: TubeError) -> None:
+    def _failed(self, error: Exception) -> None:
         self.health.failures += 1
-        if self.health.problem is None:
-            logger.warning("Broker %d and the Master: %s; serving on, trying again", self._broker_id, error.message)
-        self.health.problem = error.message
+        expected = isinstance(error, TubeError)
+        problem = error.message if isinstance(error, TubeError) else f"{type(error).__name__}: {error}"
+        if self.health.problem != problem:  # once per cause, not once per try
+            logger.warning(
+                "Broker %d and the Master: %s; serving on, trying again",
+                self._broker_id,
+                problem,
+                exc_info=None if expected else error,
+            )
+        self.health.problem = problem

@@ -141,7 +141,7 @@ class BrokerService:
         )
         self.address = await self._server.start(settings.listen)
         state.gate.started = True
-        self._spawn("lease sweep", self._sweep())
+        self._spawn("sweep", self._sweep())
         if settings.masters:
             await self._join(config)
         logger.info("Broker %d serves %d topics on %s", settings.broker_id, len(state.topics), self.address)
@@ -195,12 +195,8 @@ class BrokerService:
             stopped=self._stopped,
             heartbeat_period_s=settings.heartbeat_period_s,
         )
-        try:
-            async with asyncio.timeout(_JOIN_TIMEOUT_S):
-                await self._session.join()
-        except (TubeError, TimeoutError):
-            # The session has logged why; the Broker serves what it knows and the task goes on trying.
-            logger.warning("Broker %d starts without the Master", settings.broker_id)
+        if not await self._session.join(timeout_s=_JOIN_TIMEOUT_S):
+            logger.warning("Broker %d starts without the Master, with the topics it knows", settings.broker_id)
         self._spawn("Master session", self._session.run())
 
     # --- what its parts call --------------------------------------------------------------------------------
@@ -243,12 +239,24 @@ class BrokerService:
         self._state.registry.connection_lost(id(connection), now_s=self._clock.now_s())
 
     async def _sweep(self) -> None:
-        """End the holds of consumers that were not heard of in time."""
+        """Once a second: end the holds of consumers that were not heard of, and look whether a full disk has space."""
         assert self._state is not None
         while True:
             await asyncio.sleep(_SWEEP_S)
             for hold in self._state.registry.expire(now_s=self._clock.now_s()):
                 logger.info("the hold of %s on %s has run out", hold.consumer_id, hold.key)
+            if self._state.path.full is not None and await self._has_space():
+                logger.info("the disk has space again")
+                self._state.path.full = None
+                self._state.positions.writable_again()
+
+    async def _has_space(self) -> bool:
+        loop = asyncio.get_running_loop()
+        try:
+            free_bytes = await loop.run_in_executor(None, self._disk.free_bytes, self.directory)
+        except OSError:
+            return False
+        return free_bytes > self.settings.store.reserve_bytes
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Run a background task whose failure shows."""

@@ -13,6 +13,8 @@ from pytubemq.model.limits import MIB
 from pytubemq.storage.journal import Durability
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
+from pytubemq.wire.codec import encode
+from pytubemq.wire.messages.broker import GetMessageRequestC2B
 from tests.scenario.broker.support import connected, item, running, service
 from tests.waiting import until
 
@@ -193,6 +195,41 @@ async def test_a_position_whose_write_failed_is_written_when_there_is_space() ->
         assert positions is not None
         await until(lambda: not positions.unwritten and not positions._volatile)
         assert (await peer.offsets(all_groups=True)).groups[0].confirmed_offset == 84
+
+
+async def test_the_broker_is_well_again_when_there_is_space_though_nobody_sends() -> None:
+    disk = FaultyDisk()
+    async with running(disk) as broker, connected(broker) as peer:
+        disk.capacity_bytes = 0
+        assert (await peer.send()).err_code == Code.SERVER_RECEIVE_OVERFLOW
+        disk.capacity_bytes = None
+        await until(lambda: broker.health()["status"] == "ok")
+
+
+async def test_a_fetch_answered_too_late_books_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as broker, connected(broker) as peer:
+        await peer.send_batch([item() for _ in range(4)])
+        await until(lambda: broker.health()["unapplied_bytes"] == 0)
+        await peer.register()
+        store, state = broker._store, broker._state
+        assert store is not None
+        assert state is not None
+        go, read = threading.Event(), store.read
+
+        def held(*args: Any, **options: Any) -> Any:
+            assert go.wait(30)
+            return read(*args, **options)
+
+        monkeypatch.setattr(store, "read", held)
+        request = GetMessageRequestC2B(
+            client_id=peer.client_id, partition_id=0, group_name="g", topic_name="demo", manual_commit_offset=True
+        )
+        with pytest.raises(RequestTimeoutError):
+            await peer.connection.call(17, 2, encode(request), timeout_s=0.05)
+        go.set()
+        await until(lambda: state.pending_reads == 0)
+        head, messages = await peer.get(manual_commit_offset=True)
+        assert (head.curr_offset, len(messages)) == (0, 4), "the messages of the late answer are not skipped"
 
 
 async def test_a_failed_flush_stops_writing_for_good_and_shows() -> None:

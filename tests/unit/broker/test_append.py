@@ -1,0 +1,246 @@
+"""The append path against a store whose every step the test decides."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytubemq.broker.append import AppendPath
+from pytubemq.broker.submission import Confirmation, Entry, Refusal
+from pytubemq.errors import Code, DiskFailedError, DiskFullError, StorageError
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+pytestmark = pytest.mark.anyio
+
+
+class Store:
+    """Remembers what is written; writes wait while `go` is clear, and raise what is in `errors`."""
+
+    def __init__(self) -> None:
+        self.unapplied_bytes = 0
+        self.writes: list[list[Any]] = []
+        self.in_flight = 0
+        self.errors: list[Exception] = []
+        self.prepare_errors: list[Exception] = []
+        self.abandoned = 0
+        self.go = threading.Event()
+        self.go.set()
+
+    def staging(self) -> Any:
+        items: list[Any] = []
+        return SimpleNamespace(
+            items=items,
+            append=lambda topic, *rest, **producer: items.append((topic, *rest, *producer.values())),
+            confirm=lambda *position: items.append(position),
+        )
+
+    def prepare(self, staging: Any, now_ms: int) -> Any:
+        if self.prepare_errors:
+            raise self.prepare_errors.pop()
+        self.in_flight += 1
+        assert self.in_flight == 1, "one write at a time"
+        return staging
+
+    def write(self, prepared: Any) -> None:
+        assert self.go.wait(30)
+        if self.errors:
+            raise self.errors.pop()
+        self.writes.append(prepared.items)
+
+    def publish(self, prepared: Any) -> list[Any]:
+        self.in_flight -= 1
+        return [item for item in prepared.items if len(item) > 4]
+
+    def abandon(self, prepared: Any) -> None:
+        self.in_flight -= 1
+        self.abandoned += 1
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time_s = 0.0
+
+    def now_s(self) -> float:
+        return self.time_s
+
+    def wall_ms(self) -> int:
+        return 1
+
+
+class Want:
+    """A submission that remembers its end."""
+
+    def __init__(
+        self, *payloads: bytes, deadline_s: float = math.inf, confirmation: Confirmation | None = None
+    ) -> None:
+        self.topic = "demo"
+        self.entries = [Entry(0, payload, 0, -1) for payload in payloads]
+        self.size_bytes = sum(map(len, payloads)) or 1
+        self.deadline_s = deadline_s
+        self.producer: tuple[int | None, int | None] = (None, None)
+        self.partitions = frozenset({("demo", 0)})
+        self.confirmation = confirmation
+        self.ends: list[Any] = []
+
+    def written(self, appended: Sequence[Any]) -> None:
+        self.ends.append([item[2] for item in appended])
+
+    def refused(self, refusal: Refusal) -> None:
+        self.ends.append(refusal.code)
+
+    def expired(self) -> None:
+        self.ends.append("expired")
+
+
+class Bench:
+    def __init__(self, **options: Any) -> None:
+        self.store, self.clock = Store(), Clock()
+        self.published: list[set[Any]] = []
+        self.good_writes = 0
+        self.path = AppendPath(
+            self.store,  # type: ignore[arg-type]
+            clock=self.clock,
+            on_published=lambda keys: self.published.append(set(keys)),
+            on_written=self._written,
+            **options,
+        )
+
+    def _written(self) -> None:
+        self.good_writes += 1
+
+    async def submit(self, *wants: Want) -> None:
+        for want in wants:
+            self.path.submit(want)
+        await until(lambda: all(want.ends for want in wants))
+
+
+async def test_one_turn_of_the_loop_is_one_write_in_order() -> None:
+    bench, wants = (
+        Bench(),
+        [Want(b"a"), Want(b"b", b"c"), Want(confirmation=Confirmation("g", "demo", 0, 28)), Want(b"d")],
+    )
+    await bench.submit(*wants)
+    assert [want.ends for want in wants] == [[[b"a"]], [[b"b", b"c"]], [[]], [[b"d"]]]
+    assert len(bench.store.writes) == 1
+    assert bench.published == [{("demo", 0)}]
+    assert (bench.path.stats.messages, bench.path.stats.confirmations, bench.path.staged_bytes) == (4, 1, 0)
+    await bench.path.close(timeout_s=5)
+
+
+async def test_one_write_takes_no_more_than_its_bound_and_one_large_request_alone() -> None:
+    bench = Bench(max_write_bytes=10)
+    await bench.submit(Want(b"x" * 6), Want(b"y" * 4), Want(b"z" * 1), Want(b"w" * 50))
+    assert [len(write) for write in bench.store.writes] == [2, 1, 1]
+    await bench.path.close(timeout_s=5)
+
+
+async def test_a_full_disk_fails_its_batch_and_the_next_one_is_tried() -> None:
+    bench = Bench()
+    bench.store.errors = [DiskFullError("no space")]
+    first = Want(b"a")
+    await bench.submit(first)
+    assert (first.ends, bench.store.abandoned) == ([Code.SERVER_RECEIVE_OVERFLOW], 1)
+    assert bench.path.full is not None
+    second = Want(b"b")
+    await bench.submit(second)
+    assert second.ends == [[b"b"]]
+    assert bench.path.full is None
+    await bench.path.close(timeout_s=5)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(DiskFailedError("broken"), Code.SERVICE_UNAVAILABLE), (ValueError("a bug"), Code.INTERNAL_SERVER_ERROR)],
+)
+async def test_any_other_failed_write_is_final(error: Exception, code: Code) -> None:
+    bench = Bench()
+    bench.store.errors = [error]
+    bench.store.go.clear()
+    first = Want(b"a")
+    bench.path.submit(first)
+    await until(lambda: bench.store.in_flight)
+    second = Want(b"b")
+    bench.path.submit(second)
+    bench.store.go.set()
+    await until(lambda: second.ends)
+    third = Want(b"c")
+    bench.path.submit(third)
+    assert [want.ends for want in (first, second, third)] == [[code]] * 3
+    assert bench.path.failure is error
+    assert bench.path.staged_bytes == 0
+    await bench.path.close(timeout_s=5)
+
+
+async def test_what_cannot_be_prepared_fails_alone() -> None:
+    bench = Bench()
+    bench.store.prepare_errors = [ValueError("a bug")]
+    first, second = Want(b"a"), Want(b"b")
+    await bench.submit(first)
+    await bench.submit(second)
+    assert (first.ends, second.ends) == ([Code.INTERNAL_SERVER_ERROR], [[b"b"]])
+    assert bench.path.failure is None
+    await bench.path.close(timeout_s=5)
+
+
+async def test_the_journal_waits_for_its_backlog_and_goes_on_when_it_shrinks() -> None:
+    bench = Bench(max_unapplied_bytes=100)
+    bench.store.unapplied_bytes = 101
+    late, patient = Want(b"late", deadline_s=1.0), Want(b"patient")
+    bench.path.submit(late)
+    bench.path.submit(patient)
+    bench.clock.time_s = 2.0
+    await until(lambda: late.ends)
+    assert (late.ends, patient.ends, bench.path.stats.expired) == (["expired"], [], 1)
+    bench.store.unapplied_bytes = 0
+    bench.path.resume()
+    await until(lambda: patient.ends)
+    assert bench.store.writes == [[("demo", 0, b"patient", 0, -1)]]
+    await bench.path.close(timeout_s=5)
+
+
+async def test_a_backlog_that_cannot_shrink_is_not_waited_for() -> None:
+    errors: list[StorageError] = []
+    bench = Bench(max_unapplied_bytes=100, backlog_error=lambda: errors[0] if errors else None)
+    bench.store.unapplied_bytes = 101
+    queued, late = Want(b"a"), Want(b"b")
+    bench.path.submit(queued)
+    errors.append(DiskFullError("no space for logs"))
+    bench.path.resume()
+    await until(lambda: queued.ends)
+    bench.path.submit(late)
+    assert (queued.ends, late.ends) == ([Code.SERVER_RECEIVE_OVERFLOW], [Code.SERVER_RECEIVE_OVERFLOW])
+    await bench.path.close(timeout_s=5)
+
+
+async def test_a_stop_writes_what_waits_and_refuses_what_comes_after() -> None:
+    bench = Bench(max_write_bytes=1)
+    wants = [Want(b"%d" % n) for n in range(5)]
+    for want in wants:
+        bench.path.submit(want)
+    closing = asyncio.create_task(bench.path.close(timeout_s=30))
+    await closing
+    assert all(want.ends and isinstance(want.ends[0], list) for want in wants)
+    after = Want(b"x")
+    bench.path.submit(after)
+    assert after.ends == [Code.SERVICE_UNAVAILABLE]
+
+
+async def test_a_stop_does_not_wait_for_a_disk_that_hangs() -> None:
+    bench = Bench(max_write_bytes=1)
+    bench.store.go.clear()
+    stuck, queued = Want(b"a"), Want(b"b")
+    bench.path.submit(stuck)
+    bench.path.submit(queued)
+    await until(lambda: bench.store.in_flight)
+    await bench.path.close(timeout_s=0.01)
+    assert (stuck.ends, queued.ends) == ([], [Code.SERVICE_UNAVAILABLE])
+    bench.store.go.set()
+    await until(lambda: stuck.ends)
