@@ -70,7 +70,6 @@ class BrokerRun:
     write_status: int = 0
     pushed: SyncId | None = None
     pushed_s: float = 0.0
-    need_report: bool = False
     lost: bool = False
     since_ms: int = 0
 
@@ -102,11 +101,13 @@ class Brokers:
         both = token.visit_authorized_token
         self._broker_token = MasterBrokerAuthorizedInfo(visit_authorized_token=f"{both},{both}")
         self._expected_until: dict[int, float] = {}
+        self._unheard: set[int] = set()
 
     def expect_all(self) -> None:
         """After a start: every Broker of the catalogue may be on its way back."""
         until_s = self._clock.now_s() + self._settings.restart_grace_s
         self._expected_until = dict.fromkeys(self._catalogue.brokers, until_s)
+        self._unheard = set(self._catalogue.brokers)
 
     # --- what others ask ----------------------------------------------------------------------------------------
 
@@ -140,6 +141,11 @@ class Brokers:
                 elif broker_id in self._expected_until and record is not None:
                     absent.update(_partitions(broker_id, record.deploys.get(broker_id)))
         return frozenset(available), frozenset(absent)
+
+    def awaited(self, topic: str) -> bool:
+        """Whether this Master has only just started, and a Broker of the topic has not come back to it yet."""
+        record = self._catalogue.topics.get(topic)
+        return record is not None and not self._unheard.isdisjoint(record.deploys)
 
     def carries(self, broker_id: int, config: TopicConfig) -> bool:
         """Whether a Broker has reported a topic with all its partitions."""
@@ -178,7 +184,7 @@ class Brokers:
         self.runs[broker_id] = run
         # Until it says that it is online it counts as on its way back, so nothing is withdrawn meanwhile.
         self._expected_until[broker_id] = now_s + self._settings.broker_absence_s
-        self.waiting.drop(broker_id)
+        self.waiting.release(broker_id)
         self._peers.seen(broker_id, call.connection)
         logger.info("broker %d registered from %s (version %s)", broker_id, record.address, version or "unknown")
         self._on_change()
@@ -192,10 +198,10 @@ class Brokers:
         run.deadline_s = now_s + self._settings.client_timeout_s
         run.lost = False
         if self._peers.seen(broker_id, call.connection):
-            self.waiting.drop(broker_id)
+            self.waiting.release(broker_id)
         self._book(run, request)
         wait_s = allowed_wait_s(
-            request.max_wait_ms, left_s=call.deadline_s - now_s, longest_s=self._settings.max_heartbeat_wait_s
+            request.max_wait_ms, left_s=call.deadline_s - now_s, longest_s=self._settings.heartbeat_wait_s
         )
         if not run.in_sync and run.pushed == run.conf.sync_id and now_s - run.pushed_s < PUSH_AGAIN_S:
             wait_s = min(wait_s, PUSH_AGAIN_S)
@@ -230,6 +236,7 @@ class Brokers:
         overdue = [broker_id for broker_id, until_s in self._expected_until.items() if until_s <= now_s]
         for broker_id in overdue:
             del self._expected_until[broker_id]
+            self._unheard.discard(broker_id)
         if overdue:
             self._on_change()
 
@@ -282,16 +289,19 @@ class Brokers:
     def _book(self, run: BrokerRun, request: HeartRequestB2M) -> None:
         """Take in what the heartbeat says about the Broker."""
         before = (run.online, run.topics, run.read_status, run.write_status)
+        self._unheard.discard(run.broker_id)
         run.reported = SyncId(request.cur_broker_conf_id, request.conf_check_sum_id)
         run.online = request.broker_online
         run.read_status, run.write_status = request.read_status_rpt, request.write_status_rpt
         if request.take_conf_info:
             run.topics = reported_topics(request.broker_default_conf_info, request.broker_topic_set_conf_info)
-            run.need_report = False
         if before != (run.online, run.topics, run.read_status, run.write_status):
             self._on_change()
 
     def _answer(self, run: BrokerRun, call: Call, request: HeartRequestB2M, *, must: bool) -> bool:
+        if self.runs.get(run.broker_id) is not run:
+            call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"broker {run.broker_id} is out, register again")))
+            return True
         push = not run.in_sync
         just_pushed = run.pushed == run.conf.sync_id and self._clock.now_s() - run.pushed_s < PUSH_AGAIN_S
         if not must and (not push or just_pushed):
@@ -375,9 +385,27 @@ class Brokers:
         logger.info("broker %d is gone: %s", broker_id, reason)
         del self.runs[broker_id]
         self._peers.forget(broker_id)
-        self.waiting.drop(broker_id)
+        self.waiting.release(broker_id)
         self._expected_until[broker_id] = self._clock.now_s() + self._settings.broker_absence_s
         self._on_change()
+
+
+def refused_heartbeat(code: int, text: str) -> HeartResponseM2B:
+    """A heartbeat that is answered with a code other than 200, with all that the original sends then."""
+    return HeartResponseM2B(
+        success=False,
+        err_code=code,
+        err_msg=text,
+        stop_read=False,
+        stop_write=False,
+        cur_broker_conf_id=UNDEFINED,
+        conf_check_sum_id=UNDEFINED,
+        need_report_data=True,
+        take_conf_info=False,
+        take_remove_topic_info=False,
+        flow_check_id=UNDEFINED,
+        qry_priority_id=UNDEFINED,
+    )
 
 
 def _broker_id(text: str) -> int:

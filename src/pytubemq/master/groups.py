@@ -59,6 +59,9 @@ class Group:
     view: GroupView
     not_allocated: bool = True
     members: dict[str, MemberInfo] = field(default_factory=dict)
+    due_s: float | None = None
+    """When time changes something here by itself, seen from the last tick."""
+    ticked_s: float = 0.0
 
     @property
     def complete(self) -> bool:
@@ -106,9 +109,12 @@ class Groups:
         group.members[member] = replace(info, joined_ms=group.members.get(member, info).joined_ms)
         if holds or allocated:
             group.not_allocated = False
-        self.waiting.drop((name, member))
-        self._refresh(group)
+        self.waiting.release((name, member))
+        if not group.view.members:
+            self._refresh(group)
         self.apply(group, Joined(member, holds))
+        # A bound group may have become complete by this one: only now, so that the first does not get everything.
+        self._refresh(group)
         logger.info("group %s: %s joined with %d partitions", name, member, len(holds))
         return None
 
@@ -121,7 +127,7 @@ class Groups:
         """A consumer spoke. Over a new connection: what the old one carried may be lost."""
         key = (group.name, member)
         if self._peers.seen(key, connection):
-            self.waiting.drop(key)
+            self.waiting.release(key)
             self.apply(group, ConnectionLost(member))
         self.apply(group, CameBack(member))
 
@@ -146,8 +152,13 @@ class Groups:
 
     def apply(self, group: Group, fact: Fact) -> tuple[Tell, ...]:
         """Let a group go on and carry out what follows; what must be told is handed back."""
-        before_s = due_s(group.view, after_s=self._clock.now_s())
-        group.view, actions = apply(group.view, fact, now_s=self._clock.now_s())
+        now_s = self._clock.now_s()
+        group.view, actions = apply(group.view, fact, now_s=now_s)
+        if isinstance(fact, Tick):
+            group.ticked_s = now_s
+        before_s, group.due_s = group.due_s, due_s(group.view, after_s=group.ticked_s)
+        if group.due_s is not None and (before_s is None or group.due_s < before_s):
+            self._poke()
         tell = []
         for action in actions:
             if isinstance(action, Wake):
@@ -167,9 +178,6 @@ class Groups:
                 self._dropped(group, action)
         if not group.view.members:
             self._end(group)
-        due = due_s(group.view, after_s=self._clock.now_s())
-        if due is not None and (before_s is None or due < before_s):
-            self._poke()
         return tuple(tell)
 
     # --- what happens -------------------------------------------------------------------------------------------
@@ -186,13 +194,12 @@ class Groups:
     def tick(self, now_s: float) -> None:
         """Let time pass in every group where it changes something."""
         for group in list(self.groups.values()):
-            self.apply(group, Tick())
+            if group.due_s is not None and group.due_s <= now_s:
+                self.apply(group, Tick())
 
     def due_s(self) -> float | None:
         """When `tick` has something to do next."""
-        now_s = self._clock.now_s()
-        dues = [due_s(group.view, after_s=now_s) for group in self.groups.values()]
-        return min((due for due in dues if due is not None), default=None)
+        return min((group.due_s for group in self.groups.values() if group.due_s is not None), default=None)
 
     # --- inside -------------------------------------------------------------------------------------------------
 
@@ -200,13 +207,11 @@ class Groups:
         available, absent = self._brokers.consumable(group.terms.topics)
         if not group.complete:
             absent, available = absent | available, frozenset()
-        self.apply(group, PartitionsChanged(available, absent)) if group.view.members else self._preset(
-            group, available, absent
-        )
-
-    def _preset(self, group: Group, available: frozenset[Partition], absent: frozenset[Partition]) -> None:
-        """A group that is just being made has nobody to tell."""
-        group.view, _ = apply(group.view, PartitionsChanged(available, absent), now_s=self._clock.now_s())
+        fact = PartitionsChanged(available, absent)
+        if group.view.members:
+            self.apply(group, fact)
+        else:  # it is just being made: there is nobody to tell, and it must not end for that
+            group.view, _ = apply(group.view, fact, now_s=self._clock.now_s())
 
     def _lost(self, key: Hashable) -> None:
         assert isinstance(key, tuple)

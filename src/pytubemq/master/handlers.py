@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import Code, TubeError
 from pytubemq.master.answers import RefusalError
-from pytubemq.master.consumers import Consumers, refused_heartbeat
-from pytubemq.model.ids import UNDEFINED
+from pytubemq.master.brokers import refused_heartbeat as refused_broker
+from pytubemq.master.consumers import Consumers
+from pytubemq.master.consumers import refused_heartbeat as refused_consumer
+from pytubemq.master.producers import refused_heartbeat as refused_producer
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.messages import master
 from pytubemq.wire.methods import METHODS, Method
@@ -30,12 +32,12 @@ def handlers(producers: Producers, consumers: Consumers, brokers: Brokers) -> di
     """The Master's table of methods."""
     table: dict[int, tuple[Callable[[Call, Any], Any], Refused]] = {
         Method.PRODUCER_REGISTER_P2M: (producers.register, _producer_register),
-        Method.PRODUCER_HEARTBEAT_P2M: (producers.heartbeat, _producer_heartbeat),
+        Method.PRODUCER_HEARTBEAT_P2M: (producers.heartbeat, refused_producer),
         Method.PRODUCER_CLOSE_P2M: (producers.close, _plain(master.CloseResponseM2P)),
         Method.CONSUMER_REGISTER_C2M: (consumers.register, _plain(master.RegisterResponseM2C)),
-        Method.CONSUMER_HEARTBEAT_C2M: (consumers.heartbeat, refused_heartbeat),
+        Method.CONSUMER_HEARTBEAT_C2M: (consumers.heartbeat, refused_consumer),
         Method.CONSUMER_CLOSE_C2M: (consumers.close, _plain(master.CloseResponseM2C)),
-        Method.BROKER_HEARTBEAT_B2M: (brokers.heartbeat, _broker_heartbeat),
+        Method.BROKER_HEARTBEAT_B2M: (brokers.heartbeat, refused_broker),
         Method.BROKER_CLOSE_B2M: (brokers.close, _plain(master.CloseResponseM2B)),
     }
     served: dict[int, Handler] = {
@@ -94,28 +96,7 @@ def _producer_register(code: int, text: str) -> master.RegisterResponseM2P:
     return master.RegisterResponseM2P(success=False, err_code=code, err_msg=text, broker_check_sum=-1)
 
 
-def _producer_heartbeat(code: int, text: str) -> master.HeartResponseM2P:
-    return master.HeartResponseM2P(success=False, err_code=code, err_msg=text, broker_check_sum=-1)
-
-
 def _broker_register(code: int, text: str) -> master.RegisterResponseM2B:
     return master.RegisterResponseM2B(
         success=False, err_code=code, err_msg=text, stop_read=False, stop_write=False, take_conf_info=False
-    )
-
-
-def _broker_heartbeat(code: int, text: str) -> master.HeartResponseM2B:
-    return master.HeartResponseM2B(
-        success=False,
-        err_code=code,
-        err_msg=text,
-        stop_read=False,
-        stop_write=False,
-        cur_broker_conf_id=UNDEFINED,
-        conf_check_sum_id=UNDEFINED,
-        need_report_data=True,
-        take_conf_info=False,
-        take_remove_topic_info=False,
-        flow_check_id=UNDEFINED,
-        qry_priority_id=UNDEFINED,
     )

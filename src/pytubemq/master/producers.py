@@ -6,7 +6,7 @@ topic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code
@@ -45,7 +45,6 @@ class Producer:
     deadline_s: float
     topics: tuple[str, ...] = ()
     told: object = None
-    connected: bool = field(default=True)
 
 
 class Producers:
@@ -79,8 +78,8 @@ class Producers:
         client_id = answers.check_client_id(request.client_id)
         host = answers.check_host(request.host_name)
         topics = answers.check_produced(request.topic_list, client=client_id)
-        self.waiting.drop(client_id)
         self.by_id[client_id] = Producer(client_id, host, self._deadline_s(), topics)
+        self.waiting.release(client_id)
         self._peers.seen(client_id, call.connection)
         return RegisterResponseM2P(
             success=True,
@@ -103,8 +102,8 @@ class Producers:
         producer.deadline_s = self._deadline_s()
         producer.topics = topics
         if self._peers.seen(client_id, call.connection):
+            self.waiting.release(client_id)
             producer.told = None
-            self.waiting.drop(client_id)
         wait_s = allowed_wait_s(
             request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
         )
@@ -133,10 +132,14 @@ class Producers:
     def _answer(
         self, producer: Producer, call: Call, request: HeartRequestP2M, topics: tuple[str, ...], *, must: bool
     ) -> bool:
+        if self.by_id.get(producer.client_id) is not producer:
+            text = f"producer {producer.client_id} is out, register again"
+            call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, text)))
+            return True
         catalogue = self._catalogue
         infos = tuple(info for topic in topics if (info := self._topic_info(topic)) is not None)
         say = (topics, infos, catalogue.broker_checksum, catalogue.settings.serial_id)
-        if not must and say == producer.told and request.broker_check_sum == catalogue.broker_checksum:
+        if not must and self._nothing_new(producer, request, say):
             return False
         producer.told = say
         brokers_changed = request.broker_check_sum != catalogue.broker_checksum
@@ -152,6 +155,13 @@ class Producers:
         )
         call.reply(encode(answer))
         return True
+
+    def _nothing_new(self, producer: Producer, request: HeartRequestP2M, say: object) -> bool:
+        """Right after a start of ours the Brokers are on their way back: a producer that waits is spared the news
+        that its topics are nowhere."""
+        if producer.told is None and any(map(self._brokers.awaited, producer.topics)):
+            return True
+        return say == producer.told and request.broker_check_sum == self._catalogue.broker_checksum
 
     def _topic_info(self, name: str) -> str | None:
         topic = self._catalogue.topics.get(name)
@@ -176,4 +186,9 @@ class Producers:
     def _release(self, client_id: str) -> None:
         self.by_id.pop(client_id, None)
         self._peers.forget(client_id)
-        self.waiting.drop(client_id)
+        self.waiting.release(client_id)
+
+
+def refused_heartbeat(code: int, text: str) -> HeartResponseM2P:
+    """A heartbeat that is answered with a code other than 200."""
+    return HeartResponseM2P(success=False, err_code=code, err_msg=text, broker_check_sum=-1)

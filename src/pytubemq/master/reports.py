@@ -54,6 +54,8 @@ class Reports:
         self.producers = producers
         self.inspector = inspector
         self.started_ms = started_ms
+        self.fault: str | None = None
+        """What went wrong inside this Master."""
 
     # --- topics -------------------------------------------------------------------------------------------------
 
@@ -181,7 +183,8 @@ class Reports:
 
     def health(self) -> Health:
         """Healthy, or what is not as it should be."""
-        reasons = [*self._broker_reasons(), *self._topic_reasons(), *self._group_reasons()]
+        faults = [Reason(thing="master", why=self.fault, hint="look at its log, restart it")] if self.fault else []
+        reasons = [*faults, *self._broker_reasons(), *self._topic_reasons(), *self._group_reasons()]
         brokers = self.brokers()
         return Health(
             status="degraded" if reasons else "healthy",

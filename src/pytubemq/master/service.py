@@ -70,11 +70,11 @@ class MasterService:
             token,
             client_timeout_s=settings.client_timeout_s,
             lost_grace_s=settings.lost_connection_grace_s,
-            longest_wait_s=settings.max_heartbeat_wait_s,
+            longest_wait_s=settings.heartbeat_wait_s,
             max_held=settings.max_held_heartbeats,
         )
         consumers = Consumers(
-            self._catalogue, self._groups, self._clock, token, longest_wait_s=settings.max_heartbeat_wait_s
+            self._catalogue, self._groups, self._clock, token, longest_wait_s=settings.heartbeat_wait_s
         )
         self._server = RpcServer(
             handlers(self._producers, consumers, self._brokers),
@@ -262,7 +262,11 @@ class MasterService:
             self._poked.clear()
             now_s = self._clock.now_s()
             for room in rooms:
-                room.tick(now_s)
+                try:
+                    room.tick(now_s)
+                except Exception:  # one room's fault must not stop the time of the others
+                    logger.exception("master: time-outs of %s failed", type(room).__name__)
+                    self._reports.fault = f"time-outs of {type(room).__name__} failed"
             dues = [due for room in rooms if (due := room.due_s()) is not None]
             sleep_s = min(LONGEST_SLEEP_S, min(dues, default=LONGEST_SLEEP_S + now_s) - now_s)
             with contextlib.suppress(TimeoutError):

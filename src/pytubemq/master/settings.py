@@ -43,3 +43,8 @@ class MasterSettings:
     max_held_heartbeats: int = MAX_HELD_HEARTBEATS
     topic_ready_timeout_s: float = TOPIC_READY_TIMEOUT_S
     inspect_timeout_s: float = INSPECT_TIMEOUT_S
+
+    @property
+    def heartbeat_wait_s(self) -> float:
+        """How long a heartbeat may be held: well within the time after which its sender would count as gone."""
+        return min(self.max_heartbeat_wait_s, self.client_timeout_s / 3)

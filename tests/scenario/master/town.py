@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import pytest
-
+from pytubemq.errors import ConnectionLostError
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
 from pytubemq.net.connection import RpcConnection
@@ -31,7 +29,9 @@ from pytubemq.wire.messages.master import (
 )
 from pytubemq.wire.methods import Method, Service
 
-pytestmark = pytest.mark.anyio
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
 
 T = TypeVar("T")
 LISTEN = Address("127.0.0.1", 0)
@@ -111,9 +111,10 @@ class FakeBroker(Peer):
         return answer
 
     async def serve(self) -> None:
-        """Heartbeat after heartbeat, until cancelled."""
-        while (await self.heartbeat(wait_ms=WAIT_MS)).success:
-            pass
+        """Heartbeat after heartbeat, until cancelled or cut off."""
+        with suppress(ConnectionLostError):
+            while (await self.heartbeat(wait_ms=WAIT_MS)).success:
+                pass
 
 
 class FakeProducer(Peer):
@@ -150,18 +151,17 @@ class FakeConsumer(Peer):
     client_id = "g_127.0.0.1-1-1-1-Pull-1.0"
 
     async def register(self, *topics: str, holds: tuple[str, ...] = (), **more: Any) -> RegisterResponseM2C:
-        return await self.ask(
-            RegisterRequestC2M(
-                client_id=self.client_id,
-                group_name=self.group,
-                host_name="127.0.0.1",
-                topic_list=topics or ("demo",),
-                subscribe_info=holds,
-                **more,
-            ),
-            RegisterResponseM2C,
-            Method.CONSUMER_REGISTER_C2M,
+        return await self.ask_register(
+            client_id=self.client_id,
+            group_name=self.group,
+            host_name="127.0.0.1",
+            topic_list=topics or ("demo",),
+            subscribe_info=holds,
+            **more,
         )
+
+    async def ask_register(self, **fields: Any) -> RegisterResponseM2C:
+        return await self.ask(RegisterRequestC2M(**fields), RegisterResponseM2C, Method.CONSUMER_REGISTER_C2M)
 
     async def heartbeat(
         self, *, done: EventProto | None = None, holds: tuple[str, ...] | None = None, wait_ms: int | None = None
@@ -205,9 +205,6 @@ class Town:
         await made.register()
         await made.heartbeat()
         return made
-
-
-MakeTown = Callable[..., AbstractAsyncContextManager[Town]]
 
 
 @asynccontextmanager

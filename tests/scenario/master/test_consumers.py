@@ -1,0 +1,307 @@
+"""Consumers at a real Master: events as they happen, and what bad ones get."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytubemq.errors import RemoteError
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.messages.master import (
+    CloseRequestC2M,
+    CloseResponseM2C,
+    EventProto,
+    GetPartMetaRequestC2M,
+    GetPartMetaResponseM2C,
+    HeartResponseM2C,
+)
+from pytubemq.wire.methods import Method
+from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeConsumer, Town, town
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def served(*, partitions: int = 4, **settings: Any) -> AsyncIterator[Town]:
+    """A town with the topic demo."""
+    async with town(**settings) as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topic("demo", partitions)
+        yield t
+        serving.cancel()
+
+
+def taken(answer: HeartResponseM2C) -> tuple[str, ...]:
+    """The partitions of the answer's event."""
+    assert answer.event is not None
+    return tuple(info.partition("#")[2] for info in answer.event.subscribe_info)
+
+
+def done(answer: HeartResponseM2C) -> EventProto:
+    """The acknowledgement of the answer's event."""
+    assert answer.event is not None
+    return EventProto(rebalance_id=answer.event.rebalance_id, op_type=answer.event.op_type, status=2)
+
+
+async def named(t: Town, name: str, **more: Any) -> FakeConsumer:
+    return await t.peer(FakeConsumer, client_id=name, **more)
+
+
+async def holding(t: Town, name: str) -> tuple[FakeConsumer, HeartResponseM2C]:
+    """A consumer that has taken what it was told first."""
+    consumer = await named(t, name)
+    await consumer.register()
+    first = await consumer.heartbeat(wait_ms=WAIT_MS)
+    assert first.event is not None
+    await consumer.heartbeat(done=done(first), holds=first.event.subscribe_info)
+    return consumer, first
+
+
+async def leave(consumer: FakeConsumer) -> None:
+    request = CloseRequestC2M(client_id=consumer.client_id, group_name=consumer.group)
+    answer = await consumer.ask(request, CloseResponseM2C, Method.CONSUMER_CLOSE_C2M)
+    assert answer.success
+
+
+async def test_a_joiner_is_served_by_two_held_heartbeats() -> None:
+    async with served() as t:
+        old, first = await holding(t, "old")
+        waiting_old = asyncio.create_task(old.heartbeat(wait_ms=WAIT_MS))
+        new = await named(t, "new")
+        await new.register()
+        waiting_new = asyncio.create_task(new.heartbeat(wait_ms=WAIT_MS))
+        give = await waiting_old
+        assert give.event is not None
+        assert give.event.op_type == 20
+        assert len(taken(give)) == 2
+        assert not waiting_new.done()
+        kept = tuple(info for info in first.event.subscribe_info if info not in give.event.subscribe_info)  # type: ignore[union-attr]
+        await old.heartbeat(done=done(give), holds=kept)
+        take = await waiting_new
+        assert taken(take) == taken(give)
+        assert take.event is not None
+        assert take.event.op_type == 10
+        assert take.event.rebalance_id != give.event.rebalance_id
+        found = await t.master.group("g")
+        assert sorted(len(member.partitions) for member in found.member_list) == [2, 2]
+
+
+async def test_who_leaves_wakes_who_stays() -> None:
+    async with served() as t:
+        stays, _ = await holding(t, "stays")
+        leaves = await named(t, "leaves")
+        await leaves.register()
+        give = await stays.heartbeat(wait_ms=WAIT_MS)
+        await stays.heartbeat(done=done(give))
+        take = await leaves.heartbeat(wait_ms=WAIT_MS)
+        waiting = asyncio.create_task(stays.heartbeat(wait_ms=WAIT_MS))
+        await until(lambda: t.master._groups.waiting)
+        await leave(leaves)
+        assert sorted(taken(await waiting)) == sorted(taken(take))
+
+
+async def test_a_heartbeat_that_may_not_wait_is_answered_at_once() -> None:
+    async with served(partitions=1) as t:
+        await holding(t, "a")
+        idle = await named(t, "b", capabilities=Capability(0))
+        await idle.register()
+        assert (await idle.heartbeat()).event is None
+
+
+async def test_a_held_heartbeat_ends_with_its_wait() -> None:
+    async with served(partitions=1) as t:
+        await holding(t, "a")
+        idle = await named(t, "b")
+        await idle.register()
+        assert (await idle.heartbeat(wait_ms=20)).event is None
+
+
+async def test_too_many_held_heartbeats_are_answered_at_once() -> None:
+    async with served(partitions=1, max_held_heartbeats=1) as t:
+        await holding(t, "a")
+        first, second = await named(t, "b"), await named(t, "c")
+        await first.register()
+        await second.register()
+        held = asyncio.create_task(first.heartbeat(wait_ms=WAIT_MS))
+        await until(lambda: t.master._groups.waiting)
+        assert (await second.heartbeat(wait_ms=WAIT_MS)).event is None
+        assert not held.done()
+        held.cancel()
+
+
+async def test_an_event_that_was_lost_is_told_again_to_the_new_connection() -> None:
+    async with served() as t:
+        consumer = await named(t, "a")
+        await consumer.register()
+        lost = await consumer.heartbeat(wait_ms=WAIT_MS)
+        again = await (await named(t, "a")).heartbeat(wait_ms=WAIT_MS)
+        assert again.event == lost.event
+
+
+async def test_one_of_ours_whose_connection_breaks_is_gone_after_the_grace() -> None:
+    async with served(lost_connection_grace_s=0.02) as t:
+        dies, _ = await holding(t, "dies")
+        lives = await named(t, "lives")
+        await lives.register()
+        waiting = asyncio.create_task(lives.heartbeat(wait_ms=WAIT_MS))
+        await dies.close()
+        assert len(taken(await waiting)) == 4
+
+
+async def test_a_java_consumer_whose_connection_breaks_stays() -> None:
+    async with served(lost_connection_grace_s=0.0) as t:
+        java = await named(t, "java", capabilities=Capability(0))
+        await java.register()
+        first = await java.heartbeat()
+        assert len(taken(first)) == 4
+        await java.close()
+        await until(lambda: not t.master._groups._peers._carried)
+        again = await named(t, "java", capabilities=Capability(0))
+        answer = await again.heartbeat(done=done(first), holds=first.event.subscribe_info)  # type: ignore[union-attr]
+        assert answer.success
+
+
+async def test_a_silent_consumer_is_gone_after_the_time_out() -> None:
+    async with served(client_timeout_s=0.05) as t:
+        silent = await named(t, "silent", capabilities=Capability(0))
+        await silent.register()
+        await until(lambda: not t.master._groups.groups)
+        answer = await silent.heartbeat()
+        assert (answer.success, answer.err_code) == (False, 411)
+        assert answer.authorized_info is None
+
+
+async def test_consumers_come_back_to_a_restarted_master_with_what_they_hold(tmp_path: Path) -> None:
+    async with served(data_dir=tmp_path) as t:
+        _, first = await holding(t, "a")
+        held = first.event.subscribe_info  # type: ignore[union-attr]
+    async with town(data_dir=tmp_path) as t:
+        back = await named(t, "a")
+        assert (await back.heartbeat()).err_code == 411
+        assert (await back.register(holds=held)).not_allocated is False
+        waiting = asyncio.create_task(back.heartbeat(wait_ms=WAIT_MS))
+        await until(lambda: t.master._groups.waiting)
+        await t.broker()
+        found = await t.master.group("g")
+        assert len(found.member_list[0].partitions) == 4
+        assert found.state == "stable"
+        assert not waiting.done(), "nothing was withdrawn while the Broker was on its way"
+        waiting.cancel()
+
+
+async def test_a_broker_that_restarts_moves_nothing() -> None:
+    async with town(lost_connection_grace_s=0.0) as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topic("demo", 2)
+        consumer, _ = await holding(t, "a")
+        waiting = asyncio.create_task(consumer.heartbeat(wait_ms=WAIT_MS))
+        await broker.close()
+        await asyncio.gather(serving, return_exceptions=True)
+        await until(lambda: not t.master._brokers.runs)
+        again = await t.peer(FakeBroker)
+        await again.register()
+        await again.heartbeat()
+        assert (await t.master.brokers())[0].state == "online"
+        assert not waiting.done()
+        assert len((await t.master.group("g")).member_list[0].partitions) == 2
+        waiting.cancel()
+
+
+async def test_a_broker_that_stays_away_takes_its_partitions_with_it() -> None:
+    async with town(lost_connection_grace_s=0.0, broker_absence_s=0.02) as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topic("demo", 2)
+        consumer, first = await holding(t, "a")
+        waiting = asyncio.create_task(consumer.heartbeat(wait_ms=WAIT_MS))
+        await broker.close()
+        await asyncio.gather(serving, return_exceptions=True)
+        gone = await waiting
+        assert gone.event is not None
+        assert gone.event.op_type == 20
+        assert taken(gone) == taken(first)
+
+
+async def test_a_bound_group_waits_until_it_is_complete() -> None:
+    async with served() as t:
+        terms: dict[str, Any] = {"require_bound": True, "session_key": "k", "total_count": 2, "select_big": True}
+        one, two = await named(t, "one"), await named(t, "two")
+        await one.register(**terms)
+        waiting = asyncio.create_task(one.heartbeat(wait_ms=WAIT_MS))
+        await until(lambda: t.master._groups.waiting)
+        assert "1 of 2" in (await t.master.health()).reasons[0].why
+        await two.register(**terms)
+        assert len(taken(await waiting)) == 2
+        assert len(taken(await two.heartbeat(wait_ms=WAIT_MS))) == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"client_id": " "}, 400),
+        ({"client_id": "c" * 1025}, 400),
+        ({"group_name": ""}, 400),
+        ({"host_name": ""}, 400),
+        ({"topic_list": (" ",)}, 400),
+        ({"topic_list": ("nosuch", "demo")}, 431),
+        ({"topic_condition": ("other#a",)}, 400),
+        ({"require_bound": True}, 400),
+        ({"require_bound": True, "session_key": "k", "total_count": 0}, 400),
+        ({"require_bound": True, "session_key": "k", "total_count": 1, "required_partition": "1:x:0=0"}, 400),
+        ({"require_bound": True, "session_key": "k", "total_count": 1}, 424),
+        ({"topic_condition": ("demo#a",)}, 426),
+        ({"topic_condition": ("demo#",)}, 200),
+    ],
+)
+async def test_a_registration_gets_the_originals_code(more: dict[str, Any], code: int) -> None:
+    async with served() as t:
+        await (await named(t, "first")).register()
+        second = await named(t, "second")
+        fields: dict[str, Any] = {"client_id": "second", "group_name": "g", "host_name": "h", "topic_list": ("demo",)}
+        answer = await second.ask_register(**(fields | more))
+        assert answer.err_code == code
+        assert answer.success is (code == 200)
+        if code != 200:
+            assert answer.err_msg
+            assert answer.authorized_info is None
+
+
+async def test_flow_control_is_told_to_who_asks() -> None:
+    async with served() as t:
+        consumer = await named(t, "a")
+        plain = await consumer.register()
+        assert plain.def_flow_check_id is None
+        asks = await consumer.register(def_flow_check_id=-2)
+        assert (asks.def_flow_check_id, asks.group_flow_check_id, asks.qry_priority_id, asks.ssd_store_id) == (-2,) * 4
+        assert (asks.def_flow_control_info, asks.group_flow_control_info) == (" ", " ")
+
+
+async def test_client_balance_is_not_offered() -> None:
+    async with town() as t:
+        consumer = await named(t, "a")
+        request = GetPartMetaRequestC2M(client_id="a", group_name="g", broker_config_id=-2, topic_meta_info_id=-2)
+        with pytest.raises(RemoteError, match="not offered"):
+            await consumer.ask(request, GetPartMetaResponseM2C, Method.GET_PART_META_C2M)
+
+
+async def test_bad_strings_are_answered_and_the_connection_goes_on() -> None:
+    async with served() as t:
+        consumer = await named(t, "a")
+        with pytest.raises(RemoteError):
+            await consumer.register(holds=("not a subscription",))
+        assert (await consumer.register()).success
+
+
+async def test_closing_an_unknown_consumer_succeeds() -> None:
+    async with town() as t:
+        await leave(await named(t, "nobody"))
