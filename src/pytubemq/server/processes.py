@@ -118,8 +118,9 @@ class ServerProcess:
         if process is None:
             return
         if process.returncode is None:
+            # Not `send_signal`, which reaps a child that has just ended and so takes its exit code from the watcher.
             with contextlib.suppress(ProcessLookupError):
-                process.send_signal(number)
+                os.kill(process.pid, number)
             await process.wait()
         if process.stdin is not None:
             process.stdin.close()
