@@ -100,11 +100,6 @@ class Applier:
             if self._reached is not None:
                 self._checkpoint()
 
-    @property
-    def synced_sequence(self) -> int:
-        """Journal blocks before this one are known to be on the device."""
-        return self._last.next_sequence
-
     def _step(self, most: int) -> tuple[list[Prepared], int]:
         blocks: list[Prepared] = []
         size = 0

@@ -101,10 +101,6 @@ class Journal:
         self.sequence += 1
         prepared.journal, prepared.journal_end, prepared.next_sequence = self.number, end, self.sequence
 
-    def note_synced(self, next_sequence: int) -> None:
-        """Everything before `next_sequence` was flushed by someone else."""
-        self._synced = max(self._synced, next_sequence - 1)
-
     def close(self) -> None:
         """Close the file; what was not flushed stays with the operating system."""
         if self._file is not None:

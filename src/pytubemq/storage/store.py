@@ -270,7 +270,10 @@ class BrokerStore:
         return sorted(self._partitions)
 
     def in_memory(self, topic: str, partition_id: int, offset: int) -> bool:
-        """Whether `read` from `offset` will not touch the disk. NotFoundError if the partition is unknown."""
+        """Whether `read` from `offset` will not touch the disk. NotFoundError if the partition is unknown.
+
+        If `apply` gets in between, the read finds the same bytes in files just written, so in the system's cache.
+        """
         return self._log(topic, partition_id).in_memory(offset)
 
     def read(
