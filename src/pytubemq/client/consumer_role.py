@@ -11,6 +11,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from pytubemq.client.membership import HeldPacing
+from pytubemq.errors import Code, GroupMismatchError, NotFoundError, refused
 from pytubemq.model.ids import UNDEFINED, BrokerInfo, Partition
 from pytubemq.model.limits import HEARTBEAT_PERIOD_S, MAX_HEARTBEAT_WAIT_S
 from pytubemq.wire.extensions import Capability
@@ -45,7 +47,6 @@ EAGER_PERIOD_S = 0.3
 """While nothing is held yet, at a Master that cannot hold a heartbeat until it has news."""
 REPORT_EVERY = 6
 """Every so many heartbeats the Master gets the whole list of held partitions (the original's number)."""
-QUICK_S = 1.0
 
 Held = Sequence[tuple[BrokerInfo, Partition]]
 Handler = Callable[[bool, list[SubscribeInfo]], Awaitable[None]]
@@ -78,10 +79,35 @@ class ConsumerRole:
         self._done: EventProto | None = None
         self._last_done: int | None = None
         self._beats = 0
-        self._quick = 0
+        self._pacing = HeldPacing()
 
     async def register(self) -> None:
-        """RegisterRequestC2M, with the partitions that are still held if this is not the first time."""
+        """RegisterRequestC2M, with the partitions that are still held if this is not the first time.
+
+        Raises:
+            NotFoundError: a topic does not exist.
+            GroupMismatchError: the group reads something else.
+        """
+        try:
+            await self._register()
+        except NotFoundError as error:
+            raise refused(
+                error.code or Code.TOPIC_NOT_DEPLOYED,
+                error.message,
+                hint=f"create it with  pytubemq topic create {' or '.join(self._options.topics)}",
+            ) from error
+        except GroupMismatchError as error:
+            raise refused(
+                error.code or Code.BAD_REQUEST,
+                error.message,
+                hint="all members of a group read the same topics with the same filters; use another group name",
+            ) from error
+        # Events of the time before are void: the Master plans anew from what was reported.
+        self._done = None
+        self._last_done = None
+        self._pacing.reset()
+
+    async def _register(self) -> None:
         options = self._options
         await self._cluster.ask_master(
             RegisterRequestC2M(
@@ -103,10 +129,6 @@ class ConsumerRole:
             RegisterResponseM2C,
             Method.CONSUMER_REGISTER_C2M,
         )
-        # Events of the time before are void: the Master plans anew from what was reported.
-        self._done = None
-        self._last_done = None
-        self._quick = 0
 
     async def heartbeat(self) -> float:
         """HeartRequestC2M: hand in the finished event, take the next one."""
@@ -151,7 +173,7 @@ class ConsumerRole:
         if event is None or number <= 0 or self._in_work is not None or number == self._last_done:
             return
         self._in_work = number
-        self._quick = 0
+        self._pacing.reset()
         self._work(lambda: self._carry_out(event, number))
 
     async def _carry_out(self, event: EventProto, number: int) -> None:
@@ -175,12 +197,7 @@ class ConsumerRole:
             return BUSY_PERIOD_S
         if not held_answer:
             return HEARTBEAT_PERIOD_S if self._held() else EAGER_PERIOD_S
-        if took_s >= QUICK_S:
-            self._quick = 0
-            return 0.0
-        # An answer that was not held: soon again, but not in a spin if this Master never holds.
-        self._quick += 1
-        return float(min(HEARTBEAT_PERIOD_S, 0.01 * 4 ** min(self._quick - 1, 8)))
+        return self._pacing.pause_s(took_s)
 
     def _subscribe_info(self) -> tuple[str, ...]:
         return tuple(

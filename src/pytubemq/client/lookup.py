@@ -77,10 +77,12 @@ class Lookup:
         async with self._one:
             self._directory.topics = (topic,)
             try:
-                if not self._registered:
+                if self._registered:
+                    routes = await self._directory.ask()
+                else:
                     await self._directory.register()
                     self._registered = True
-                routes = await self._directory.ask()
+                    routes = await self._directory.ask_first()
             except NotRegisteredError:
                 self._registered = False  # forgotten between two questions: nobody sends heartbeats for this one
                 raise

@@ -15,6 +15,7 @@ from pytubemq.client.events import Connected, Lost
 from pytubemq.core.retry import Backoff
 from pytubemq.core.session import Action, Fact, Phase, fact_of, step
 from pytubemq.errors import ClosedError, TubeError
+from pytubemq.model.limits import HEARTBEAT_PERIOD_S
 
 if TYPE_CHECKING:
     from pytubemq.client.cluster import Cluster
@@ -22,7 +23,29 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 GOODBYE_TIMEOUT_S = 1.0
+HELD_S = 0.25
+"""An answer that took so long was held."""
 RETRY = Backoff(first_s=0.1, most_s=2.0)
+
+
+class HeldPacing:
+    """The pause after a heartbeat that the Master was allowed to hold.
+
+    One that was held is followed at once by the next; one that was answered at once, too, unless that happens again
+    and again: then this Master does not hold, or always has news, and is not asked in a spin.
+    """
+
+    def __init__(self) -> None:
+        self._quick = 0
+
+    def pause_s(self, took_s: float) -> float:
+        """The pause after an answer that took so long."""
+        self._quick = 0 if took_s >= HELD_S else self._quick + 1
+        return 0.0 if not self._quick else min(HEARTBEAT_PERIOD_S, 0.01 * 4.0 ** min(self._quick - 1, 8))
+
+    def reset(self) -> None:
+        """There was news: the next answer may be quick again."""
+        self._quick = 0
 
 
 class Role(Protocol):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytubemq.client.cluster import Cluster
+from pytubemq.client.membership import HeldPacing
 
 NOT_KNOWN = -1
 """`brokerCheckSum` of a client that knows no Broker."""
@@ -71,6 +72,11 @@ class Directory:
             Method.PRODUCER_REGISTER_P2M,
         )
         self._learn(answer.broker_check_sum, answer.broker_infos, answer.appd_config)
+
+    async def ask_first(self) -> dict[str, TopicRoutes]:
+        """The first question after `register`: a Master that has just started may wait for its Brokers to come back."""
+        held = self._cluster.master_has(Capability.HEARTBEAT_WAIT)
+        return await self.ask(wait_s=MAX_HEARTBEAT_WAIT_S if held else 0.0)
 
     async def ask(self, *, wait_s: float = 0.0) -> dict[str, TopicRoutes]:
         """HeartRequestP2M: the topics' partitions now, or after a change within `wait_s`."""
@@ -137,6 +143,7 @@ class ProducerRole:
         self._directory = Directory(cluster, (topic,))
         self._on_routes = on_routes
         self._patient = patient
+        self._pacing = HeldPacing()
         self._known: TopicRoutes | None = None
         self._addresses: dict[int, Address] = {}
         self.client_id = self._directory.client_id
@@ -148,7 +155,7 @@ class ProducerRole:
             NotFoundError: the topic has no partition, and this is the first time we ask.
         """
         await self._directory.register()
-        routes = await self._directory.ask()
+        routes = await self._directory.ask_first()
         while self._known is None and self._topic not in routes:
             if not self._patient:
                 raise topic_missing(self._topic)
@@ -160,26 +167,23 @@ class ProducerRole:
         """Hear of changes at once from a Master that can wait, else every period."""
         held = self._cluster.master_has(Capability.HEARTBEAT_WAIT)
         before = asyncio.get_running_loop().time()
-        changed = self._take(await self._directory.ask(wait_s=MAX_HEARTBEAT_WAIT_S if held else 0.0))
+        self._take(await self._directory.ask(wait_s=MAX_HEARTBEAT_WAIT_S if held else 0.0))
         took_s = asyncio.get_running_loop().time() - before
-        if held and (changed or took_s >= MAX_HEARTBEAT_WAIT_S / 2):
-            return SHORT_PAUSE_S
-        return max(SHORT_PAUSE_S, HEARTBEAT_PERIOD_S - took_s)
+        return self._pacing.pause_s(took_s) if held else max(SHORT_PAUSE_S, HEARTBEAT_PERIOD_S - took_s)
 
     async def goodbye(self) -> None:
         """Leave."""
         await self._directory.goodbye()
 
-    def _take(self, routes: dict[str, TopicRoutes]) -> bool:
+    def _take(self, routes: dict[str, TopicRoutes]) -> None:
         found = routes.get(self._topic)
         if found is None:
-            return False
+            return
         addresses = {p.broker_id: self._cluster.address_of(p.broker_id) for p in found.partitions}
         if found == self._known and addresses == self._addresses:
-            return False
+            return
         self._known, self._addresses = found, addresses
         self._on_routes(found)
-        return True
 
 
 def topic_missing(topic: str) -> NotFoundError:

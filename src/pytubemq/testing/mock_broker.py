@@ -1,4 +1,4 @@
-"""A Master and a Broker in one, in memory, on a loopback port: for tests of code that uses the client.
+"""A Master and a Broker in one, in memory, on two loopback ports: for tests of code that uses the client.
 
 By itself it does what a small cluster does: topics have partitions, messages are stored, the first member of a group
 gets every partition. Then any answer can be scripted: `respond`, `respond_fn`, `fail_next`, `silence`, and the whole
@@ -28,7 +28,7 @@ from pytubemq.testing.mock_state import MockMessage, MockPartition
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.messages.master import EventProto
-from pytubemq.wire.methods import METHODS, Method
+from pytubemq.wire.methods import METHODS, Method, Service
 from pytubemq.wire.payload import decode_payload
 from pytubemq.wire.strings import SubscribeInfo, format_subscribe_info
 
@@ -68,11 +68,14 @@ class MockBroker:
         self.capabilities = capabilities
         self.auto_assign = auto_assign
         self.address = listen or Address("127.0.0.1", 0)
+        """The Master's."""
+        self.broker_address = Address(self.address.host, 0)
         self.topics: dict[str, int] = dict(topics or {})
         self.max_message_bytes: int | None = None
         self.partitions: defaultdict[tuple[str, int], MockPartition] = defaultdict(MockPartition)
         self.requests: list[Recorded] = []
-        self.producers: set[str] = set()
+        self.producers: dict[str, int] = {}
+        """Client id -> the change it was told of last."""
         self.consumers: dict[str, str] = {}
         """Client id -> group."""
         self.subscriptions: dict[str, tuple[str, ...]] = {}
@@ -82,7 +85,8 @@ class MockBroker:
         self.changed = asyncio.Event()
         self._scripts: defaultdict[int, deque[Script]] = defaultdict(deque)
         self._always: dict[int, Script] = {}
-        self._server: RpcServer | None = None
+        self._master: RpcServer | None = None
+        self._broker: RpcServer | None = None
         self._handlers = MockHandlers(self)
         self._events = 0
 
@@ -98,27 +102,44 @@ class MockBroker:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen; after a `stop` on the same port, with messages and positions as they were."""
-        handlers: dict[int, Handler] = {int(method): self._serve for method in METHODS}
-        self._server = RpcServer(handlers, offered=frozenset({1, 2, 3}), name="mock", capabilities=self.capabilities)
-        self.address = await self._server.start(self.address)
+        """Listen; after a `stop` on the same ports, with messages and positions as they were."""
+        self._master = self._server(Service.MASTER)
+        self.address = await self._master.start(self.address)
+        await self.start_broker()
+
+    async def start_broker(self) -> None:
+        """The Broker's half of `start`."""
+        self._broker = self._server(Service.BROKER_READ, Service.BROKER_WRITE)
+        self.broker_address = await self._broker.start(self.broker_address)
 
     async def stop(self) -> None:
-        """Go away as a process that ends: connections break, registrations are forgotten, messages stay."""
-        if self._server is not None:
-            self.changed.set()
-            await self._server.close(grace_s=0.0)
-            self._server = None
+        """Go away as processes that end: connections break, registrations are forgotten, messages stay."""
+        await self.stop_broker()
+        master, self._master = self._master, None
+        if master is not None:
+            self.touch()
+            await master.close(grace_s=0.0)
         self.forget_clients()
+
+    async def stop_broker(self) -> None:
+        """The Broker's half of `stop`; the Master goes on naming it."""
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            self.touch()
+            await broker.close(grace_s=0.0)
         for partition in self.partitions.values():
             partition.owners.clear()
             partition.fetched.clear()
 
     def drop_connections(self) -> None:
         """Break every connection; nothing is forgotten."""
-        if self._server is not None:
-            for connection in list(self._server.connections):
+        for server in (self._master, self._broker):
+            for connection in list(server.connections) if server is not None else ():
                 connection.abort()
+
+    def _server(self, *services: Service) -> RpcServer:
+        handlers: dict[int, Handler] = {int(method): self._serve for method in METHODS}
+        return RpcServer(handlers, offered=frozenset(services), name="mock", capabilities=self.capabilities)
 
     def forget_clients(self) -> None:
         """Forget who is registered, as a Master that restarted has."""
@@ -135,7 +156,7 @@ class MockBroker:
     @property
     def info(self) -> BrokerInfo:
         """This Broker."""
-        return BrokerInfo(self.broker_id, self.address)
+        return BrokerInfo(self.broker_id, self.broker_address)
 
     # --- scripting ------------------------------------------------------------------------------------------
 
@@ -248,12 +269,12 @@ class MockBroker:
         method = Method(call.request.method)
         request = decode(METHODS[method].request, call.request.body)
         self.requests.append(Recorded(method, request, call.peer))
+        self.touch()
         scripts = self._scripts[method]
         script = scripts.popleft() if scripts else self._always.get(method)
         answer = script(call, request) if script is not None else None
         if isinstance(answer, Awaitable):
             answer = await answer
-        self.touch()
         if answer is None:
             answer = await self._handlers.answer(call, request)
         if answer is not SILENCE:

@@ -69,7 +69,7 @@ class MockHandlers:
                 known = request.client_id in mock.consumers
                 return bool(not known or mock.queued_events[request.client_id] or request.event)
             case master.HeartRequestP2M():
-                return request.client_id not in mock.producers or request.broker_check_sum != mock.check_sum
+                return mock.producers.get(request.client_id) != mock.check_sum
             case broker.GetMessageRequestC2B():
                 partition = mock.partitions[request.topic_name, request.partition_id]
                 if partition.owners.get(request.group_name) != request.client_id:
@@ -84,7 +84,7 @@ class MockHandlers:
     # --- the Master -----------------------------------------------------------------------------------------
 
     def _RegisterRequestP2M(self, request: master.RegisterRequestP2M) -> Any:
-        self._mock.producers.add(request.client_id)
+        self._mock.producers[request.client_id] = -1
         return master.RegisterResponseM2P(
             **OK, broker_check_sum=self._mock.check_sum, broker_infos=(format_broker_info(self._mock.info),)
         )
@@ -93,6 +93,7 @@ class MockHandlers:
         mock = self._mock
         if request.client_id not in mock.producers:
             return self.refusal(Method.PRODUCER_HEARTBEAT_P2M, Code.HB_NO_NODE, f"not registered: {request.client_id}")
+        mock.producers[request.client_id] = mock.check_sum
         infos = [
             format_topic_info(
                 TopicInfo(topic, (TopicBroker(mock.broker_id, mock.topics[topic], 1),), mock.max_message_bytes)
@@ -106,7 +107,7 @@ class MockHandlers:
         )
 
     def _CloseRequestP2M(self, request: master.CloseRequestP2M) -> Any:
-        self._mock.producers.discard(request.client_id)
+        self._mock.producers.pop(request.client_id, None)
         return master.CloseResponseM2P(**OK)
 
     def _RegisterRequestC2M(self, request: master.RegisterRequestC2M) -> Any:

@@ -1,0 +1,93 @@
+"""Which partition a message goes to."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytubemq.core.routing import SHIELD, Router
+from pytubemq.model.ids import Partition
+
+
+def partitions(*counts: int) -> list[Partition]:
+    """One Broker per count, numbered from 1."""
+    return [Partition(broker, "demo", n) for broker, count in enumerate(counts, 1) for n in range(count)]
+
+
+def router(*counts: int, dice: float = 0.0) -> Router:
+    made = Router(rng=lambda: dice)
+    made.update(partitions(*counts), 0.0)
+    return made
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.floats(0, 1, exclude_max=True), st.integers(1, 4))
+def test_messages_without_a_key_go_round_evenly(counts: list[int], dice: float, rounds: int) -> None:
+    made = router(*counts, dice=dice)
+    total = sum(counts)
+    chosen = Counter(made.choose(0.0) for _ in range(total * rounds))
+    assert chosen == dict.fromkeys(partitions(*counts), rounds)
+
+
+def test_neighbours_in_the_round_lie_on_different_brokers() -> None:
+    made = router(3, 3)
+    brokers = [made.choose(0.0).broker_id for _ in range(6)]  # type: ignore[union-attr]
+    assert all(one != other for one, other in itertools.pairwise(brokers))
+
+
+@given(st.binary(min_size=0, max_size=20), st.integers(1, 20))
+def test_a_key_goes_to_one_partition_also_past_a_shield(key: bytes, count: int) -> None:
+    made = router(count, count)
+    before = made.choose(0.0, key)
+    made.failed(1, 0.0)
+    assert made.choose(0.1, key) == before
+    assert router(count, count, dice=0.7).choose(9.0, key) == before
+
+
+def test_the_key_hash_never_changes_between_versions() -> None:
+    made = router(10)
+    assert [made.for_key(key).partition_id for key in (b"", b"a", b"flight-1", b"\xff")] == [0, 7, 4, 0]  # type: ignore[union-attr]
+
+
+def test_a_broker_that_failed_is_left_out_for_a_while() -> None:
+    made = router(2, 2)
+    made.failed(1, 100.0)
+    assert {made.choose(100.0).broker_id for _ in range(8)} == {2}  # type: ignore[union-attr]
+    assert made.open_brokers(100.0) == {2}
+    later = 100.0 + SHIELD.first_s
+    assert {made.choose(later).broker_id for _ in range(8)} == {1, 2}  # type: ignore[union-attr]
+
+
+def test_each_failure_in_a_row_doubles_the_shield_and_an_answer_ends_it() -> None:
+    made = router(1, 1)
+    made.failed(1, 0.0)
+    made.failed(1, 0.0)
+    assert made.open_brokers(SHIELD.first_s * 1.5) == {2}
+    made.answered(1, 0.1)
+    assert made.open_brokers(0.1) == {1, 2}
+    made.failed(1, 1.0)
+    assert made.open_brokers(1.0 + SHIELD.first_s) == {1, 2}
+
+
+def test_when_every_broker_has_failed_none_is_left_out() -> None:
+    made = router(1, 1)
+    made.failed(1, 0.0)
+    made.failed(2, 0.0)
+    assert {made.choose(0.0).broker_id for _ in range(4)} == {1, 2}  # type: ignore[union-attr]
+    assert made.open_brokers(0.0) == frozenset()
+
+
+def test_an_update_tells_what_is_gone_and_forgets_its_shield() -> None:
+    made = router(2, 1)
+    made.failed(2, 0.0)
+    assert made.update(partitions(1), 0.0) == {Partition(1, "demo", 1), Partition(2, "demo", 0)}
+    made.update(partitions(1, 1), 0.0)
+    assert made.open_brokers(0.0) == {1, 2}
+
+
+def test_without_partitions_there_is_no_choice() -> None:
+    made = Router(rng=lambda: 0.5)
+    assert made.choose(0.0) is None
+    assert made.choose(0.0, b"key") is None
