@@ -47,7 +47,7 @@ __all__ = ["MasterService", "MasterSettings"]
 
 logger = logging.getLogger(__name__)
 
-LONGEST_SLEEP_S = 5.0
+LONGEST_SLEEP_S = 1.0
 SHORTEST_SLEEP_S = 0.01
 
 
@@ -256,7 +256,7 @@ class MasterService:
             )
 
     async def _watch(self) -> None:
-        """Let time-outs happen: sleeps until the next one, or until there is a new one."""
+        """Let time-outs happen: sleeps until the next one, or until there may be a sooner one."""
         rooms = (self._producers, self._groups, self._brokers)
         while True:
             self._poked.clear()

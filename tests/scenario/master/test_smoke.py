@@ -20,7 +20,7 @@ async def test_from_nothing_to_an_assignment() -> None:
         assert (made.name, made.partitions, made.places[0].ready) == ("demo", 4, True)
 
         producer = await t.peer(FakeProducer)
-        assert (await producer.register()).broker_infos == ("1:127.0.0.1: ",)
+        assert (await producer.register()).broker_infos == ("1:127.0.0.9: ",)
         assert (await producer.heartbeat("demo", wait_ms=WAIT_MS)).topic_infos == ("demo#1:4:1#",)
 
         consumer = await t.peer(FakeConsumer)
@@ -29,7 +29,7 @@ async def test_from_nothing_to_an_assignment() -> None:
         assert answer.event is not None
         assert answer.event.op_type == 10
         assert answer.event.subscribe_info == tuple(
-            f"{consumer.client_id}@g#1:127.0.0.1:8123#demo:{n}" for n in range(4)
+            f"{consumer.client_id}@g#1:127.0.0.9:8123#demo:{n}" for n in range(4)
         )
         done = EventProto(rebalance_id=answer.event.rebalance_id, op_type=10, status=2)
         after = await consumer.heartbeat(done=done, holds=answer.event.subscribe_info)

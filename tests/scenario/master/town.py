@@ -55,14 +55,21 @@ class FakeBroker(Peer):
     """A Broker that carries whatever it is told to."""
 
     broker_id = 1
-    address = Address("127.0.0.1", 8123)
+    address = Address("127.0.0.9", 8123)
+    sync = (0, 0)
+    report = False
+    defaults: str | None = None
+    topics: tuple[str, ...] = ()
 
-    async def register(self, *, online: bool = False, **more: Any) -> RegisterResponseM2B:
+    async def register(self) -> RegisterResponseM2B:
+        return await self.register_as(f"{self.broker_id}:{self.address}:2.4.0")
+
+    async def register_as(self, client_id: str) -> RegisterResponseM2B:
         self.sync = (0, 0)
         answer = await self.ask(
             RegisterRequestB2M(
-                client_id=f"{self.broker_id}:{self.address}:2.4.0",
-                broker_online=online,
+                client_id=client_id,
+                broker_online=False,
                 enable_tls=False,
                 read_status_rpt=0,
                 write_status_rpt=0,
@@ -72,7 +79,6 @@ class FakeBroker(Peer):
                 flow_check_id=-2,
                 tls_port=8124,
                 cls_config=ClusterConfig(config_id=-2),
-                **more,
             ),
             RegisterResponseM2B,
             Method.BROKER_REGISTER_B2M,
@@ -200,8 +206,8 @@ class Town:
 
     async def broker(self, broker_id: int = 1, **attributes: Any) -> FakeBroker:
         """A Broker that is online."""
-        address = Address("127.0.0.1", 8122 + broker_id)
-        made = await self.peer(FakeBroker, broker_id=broker_id, address=address, **attributes)
+        attributes.setdefault("address", Address("127.0.0.9", 8122 + broker_id))
+        made = await self.peer(FakeBroker, broker_id=broker_id, **attributes)
         await made.register()
         await made.heartbeat()
         return made

@@ -1,0 +1,193 @@
+"""Brokers at a real Master: configuration pushed, topics made, restarts, quarrels."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytubemq.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConfigError,
+    MessageError,
+    NotFoundError,
+    UnavailableError,
+)
+from pytubemq.master.service import MasterService, MasterSettings
+from pytubemq.model.ids import Address
+from pytubemq.wire.messages.master import CloseRequestB2M, CloseResponseM2B
+from pytubemq.wire.methods import Method
+from tests.scenario.master.town import WAIT_MS, FakeBroker, town
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_new_broker_is_entered_by_itself_and_gets_the_defaults() -> None:
+    async with town() as t:
+        broker = await t.peer(FakeBroker)
+        answer = await broker.register()
+        assert answer.success
+        assert answer.take_conf_info
+        assert answer.broker_default_conf_info == "1:true:true:1000:10000: :delete,168h:1:0:3:10:20000"
+        assert answer.broker_topic_set_conf_info == ()
+        assert (await t.master.brokers())[0].state == "starting"
+        in_sync = await broker.heartbeat()
+        assert not in_sync.take_conf_info
+        assert in_sync.broker_default_conf_info is None
+        assert (await t.master.brokers())[0].state == "online"
+        assert (await t.master.health()).status == "healthy"
+
+
+async def test_a_change_reaches_a_waiting_broker_and_create_returns_once_it_has_reported() -> None:
+    async with town() as t:
+        broker = await t.broker()
+        held = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
+        await until(lambda: t.master._brokers.waiting)
+        creating = asyncio.create_task(t.master.create_topic("demo", 3, delete_policy="delete,72h"))
+        pushed = await held
+        assert pushed.take_conf_info
+        assert pushed.need_report_data
+        assert pushed.broker_topic_set_conf_info == ("demo:3: : : : : :delete,72h: :0: : : : : ",)
+        assert not creating.done()
+        assert "not reported by broker 1" in (await t.master.health()).reasons[0].why
+        await broker.heartbeat()
+        made = await creating
+        assert (made.places[0].ready, made.delete_policy) == (True, "delete,72h")
+        assert made.messages is None, "this Broker cannot be asked"
+        assert "broker 1" in made.unreachable[0]
+
+
+async def test_a_broker_that_never_reports_is_named_and_the_topic_stays() -> None:
+    async with town(topic_ready_timeout_s=0.02) as t:
+        broker = await t.broker()
+        with pytest.raises(UnavailableError, match="broker 1 did not report it"):
+            await t.master.create_topic("demo", 3)
+        await broker.heartbeat()
+        await broker.heartbeat()
+        assert (await t.master.topic("demo")).places[0].ready
+
+
+async def test_a_broker_that_does_not_take_the_push_is_not_spun_with() -> None:
+    async with town() as t:
+        broker = await t.broker()
+        broker.sync = (1, 1)
+        first = await broker.heartbeat(wait_ms=WAIT_MS)
+        assert first.take_conf_info
+        broker.sync = (1, 1)
+        held = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
+        await until(lambda: t.master._brokers.waiting)
+        assert (await held).take_conf_info
+
+
+async def test_a_topic_that_cannot_be_made_is_refused() -> None:
+    async with town() as t:
+        with pytest.raises(UnavailableError, match="no Broker is online"):
+            await t.master.create_topic("demo", 1)
+        serving = asyncio.create_task((await t.broker()).serve())
+        await t.master.create_topic("demo", 1)
+        with pytest.raises(AlreadyExistsError, match="topic demo exists already"):
+            await t.master.create_topic("demo", 1)
+        for partitions in (0, 10_001):
+            with pytest.raises(BadRequestError, match="partitions is"):
+                await t.master.create_topic("other", partitions)
+        with pytest.raises(BadRequestError, match="max_message_bytes is"):
+            await t.master.create_topic("other", 1, max_message_bytes=(20 << 20) + 1)
+        with pytest.raises(MessageError, match="not a topic name"):
+            await t.master.create_topic("9lives", 1)
+        with pytest.raises(NotFoundError, match="no topic other"):
+            await t.master.topic("other")
+        with pytest.raises(NotFoundError, match="no group g"):
+            await t.master.group("g")
+        serving.cancel()
+
+
+async def test_topics_survive_a_restart_and_are_pushed_again(tmp_path: Path) -> None:
+    async with town(data_dir=tmp_path) as t:
+        serving = asyncio.create_task((await t.broker()).serve())
+        made = await t.master.create_topic("demo", 2)
+        serving.cancel()
+    async with town(data_dir=tmp_path) as t:
+        assert [broker.state for broker in await t.master.brokers()] == ["away"]
+        health = await t.master.health()
+        assert health.status == "degraded"
+        assert health.reasons[0].thing == "broker 1"
+        broker = await t.peer(FakeBroker)
+        assert (await broker.register()).broker_topic_set_conf_info == ("demo:2: : : : : : : :0: : : : : ",)
+        await broker.heartbeat()
+        found = await t.master.topic("demo")
+        assert (found.created, found.places) == (made.created, made.places)
+
+
+async def test_unknown_brokers_are_refused_when_the_settings_say_so() -> None:
+    async with town(auto_register_brokers=False) as t:
+        answer = await (await t.peer(FakeBroker)).register()
+        assert (answer.err_code, answer.cur_broker_conf_id, answer.cls_config) == (400, None, None)
+        assert "add it first" in answer.err_msg
+
+
+async def test_a_second_broker_of_an_id_is_refused_while_the_first_is_there() -> None:
+    async with town(lost_connection_grace_s=30.0) as t:
+        first = await t.broker()
+        second = await t.peer(FakeBroker, address=Address("127.0.0.1", 9999))
+        refused = await second.register()
+        assert refused.err_code == 400
+        assert "known at 127.0.0.9:8123" in refused.err_msg
+        await first.close()
+        await until(lambda: t.master._brokers.runs[1].lost)
+        assert (await second.register()).success
+        assert (await t.master.brokers())[0].address == "127.0.0.1:9999"
+
+
+@pytest.mark.parametrize("client_id", ["", "1", "x:127.0.0.1:1", "1:127.0.0.1", "1:h:p"])
+async def test_a_client_id_that_is_no_brokers_is_400(client_id: str) -> None:
+    async with town() as t:
+        broker = await t.peer(FakeBroker)
+        answer = await broker.register_as(client_id)
+        assert answer.err_code == 400
+
+
+async def test_who_is_not_registered_gets_411_and_a_closed_one_must_register_again() -> None:
+    async with town() as t:
+        broker = await t.broker()
+        close = CloseRequestB2M(broker_id="1")
+        assert (await broker.ask(close, CloseResponseM2B, Method.BROKER_CLOSE_B2M)).success
+        assert (await broker.ask(close, CloseResponseM2B, Method.BROKER_CLOSE_B2M)).err_code == 411
+        answer = await broker.heartbeat()
+        assert (answer.err_code, answer.need_report_data, answer.conf_check_sum_id) == (411, True, -2)
+        bad = await broker.heartbeat(broker_id="one")
+        assert bad.err_code == 400
+
+
+async def test_a_broker_with_a_failing_disk_is_not_produced_to() -> None:
+    async with town() as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topic("demo", 1)
+        serving.cancel()
+        assert t.master._brokers.publishing("demo")
+        await broker.heartbeat(write_status_rpt=-1)
+        assert not t.master._brokers.publishing("demo")
+        assert "trouble with its disk" in (await t.master.health()).reasons[0].why
+
+
+async def test_a_master_closes_what_it_holds_and_closing_twice_is_fine() -> None:
+    async with town() as t:
+        broker = await t.broker()
+        held = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
+        await until(lambda: t.master._brokers.waiting)
+        await t.master.close()
+        assert (await held).success
+        await t.master.close()
+
+
+async def test_a_port_in_use_is_named() -> None:
+    async with town() as t:
+        second = MasterService(MasterSettings(listen=t.master.address))
+        with pytest.raises(ConfigError, match="the port is in use"):
+            await second.start()

@@ -1,0 +1,107 @@
+"""Lag: asked of the Brokers, with the ones that cannot be asked named."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytubemq.model.ids import Address
+from pytubemq.net.server import RpcServer
+from pytubemq.wire.codec import decode, encode
+from pytubemq.wire.messages.extension import (
+    GroupPosition,
+    PartitionEnds,
+    PartitionOffsetsRequest,
+    PartitionOffsetsResponse,
+)
+from pytubemq.wire.messages.master import EventProto
+from pytubemq.wire.methods import Method, Service
+from tests.scenario.master.town import WAIT_MS, FakeConsumer, town
+
+if TYPE_CHECKING:
+    from pytubemq.net.call import Call
+
+pytestmark = pytest.mark.anyio
+
+GONE = Address("127.0.0.9", 1)
+
+
+def answer_offsets(call: Call) -> None:
+    """Partition n holds messages 1 to 10; the groups g and old have confirmed up to message 4 of partition 0."""
+    request = decode(PartitionOffsetsRequest, call.request.body)
+    groups = ("g", "old") if request.all_groups else request.group_names
+    call.reply(
+        encode(
+            PartitionOffsetsResponse(
+                success=True,
+                err_code=200,
+                err_msg="OK!",
+                partitions=tuple(
+                    PartitionEnds(topic_name="demo", partition_id=n, min_offset=28, max_offset=280) for n in range(2)
+                ),
+                groups=tuple(
+                    GroupPosition(group_name=name, topic_name="demo", partition_id=0, confirmed_offset=112)
+                    for name in groups
+                    if name in ("g", "old")
+                ),
+            )
+        )
+    )
+
+
+async def test_lag_is_exact_and_a_broker_that_is_gone_is_named() -> None:
+    server = RpcServer(
+        {Method.PARTITION_OFFSETS: answer_offsets}, offered=frozenset({Service.BROKER_READ}), name="broker"
+    )
+    address = await server.start(Address("127.0.0.1", 0))
+    async with town(inspect_timeout_s=5.0) as t:
+        one = await t.broker(1, address=address)
+        serving = [asyncio.create_task(one.serve())]
+        await t.master.create_topic("demo", 2)
+        consumer = await t.peer(FakeConsumer)
+        await consumer.register()
+        told = await consumer.heartbeat(wait_ms=WAIT_MS)
+        assert told.event is not None
+        balancing = await t.master.group("g")
+        assert (balancing.state, balancing.member_list[0].pending) == ("balancing", "ONLY_CONNECT")
+        await consumer.heartbeat(done=EventProto(rebalance_id=told.event.rebalance_id, op_type=10))
+
+        found = await t.master.group("g")
+        assert (found.state, found.members, found.lag_messages) == ("stable", 1, 6 + 9)
+        assert [(line.partition, line.confirmed, line.lag_messages) for line in found.lag] == [
+            ("1:demo:0", 112, 6),
+            ("1:demo:1", None, 9),
+        ]
+        assert {line.holder for line in found.lag} == {consumer.client_id}
+        assert [(group.name, group.state, group.lag_messages) for group in await t.master.groups()] == [
+            ("g", "stable", 15),
+            ("old", "empty", 6),
+        ]
+        assert (await t.master.group("old")).member_list == []
+        topic = await t.master.topic("demo")
+        assert (topic.messages, topic.partition_list[1].min_offset) == (18, 28)
+
+        two = await t.broker(2, address=GONE)
+        serving.append(asyncio.create_task(two.serve()))
+        found = await t.master.group("g")
+        assert len(found.unreachable) == 1
+        assert f"broker 2 at {GONE}" in found.unreachable[0]
+        assert found.lag_messages == 15, "it carries nothing of this group"
+        for task in serving:
+            task.cancel()
+    await server.close()
+
+
+async def test_a_broker_that_does_not_know_the_question_is_named() -> None:
+    server = RpcServer({}, offered=frozenset({Service.BROKER_READ}), name="old broker")
+    address = await server.start(Address("127.0.0.1", 0))
+    async with town() as t:
+        serving = asyncio.create_task((await t.broker(1, address=address)).serve())
+        made = await t.master.create_topic("demo", 1)
+        assert made.messages is None
+        assert made.partition_list[0].max_offset is None
+        assert "broker 1" in made.unreachable[0]
+        serving.cancel()
+    await server.close()

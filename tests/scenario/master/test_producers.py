@@ -1,0 +1,154 @@
+"""Producers at a real Master: where their topics are, told when it changes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.messages.master import (
+    ApprovedClientConfig,
+    CloseRequestP2M,
+    CloseResponseM2P,
+    HeartRequestP2M,
+    HeartResponseM2P,
+    RegisterRequestP2M,
+    RegisterResponseM2P,
+)
+from pytubemq.wire.methods import Method
+from tests.scenario.master.town import WAIT_MS, FakeProducer, town
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_waiting_producer_hears_of_its_topic_at_once() -> None:
+    async with town() as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        producer = await t.peer(FakeProducer)
+        await producer.register()
+        assert (await producer.heartbeat("demo", wait_ms=WAIT_MS)).topic_infos == ()
+        waiting = asyncio.create_task(producer.heartbeat("demo", wait_ms=WAIT_MS))
+        await until(lambda: t.master._producers.waiting)
+        await t.master.create_topic("demo", 3)
+        assert (await waiting).topic_infos == ("demo#1:3:1#",)
+        serving.cancel()
+
+
+async def test_a_waiting_producer_hears_of_a_new_broker_and_of_one_that_is_gone() -> None:
+    async with town(lost_connection_grace_s=0.0) as t:
+        producer = await t.peer(FakeProducer)
+        await producer.register()
+        first = await producer.heartbeat("demo", wait_ms=WAIT_MS)
+        waiting = asyncio.create_task(producer.heartbeat("demo", wait_ms=WAIT_MS))
+        broker = await t.broker(2)
+        answer = await waiting
+        assert answer.broker_infos == ("2:127.0.0.9:8124",)
+        assert answer.broker_check_sum > first.broker_check_sum
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topic("demo", 3)
+        assert (await producer.heartbeat("demo", wait_ms=WAIT_MS)).topic_infos == ("demo#2:3:1#",)
+        waiting = asyncio.create_task(producer.heartbeat("demo", wait_ms=WAIT_MS))
+        await broker.close()
+        gone = await waiting
+        assert gone.topic_infos == ()
+        assert gone.broker_infos == ()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+async def test_a_topic_of_its_own_size_says_so() -> None:
+    async with town() as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topic("big", 1, max_message_bytes=4 << 20)
+        producer = await t.peer(FakeProducer)
+        await producer.register()
+        assert (await producer.heartbeat("big")).topic_infos == (f"big#1:1:1#{4 << 20}",)
+        serving.cancel()
+
+
+async def test_a_producer_without_waiting_is_answered_the_same_again() -> None:
+    async with town() as t:
+        await t.broker()
+        java = await t.peer(FakeProducer, capabilities=Capability(0))
+        await java.register()
+        first, second = await java.heartbeat("demo"), await java.heartbeat("demo")
+        assert first == second
+        assert second.broker_infos == ()
+        java.checksum = -1
+        assert (await java.heartbeat("demo")).broker_infos == ("1:127.0.0.9: ",)
+
+
+async def test_after_a_restart_of_the_master_a_waiting_producer_is_spared_the_emptiness(tmp_path: Path) -> None:
+    async with town(data_dir=tmp_path) as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topic("demo", 1)
+        serving.cancel()
+    async with town(data_dir=tmp_path) as t:
+        producer = await t.peer(FakeProducer)
+        assert (await producer.heartbeat("demo")).err_code == 411
+        await producer.register()
+        waiting = asyncio.create_task(producer.heartbeat("demo", wait_ms=WAIT_MS))
+        await t.broker()
+        assert (await waiting).topic_infos == ("demo#1:1:1#",)
+
+
+async def test_a_silent_producer_and_one_of_ours_that_broke_off_are_forgotten() -> None:
+    async with town(client_timeout_s=0.05, lost_connection_grace_s=0.0) as t:
+        silent = await t.peer(FakeProducer, capabilities=Capability(0))
+        await silent.register()
+        await until(lambda: not t.master._producers.by_id)
+        assert (await silent.heartbeat()).err_code == 411
+    async with town(lost_connection_grace_s=0.0) as t:
+        ours = await t.peer(FakeProducer)
+        await ours.register()
+        await ours.close()
+        await until(lambda: not t.master._producers.by_id)
+
+
+async def test_a_close_forgets_and_an_unknown_one_may_close() -> None:
+    async with town() as t:
+        producer = await t.peer(FakeProducer)
+        await producer.register()
+        for _ in range(2):
+            request = CloseRequestP2M(client_id=producer.client_id)
+            assert (await producer.ask(request, CloseResponseM2P, Method.PRODUCER_CLOSE_P2M)).success
+        answer = await producer.heartbeat()
+        assert (answer.err_code, answer.broker_check_sum, answer.appd_config) == (411, -1, None)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"client_id": ""},
+        {"host_name": "h" * 257},
+        {"topic_list": ("__offset_history__",)},
+        {"topic_list": tuple(f"t{n}" for n in range(1025))},
+    ],
+)
+async def test_what_is_not_allowed_is_400(more: dict[str, Any]) -> None:
+    async with town() as t:
+        producer = await t.peer(FakeProducer)
+        fields: dict[str, Any] = {"client_id": "p", "broker_check_sum": -1, "host_name": "h"}
+        fields |= more
+        registered = await producer.ask(RegisterRequestP2M(**fields), RegisterResponseM2P, Method.PRODUCER_REGISTER_P2M)
+        beaten = await producer.ask(HeartRequestP2M(**fields), HeartResponseM2P, Method.PRODUCER_HEARTBEAT_P2M)
+        assert (registered.err_code, beaten.err_code) == (400, 400)
+        assert registered.err_msg
+
+
+async def test_the_size_limit_is_told_to_who_does_not_have_it() -> None:
+    async with town() as t:
+        producer = await t.peer(FakeProducer)
+        fields: dict[str, Any] = {"client_id": "p", "broker_check_sum": -1, "host_name": "h"}
+        for known, size in ((None, 1 << 20), (ApprovedClientConfig(config_id=-2), None)):
+            request = RegisterRequestP2M(**fields, appd_config=known)
+            answer = await producer.ask(request, RegisterResponseM2P, Method.PRODUCER_REGISTER_P2M)
+            assert answer.appd_config == ApprovedClientConfig(config_id=-2, max_msg_size=size)
