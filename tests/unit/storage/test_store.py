@@ -280,6 +280,43 @@ def test_no_space_while_applying_loses_nothing() -> None:
     assert [payloads(store, partition_id) for partition_id in range(3)] == [[*wanted, b"later"], wanted, wanted]
 
 
+def test_what_was_applied_before_space_ran_out_is_not_applied_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.storage.applier._STEP_BYTES", 1)
+    disk = FaultyDisk()
+    store = open_store(disk)
+    for payload in (b"first", b"second"):
+        staging = store.staging()
+        for partition_id in range(2):
+            staging.append("demo", partition_id, payload, 0, -1)
+        prepared = store.prepare(staging, NOW_MS)
+        store.write(prepared)
+        store.publish(prepared)
+    disk.fail(Operation.WRITE, errno.ENOSPC, path_contains="demo/1")
+    with pytest.raises(DiskFullError):
+        store.apply()
+    disk.heal()
+    # Partition 0 needs two more writes, for log and index of its second message.
+    disk.fail(Operation.WRITE, errno.ENOSPC, path_contains="demo/0", after_calls=2)
+    store.apply()
+    assert [payloads(store, partition_id) for partition_id in range(2)] == [[b"first", b"second"]] * 2
+
+
+def test_a_cut_that_fails_for_want_of_space_is_done_before_the_next_block() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"before")
+    disk.fail(Operation.WRITE, errno.ENOSPC, after_bytes=700, path_contains="journal")
+    disk.fail(Operation.TRUNCATE, errno.ENOSPC, path_contains="journal", times=1)
+    with pytest.raises(DiskFullError):
+        send(store, b"x" * 1000)
+    disk.heal()
+    send(store, b"short")
+    disk.kill()
+    again = open_store(disk)
+    assert payloads(again) == [b"before", b"short"]
+    assert again.stats.cut_bytes == 0
+
+
 def test_a_log_that_fails_while_applying_stops_the_store() -> None:
     disk = FaultyDisk()
     store = open_store(disk)
