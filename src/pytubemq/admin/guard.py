@@ -25,20 +25,26 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=msgspec.Struct)
 
 LOCAL_NAMES = frozenset({"localhost"})
+EVERYWHERE = frozenset({"0.0.0.0", "::"})
 
 
 class HostGuard:
-    """Lets through what names this machine as its host: a loopback address, or one of `hosts`."""
+    """Lets through what names this machine as its host: a loopback address, or one of `hosts`.
+
+    Where `hosts` has an address that stands for all (`0.0.0.0`, `::`), any address will do, but no name: a page that
+    misuses a browser has a name of its own as Host.
+    """
 
     def __init__(self, app: ASGIApp, *, hosts: Iterable[str] = ()) -> None:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
+        self._any_address = not self._hosts.isdisjoint(EVERYWHERE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             request = Request(scope)
             host = host_name(request.headers.get("host", ""))
-            if not (is_local(host) or host in self._hosts):
+            if not (is_local(host) or host in self._hosts or (self._any_address and is_address(host))):
                 error = ApiError(
                     HTTPStatus.MISDIRECTED_REQUEST,
                     f"this is not {host or 'the host you named'}",
@@ -67,6 +73,15 @@ def is_local(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is given as an address and not as a name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 async def read_body(request: Request, kind: type[T]) -> T:

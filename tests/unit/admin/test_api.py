@@ -1,0 +1,253 @@
+"""The JSON API: what it answers, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import msgspec
+import pytest
+
+from pytubemq.admin.app import create_app
+from pytubemq.admin.guard import host_name, is_local
+from pytubemq.errors import (
+    AlreadyExistsError,
+    Code,
+    DiskFullError,
+    GroupMismatchError,
+    MessageError,
+    NotFoundError,
+    TubeError,
+    UnavailableError,
+    UnreachableError,
+)
+from pytubemq.model.limits import MAX_HTTP_BODY_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.anyio
+
+
+class Found(msgspec.Struct):
+    name: str
+    status: str = "healthy"
+
+
+class Master:
+    """Answers with what it was asked, or raises what it was given."""
+
+    version = "1.2.3"
+
+    def __init__(self) -> None:
+        self.raises: BaseException | None = None
+        self.status = "healthy"
+        self.created: list[tuple[Any, ...]] = []
+
+    def _answer(self, name: str) -> Found:
+        if self.raises is not None:
+            raise self.raises
+        return Found(name, self.status)
+
+    async def create_topic(
+        self, name: str, partitions: int = 1, *, max_message_bytes: int | None = None, delete_policy: str | None = None
+    ) -> Found:
+        self.created.append((name, partitions, max_message_bytes, delete_policy))
+        return self._answer(name)
+
+    async def topics(self) -> list[Found]:
+        return [self._answer("topics")]
+
+    async def topic(self, name: str) -> Found:
+        return self._answer(name)
+
+    async def brokers(self) -> list[Found]:
+        return [self._answer("brokers")]
+
+    async def groups(self) -> list[Found]:
+        return [self._answer("groups")]
+
+    async def group(self, name: str) -> Found:
+        return self._answer(name)
+
+    async def health(self) -> Found:
+        return self._answer("health")
+
+    async def cluster(self) -> Found:
+        return self._answer("cluster")
+
+
+@pytest.fixture
+def master() -> Master:
+    return Master()
+
+
+@pytest.fixture
+async def api(master: Master) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(create_app(master, hosts=["master.example"]), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080/api/v1") as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/health", "health"),
+        ("/cluster", "cluster"),
+        ("/topics", "topics"),
+        ("/topics/demo", "demo"),
+        ("/brokers", "brokers"),
+        ("/groups", "groups"),
+        ("/groups/a-b_c", "a-b_c"),
+    ],
+)
+async def test_every_thing_can_be_read(api: httpx.AsyncClient, path: str, name: str) -> None:
+    answer = await api.get(path)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    found = answer.json()
+    assert (found[0] if isinstance(found, list) else found)["name"] == name
+
+
+async def test_bad_health_is_503_with_the_same_object(api: httpx.AsyncClient, master: Master) -> None:
+    master.status = "degraded"
+    answer = await api.get("/health")
+    assert (answer.status_code, answer.json()["status"]) == (503, "degraded")
+
+
+async def test_a_topic_is_made(api: httpx.AsyncClient, master: Master) -> None:
+    body = {"name": "demo", "partitions": 4, "delete_policy": "delete,1h"}
+    answer = await api.post("/topics", json=body)
+    assert (answer.status_code, answer.json()["name"]) == (201, "demo")
+    assert master.created == [("demo", 4, None, "delete,1h")]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code", "exit_code"),
+    [
+        (NotFoundError("no topic x", hint="look", code=Code.NOT_FOUND), 404, 404, 3),
+        (AlreadyExistsError("topic x exists already", code=Code.BAD_REQUEST), 409, 400, 4),
+        (MessageError("not a topic name", code=400), 400, 400, 1),
+        (UnavailableError("no Broker is online", code=503), 503, 503, 4),
+        (UnreachableError("nothing answers"), 504, 504, 5),
+        (GroupMismatchError("differs", code=425), 409, 425, 4),
+        (DiskFullError("no space left"), 507, 507, 1),
+        (TubeError("odd"), 500, 500, 1),
+    ],
+)
+async def test_errors_have_one_shape(
+    api: httpx.AsyncClient, master: Master, error: TubeError, status: int, code: int, exit_code: int
+) -> None:
+    master.raises = error
+    answer = await api.get("/topics/x")
+    assert answer.status_code == status
+    problem = answer.json()
+    assert set(problem) == {"code", "message", "why", "try", "retriable", "exit"}
+    assert (problem["code"], problem["message"], problem["exit"]) == (code, error.message, exit_code)
+    assert (problem["try"], problem["retriable"]) == (error.hint or "", error.retriable)
+
+
+async def test_a_fault_of_ours_tells_nothing_of_the_inside(api: httpx.AsyncClient, master: Master) -> None:
+    master.raises = ZeroDivisionError("secret")
+    answer = await api.get("/topics")
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert answer.json()["exit"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "says", "hint"),
+    [
+        (b'{"name": "x", "partitons": 3}', "unknown key 'partitons'", "did you mean 'partitions'?"),
+        (b'{"name": "x", "zzz": 3}', "unknown key 'zzz'", "known keys: name, partitions"),
+        (b'{"partitions": 3}', "missing required field `name`", "openapi"),
+        (b'{"name": "x", "partitions": "3"}', "Expected `int`", "openapi"),
+        (b"[1]", "not a JSON object", '{"name": "demo"}'),
+        (b"{", "not JSON", "one JSON object"),
+    ],
+)
+async def test_a_bad_body_is_explained(
+    api: httpx.AsyncClient, master: Master, body: bytes, says: str, hint: str
+) -> None:
+    answer = await api.post("/topics", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    assert says in answer.json()["message"]
+    assert hint in answer.json()["try"]
+    assert master.created == []
+
+
+@pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded"])
+async def test_only_json_that_says_so_is_taken(
+    api: httpx.AsyncClient, master: Master, content_type: str | None
+) -> None:
+    headers = {} if content_type is None else {"content-type": content_type}
+    answer = await api.post("/topics", content=b'{"name": "x"}', headers=headers)
+    assert answer.status_code == 415
+    assert master.created == []
+
+
+async def test_a_body_is_bounded(api: httpx.AsyncClient) -> None:
+    read = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal read
+        while True:
+            read += 1
+            yield b" " * 65536
+
+    answer = await api.post("/topics", content=endless(), headers={"content-type": "application/json"})
+    assert answer.status_code == 413
+    assert read <= MAX_HTTP_BODY_BYTES // 65536 + 2
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8080", 200),
+        ("LOCALHOST", 200),
+        ("127.0.0.2", 200),
+        ("[::1]:8080", 200),
+        ("master.example", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("", 421),
+        ("10.0.0.1", 421),
+    ],
+)
+async def test_only_our_own_host_is_served(api: httpx.AsyncClient, host: str, status: int) -> None:
+    answer = await api.get("/cluster", headers={"host": host})
+    assert answer.status_code == status
+    if status != 200:
+        assert answer.json()["code"] == 421
+
+
+@pytest.mark.parametrize(("host", "status"), [("10.0.0.1:80", 200), ("[fe80::1]", 200), ("evil.example", 421)])
+async def test_a_server_that_listens_everywhere_takes_any_address_but_no_name(
+    master: Master, host: str, status: int
+) -> None:
+    transport = httpx.ASGITransport(create_app(master, hosts=["0.0.0.0"]))
+    async with httpx.AsyncClient(transport=transport, base_url="http://x/api/v1") as client:
+        assert (await client.get("/cluster", headers={"host": host})).status_code == status
+
+
+async def test_what_is_not_there_says_where_to_look(api: httpx.AsyncClient) -> None:
+    missing = await api.get("/nosuch")
+    assert (missing.status_code, missing.json()["exit"]) == (404, 3)
+    wrong = await api.delete("/topics")
+    assert (wrong.status_code, wrong.json()["code"]) == (405, 405)
+    assert "openapi.json" in wrong.json()["try"]
+
+
+async def test_the_description_covers_every_route(api: httpx.AsyncClient, master: Master) -> None:
+    description = (await api.get("/openapi.json")).json()
+    assert description["info"]["version"] == master.version
+    routes = {route.path for route in create_app(master).routes} - {"/api/v1/openapi.json"}  # type: ignore[attr-defined]
+    assert set(description["paths"]) == routes
+    assert set(description["paths"]["/api/v1/topics"]) == {"get", "post"}
+    assert "try" in description["components"]["schemas"]["Problem"]["properties"]
+    assert "partition_list" in description["components"]["schemas"]["TopicDetail"]["properties"]
+
+
+def test_host_names() -> None:
+    assert host_name("[::1]:80") == "::1"
+    assert host_name("A.b:80") == "a.b"
+    assert not is_local("localhost.evil.example")
