@@ -179,11 +179,14 @@ async def test_the_delivery_time_ends_with_the_cause() -> None:
 
 
 async def test_the_delivery_time_ends_too_while_the_broker_is_away() -> None:
-    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
-        async with tube.producer("demo", delivery_timeout_s=0.3) as producer:
-            await mock.stop()
-            with pytest.raises(UnreachableError, match="cannot connect"):
-                await producer.send(b"x")
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters) as tube,
+        tube.producer("demo", delivery_timeout_s=0.3) as producer,
+    ):
+        await mock.stop()
+        with pytest.raises(UnreachableError, match="cannot connect"):
+            await producer.send(b"x")
 
 
 async def test_a_refusal_that_cannot_mend_fails_at_once() -> None:
@@ -387,9 +390,12 @@ async def test_a_second_master_stands_in_for_the_first() -> None:
     gone = MockBroker()
     await gone.start()
     await gone.stop()
-    async with MockBroker(topics=DEMO) as mock, connect(f"{gone.address},{mock.address}") as tube:
-        async with tube.producer("demo") as producer:
-            assert await producer.send(b"x")
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(f"{gone.address},{mock.address}") as tube,
+        tube.producer("demo") as producer,
+    ):
+        assert await producer.send(b"x")
 
 
 async def test_keys_keep_their_partition() -> None:

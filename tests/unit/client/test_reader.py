@@ -1,0 +1,160 @@
+"""The reader and the look-ups against a scripted cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from pytubemq import Partition, Start, connect
+from pytubemq.errors import (
+    ClosedError,
+    ConfigError,
+    CorruptError,
+    FormatError,
+    MessageError,
+    NotFoundError,
+    OffsetMovedError,
+)
+from pytubemq.testing.mock_broker import MockBroker
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.messages.extension import ReadRangeResponseB2C
+from pytubemq.wire.methods import Method
+
+pytestmark = pytest.mark.anyio
+
+P0 = Partition(1, "demo", 0)
+TEN = tuple(b"%d" % n for n in range(10))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        (Start.EARLIEST, Start.LATEST, TEN),
+        (0, 280, TEN),
+        (56, 112, TEN[2:4]),
+        (Start.EARLIEST, 0, ()),
+        (Start.LATEST, Start.LATEST, ()),
+        (112, 56, ()),
+    ],
+)
+async def test_a_range_is_read_exactly(start: int | Start, end: int | Start, expected: tuple[bytes, ...]) -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", *TEN)
+        async with tube.reader(P0, start=start, end=end) as reader:
+            batches = [batch async for batch in reader.batches(max_messages=3)]
+            assert tuple(message.body for batch in batches for message in batch) == expected
+            assert all(len(batch) <= 3 for batch in batches)
+            for one, other in itertools.pairwise(batches):
+                assert one.next_offset == other.start_offset
+        assert not mock.received(Method.CONSUMER_REGISTER_C2B)
+
+
+async def test_the_end_is_fixed_when_the_block_is_entered() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", *TEN)
+        async with tube.reader("1:demo:0", end=Start.LATEST) as reader:
+            assert (reader.position, reader.end) == (0, 280)
+            mock.store("demo", b"later")
+            assert sum([len(batch) async for batch in reader.batches()]) == 10
+            assert reader.position == 280
+
+
+async def test_without_an_end_it_goes_on_with_the_partition() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"a")
+        async with tube.reader(P0) as reader:
+            batches = reader.batches()
+            assert (await anext(batches)).messages[0].body == b"a"
+            waiting = asyncio.ensure_future(anext(batches))
+            await mock.until(lambda: len(mock.received(Method.READ_RANGE_C2B)) == 2)
+            mock.store("demo", b"b")
+            assert (await waiting).messages[0].body == b"b"
+            await batches.aclose()
+
+
+async def test_idle_ends_it_and_a_cancelled_wait_loses_nothing() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube, tube.reader(P0) as reader:
+        batches = reader.batches(max_wait_s=0.05, idle_timeout_s=0.2)
+        assert [batch async for batch in batches] == []
+        waiting = asyncio.ensure_future(anext(batches))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        mock.store("demo", b"a")
+        assert (await anext(batches)).messages[0].body == b"a"
+        await batches.aclose()
+
+
+async def test_a_broker_that_restarts_is_waited_for() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", *TEN)
+        async with tube.reader(P0, end=Start.LATEST) as reader:
+            batches = reader.batches(max_messages=4)
+            seen = len(await anext(batches))
+            await mock.stop()
+            restart = asyncio.create_task(mock.start())
+            async for batch in batches:
+                seen += len(batch)
+            await restart
+            assert seen == 10
+
+
+async def test_what_was_deleted_is_an_error_with_the_first_offset() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", *TEN)
+        mock.respond(
+            Method.READ_RANGE_C2B,
+            ReadRangeResponseB2C(success=False, err_code=301, err_msg="gone", min_offset=56, max_offset=280),
+        )
+        async with tube.reader(P0, end=Start.LATEST) as reader:
+            with pytest.raises(OffsetMovedError, match=r"(?s)gone.*first offset now is 56"):
+                await anext(reader.batches())
+
+
+async def test_a_message_that_cannot_be_read_ends_the_range() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", *TEN)
+        mock.partitions["demo", 0].messages[4].corrupt = True
+        async with tube.reader(P0, end=Start.LATEST) as reader:
+            with pytest.raises(CorruptError, match="1:demo:0 from offset 112"):
+                await anext(reader.batches())
+
+
+async def test_a_broker_without_the_extension_is_named_and_never_asked() -> None:
+    async with MockBroker(topics={"demo": 1}, capabilities=Capability(0)) as mock, connect(mock.masters) as tube:
+        with pytest.raises(ConfigError, match=r"(?s)not a pytubemq Broker.*consumer"):
+            await tube.reader(P0).__aenter__()
+        assert not mock.received(Method.PARTITION_OFFSETS)
+        assert mock.received(Method.CONSUMER_HEARTBEAT_C2B)[0].partition_info == ()
+
+
+async def test_partitions_and_offsets() -> None:
+    async with MockBroker(topics={"demo": 2}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", *TEN, partition_id=1)
+        partitions = await tube.partitions("demo")
+        assert partitions == [P0, Partition(1, "demo", 1)]
+        assert await tube.offsets(partitions) == {P0: (0, 0), partitions[1]: (0, 280)}
+        assert await tube.offsets([]) == {}
+        assert tube.brokers == [mock.info]
+        with pytest.raises(NotFoundError, match="1:demo:9"):
+            await tube.offsets([Partition(1, "demo", 9)])
+        with pytest.raises(NotFoundError, match="nope"):
+            await tube.partitions("nope")
+        mock.forget_clients()
+        assert await tube.partitions("demo") == partitions
+
+
+async def test_bad_input_is_named() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        with pytest.raises(FormatError, match="brokerId:topic:partitionId"):
+            tube.reader("demo")
+        with pytest.raises(MessageError, match="start is -1"):
+            tube.reader(P0, start=-1)
+        with pytest.raises(ConfigError, match="end is 'tomorrow'"):
+            tube.reader(P0, end="tomorrow")  # type: ignore[arg-type]
+        with pytest.raises(NotFoundError):
+            await tube.reader(Partition(1, "demo", 9)).__aenter__()
+        reader = tube.reader(P0)
+        with pytest.raises(ClosedError):
+            await anext(reader.batches())
