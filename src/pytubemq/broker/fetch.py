@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pytubemq.broker import checks
 from pytubemq.broker.checks import Refused
 from pytubemq.broker.cursor import NOT_GIVEN, whole
+from pytubemq.broker.pacing import Pacer
 from pytubemq.broker.reading import ReadLimits, read
 from pytubemq.broker.registry import Hold, HoldKey
 from pytubemq.broker.state import BrokerState, connection_token
@@ -94,25 +95,37 @@ class FetchHandlers:
         return hold
 
     def _attempt(self, fetch: _Fetch) -> None:
-        """Read, or hold the fetch if there is nothing and it may wait."""
+        """Read when the connection's turn comes, or hold the fetch if there is nothing and it may wait."""
+        key = fetch.hold.key
+        max_offset = self._state.store.ends(key.topic, key.partition_id)[1]
+        if fetch.hold.cursor.request(manual=fetch.manual) == max_offset:
+            self._wait_or(fetch, _AT_END)
+        else:
+            Pacer.of(fetch.call.connection).run(lambda: self._read(fetch))
+
+    def _read(self, fetch: _Fetch) -> None:
         state, hold = self._state, fetch.hold
         cursor, key = hold.cursor, hold.key
+        pacer = Pacer.of(fetch.call.connection)
+        if not self._still_holds(fetch):
+            pacer.ended()
+            return
         min_offset, max_offset = state.store.ends(key.topic, key.partition_id)
         if cursor.align(min_offset=min_offset, max_offset=max_offset, manual=fetch.manual):
             state.positions.save(key, cursor.confirmed)
         offset = cursor.request(manual=fetch.manual)
         if offset >= max_offset:
             self._wait_or(fetch, _AT_END)
+            pacer.ended()
             return
-        read(
-            state,
-            key.topic,
-            key.partition_id,
-            offset,
-            fetch.limits,
-            lambda result: self._deliver(fetch, max_offset, result),
-            codes=hold.codes,
-        )
+
+        def done(result: Slice | Refusal) -> None:
+            try:
+                self._deliver(fetch, max_offset, result)
+            finally:
+                pacer.ended()
+
+        read(state, key.topic, key.partition_id, offset, fetch.limits, done, codes=hold.codes)
 
     def _wait_or(self, fetch: _Fetch, refusal: Refusal) -> None:
         """Hold the fetch for what is left of its wait, or answer that there is nothing."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pytubemq.broker import checks
 from pytubemq.broker.checks import Refused
 from pytubemq.broker.cursor import whole
+from pytubemq.broker.pacing import Pacer
 from pytubemq.broker.reading import ReadLimits, read
 from pytubemq.broker.registry import HoldKey
 from pytubemq.broker.submission import Refusal
@@ -91,14 +92,22 @@ class RangeHandlers:
             if not (may_wait and self._hold(wanted)):
                 self._refuse(wanted, Refusal(Code.NOT_FOUND, f"there is nothing at offset {wanted.offset} yet"))
         else:
-            read(
-                state,
-                *wanted.key,
-                wanted.offset,
-                wanted.limits,
-                lambda result: self._deliver(wanted, result),
-                end_offset=wanted.end_offset,
-            )
+            Pacer.of(wanted.call.connection).run(lambda: self._read(wanted))
+
+    def _read(self, wanted: _Range) -> None:
+        pacer = Pacer.of(wanted.call.connection)
+
+        def done(result: Slice | Refusal) -> None:
+            try:
+                self._deliver(wanted, result)
+            finally:
+                pacer.ended()
+
+        if wanted.call.expired:
+            wanted.call.drop()
+            pacer.ended()
+        else:
+            read(self._state, *wanted.key, wanted.offset, wanted.limits, done, end_offset=wanted.end_offset)
 
     def _hold(self, wanted: _Range) -> bool:
         state = self._state

@@ -101,6 +101,9 @@ MAX_WAITING_FETCHES: Final = 10_000
 """Fetches held at the tail of their partitions; beyond it they are answered at once, with 404."""
 MAX_PENDING_READS: Final = 1_000
 """Fetches that wait for the disk; beyond it they are refused with 503."""
+MAX_READS_PER_CONNECTION: Final = 4
+"""Fetches of one connection that are read at the same time; the others wait, so that a peer with hundreds of them
+under way is sent what it can take and no more is held for it."""
 DISK_READERS: Final = 2
 """Threads that read partitions from the disk."""
 MAX_REGISTRATIONS: Final = 100_000

@@ -18,17 +18,21 @@ if TYPE_CHECKING:
 class Outbox:
     """Gathers buffers and writes them at the end of the loop turn."""
 
-    __slots__ = ("_buffers", "_loop", "_scheduled", "_transport")
+    __slots__ = ("_buffers", "_loop", "_scheduled", "_transport", "queued_bytes")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
         self._buffers: list[bytes] = []
         self._scheduled = False
+        self.queued_bytes = 0
+        """Bytes put and not yet handed to the transport."""
 
     def put(self, buffers: Iterable[bytes]) -> None:
         """Queue buffers for one write with everything else of this loop turn."""
-        self._buffers.extend(buffers)
+        for buffer in buffers:
+            self._buffers.append(buffer)
+            self.queued_bytes += len(buffer)
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self.flush)
@@ -39,6 +43,7 @@ class Outbox:
         if not self._buffers:
             return
         buffers, self._buffers = self._buffers, []
+        self.queued_bytes = 0
         if self._transport.is_closing():
             return
         self._transport.write(buffers[0] if len(buffers) == 1 else b"".join(buffers))

@@ -17,6 +17,7 @@ from pytubemq.model.limits import (
     DEFAULT_REQUEST_TIMEOUT_S,
     MAX_CALLS_PER_CONNECTION,
     MAX_REQUEST_TIMEOUT_S,
+    MIB,
 )
 from pytubemq.net.call import Call
 from pytubemq.net.outbox import Outbox
@@ -26,13 +27,14 @@ from pytubemq.wire.methods import method_for
 from pytubemq.wire.rpc import Request, decode_request, encode_exception
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pytubemq.net.server import RpcServer
 
 logger = logging.getLogger(__name__)
 
 NO_CAPABILITY = Capability(0)
+_BACKLOG_BYTES = 2 * MIB
 
 
 class ServerConnection(asyncio.Protocol):
@@ -45,6 +47,8 @@ class ServerConnection(asyncio.Protocol):
         self.block_bytes: int | None = BLOCK_BYTES
         self.context: dict[str, Any] = {}
         """Room for the service to remember who this is; gone with the connection."""
+        self.on_writable: Callable[[], None] | None = None
+        """Called when `paused` has ended."""
         self.closed = False
         self.open_calls = 0
         self.last_byte_s = server.clock.now_s()
@@ -61,6 +65,7 @@ class ServerConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        self._transport.set_write_buffer_limits(high=_BACKLOG_BYTES)
         self._outbox = Outbox(self._transport, asyncio.get_running_loop())
         if not self.server.admit(self):
             self.abort()
@@ -90,6 +95,8 @@ class ServerConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._writing_paused = False
         self._balance_reading()
+        if self.on_writable is not None:
+            self.on_writable()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -101,6 +108,17 @@ class ServerConnection(asyncio.Protocol):
         """Queue an answer's buffers."""
         if self._outbox is not None and not self.closed:
             self._outbox.put(buffers)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the peer reads more slowly than it is answered; `on_writable` tells when it has caught up."""
+        return self._writing_paused
+
+    @property
+    def backlogged(self) -> bool:
+        """Whether more answers are queued than are worth it: a service that makes large ones should not make another
+        before the loop's next turn, or, while `paused`, before `on_writable`."""
+        return self._writing_paused or (self._outbox is not None and self._outbox.queued_bytes > _BACKLOG_BYTES)
 
     def announce(self, request: Request) -> int | None:
         """The capability field of the answer: told only to a peer that told its own."""

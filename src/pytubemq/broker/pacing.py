@@ -1,0 +1,79 @@
+"""Turns of one connection's fetches: no more is read for a peer than it takes.
+
+The invariant: at most `MAX_READS_PER_CONNECTION` reads of a connection are under way, none begins while the peer has
+not taken its answers, and those that wait begin in the order they came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.model.limits import MAX_READS_PER_CONNECTION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytubemq.net.server_connection import ServerConnection
+
+_KEY: Final = "broker.pacer"
+
+
+class Pacer:
+    """The turns of one connection. Each `start` given to `run` must lead to one call of `ended`."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        """Use `of`."""
+        self._connection = connection
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._under_way = 0
+        self._advancing = False
+        self._scheduled = False
+        connection.on_writable = self._advance
+
+    @classmethod
+    def of(cls, connection: ServerConnection) -> Pacer:
+        """The connection's own."""
+        pacer = connection.context.get(_KEY)
+        if not isinstance(pacer, Pacer):
+            pacer = connection.context[_KEY] = cls(connection)
+        return pacer
+
+    def run(self, start: Callable[[], None]) -> None:
+        """Call `start` now or when its turn comes; never, if the connection ends before."""
+        self._waiting.append(start)
+        self._advance()
+
+    def ended(self) -> None:
+        """A read has been answered, or given up."""
+        self._under_way -= 1
+        self._advance()
+
+    def _advance(self) -> None:
+        if self._advancing:
+            return  # a read that ended at once: the loop below goes on
+        self._advancing = True
+        try:
+            connection, waiting = self._connection, self._waiting
+            while waiting and self._under_way < MAX_READS_PER_CONNECTION:
+                if connection.closed:
+                    waiting.clear()
+                elif connection.backlogged:
+                    self._look_again()
+                    return
+                else:
+                    self._under_way += 1
+                    waiting.popleft()()
+        finally:
+            self._advancing = False
+
+    def _look_again(self) -> None:
+        """After the loop's next turn, when the queued answers have been handed over; a paused peer calls by itself."""
+        if not self._connection.paused and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        self._advance()
