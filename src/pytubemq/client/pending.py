@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MSG_TIME_FORMAT = "%Y%m%d%H%M"
 
+Body: TypeAlias = bytes | bytearray | memoryview
+"""What a message may be made of; anything else but bytes is copied."""
+
 Encoded: TypeAlias = tuple[bytes, int, str | None, str | None]
 """Payload, flag, message type, message time."""
 
@@ -51,7 +54,7 @@ class Pending:
         self.cause: BaseException | None = None
 
 
-def check_body(body: bytes, max_bytes: int) -> bytes:
+def check_body(body: Body, max_bytes: int) -> bytes:
     """The body as bytes.
 
     Raises:

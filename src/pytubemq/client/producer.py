@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.client.lane import Lane
 from pytubemq.client.membership import Membership
-from pytubemq.client.pending import Encoded, Pending, check_body, encode_message
+from pytubemq.client.pending import Body, Encoded, Pending, check_body, encode_message
 from pytubemq.client.routes import ProducerRole, TopicRoutes
 from pytubemq.client.tasks import Tasks
 from pytubemq.core.retry import may_retry
@@ -146,7 +146,7 @@ class Producer:
 
     async def send(
         self,
-        body: bytes,
+        body: Body,
         *,
         attrs: Mapping[str, str] | None = None,
         msg_type: str | None = None,
@@ -180,7 +180,7 @@ class Producer:
 
     def submit(
         self,
-        body: bytes,
+        body: Body,
         *,
         attrs: Mapping[str, str] | None = None,
         msg_type: str | None = None,
@@ -201,7 +201,7 @@ class Producer:
 
     def encode(
         self,
-        body: bytes,
+        body: Body,
         attrs: Mapping[str, str] | None = None,
         msg_type: str | None = None,
         msg_time: datetime | str | None = None,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytubemq.client import reader as readers
     from pytubemq.client.consumer import ConsumerStats
     from pytubemq.client.events import Event
-    from pytubemq.client.pending import Encoded
+    from pytubemq.client.pending import Body, Encoded
     from pytubemq.client.producer import ProducerStats
     from pytubemq.model.ids import Address, BrokerInfo, Partition
     from pytubemq.model.message import Message, Receipt
@@ -221,7 +221,7 @@ class Producer:
 
     def send(
         self,
-        body: bytes,
+        body: Body,
         *,
         attrs: Mapping[str, str] | None = None,
         msg_type: str | None = None,
@@ -236,7 +236,7 @@ class Producer:
 
     def submit(
         self,
-        body: bytes,
+        body: Body,
         *,
         attrs: Mapping[str, str] | None = None,
         msg_type: str | None = None,

@@ -34,7 +34,6 @@ pytestmark = pytest.mark.anyio
 DEMO = {"demo": 1}
 P0 = Partition(1, "demo", 0)
 P1 = Partition(1, "demo", 1)
-FAST = {"max_wait_s": 0.05}
 
 
 async def event_of(tube: Tube, kind: type[Event]) -> Any:
@@ -212,7 +211,7 @@ async def test_a_restarted_broker_is_registered_at_again_and_the_batch_in_hand_c
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
         mock.store("demo", b"a", b"b")
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
-            batches = consumer.batches(max_messages=1, **FAST)
+            batches = consumer.batches(max_messages=1, max_wait_s=0.05)
             batch = await anext(batches)
             await mock.stop_broker()
             await mock.start_broker()
@@ -228,7 +227,7 @@ async def test_a_restart_of_everything_is_survived() -> None:
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
         mock.store("demo", b"a", b"b")
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
-            batches = consumer.batches(max_messages=1, **FAST)
+            batches = consumer.batches(max_messages=1, max_wait_s=0.05)
             await (await anext(batches)).confirm()
             await mock.stop()
             await event_of(tube, Lost)
@@ -258,7 +257,7 @@ async def test_a_broker_that_forgot_the_consumer_is_registered_at_again(code: in
         mock.store("demo", b"a")
         mock.fail_next(Method.GET_MESSAGE_C2B, code=code)
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
-            batch = await anext(consumer.batches(**FAST))
+            batch = await anext(consumer.batches(max_wait_s=0.05))
             await batch.confirm()
             assert mock.confirmed("g", "demo") == 1
 
@@ -268,7 +267,7 @@ async def test_an_occupied_partition_is_tried_until_it_is_free() -> None:
         mock.store("demo", b"a")
         mock.fail_next(Method.CONSUMER_REGISTER_C2B, code=410, times=3)
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
-            assert len(await anext(consumer.batches(**FAST))) == 1
+            assert len(await anext(consumer.batches(max_wait_s=0.05))) == 1
             # the Master hears that the event is done although the partition was not free at first
             await mock.until(lambda: mock.acknowledged)
 
@@ -309,7 +308,7 @@ async def test_a_partition_to_give_away_waits_for_the_batch_in_hand() -> None:
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
         mock.store("demo", b"a")
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
-            batch = await anext(consumer.batches(**FAST))
+            batch = await anext(consumer.batches(max_wait_s=0.05))
             await mock.until(lambda: len(mock.acknowledged) == 1)
             mock.push_event(consumer.client_id, 2, [P0])
             beats = len(mock.received(Method.CONSUMER_HEARTBEAT_C2M))
@@ -325,7 +324,7 @@ async def test_a_batch_that_stays_in_hand_is_taken_away_and_says_so(monkeypatch:
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
         mock.store("demo", b"a")
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
-            batch = await anext(consumer.batches(**FAST))
+            batch = await anext(consumer.batches(max_wait_s=0.05))
             await mock.until(lambda: len(mock.acknowledged) == 1)
             mock.push_event(consumer.client_id, 2, [P0])
             await mock.until(lambda: len(mock.acknowledged) == 2)
@@ -338,7 +337,7 @@ async def test_a_confirm_whose_answer_is_lost_is_asked_again_by_offset() -> None
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
         mock.store("demo", b"a", b"b")
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
-            batches = consumer.batches(max_messages=1, **FAST)
+            batches = consumer.batches(max_messages=1, max_wait_s=0.05)
             batch = await anext(batches)
             mock.drop_on(Method.CONSUMER_COMMIT_C2B, after=True)
             await batch.confirm()
@@ -350,7 +349,7 @@ async def test_a_confirm_that_is_refused_fails_and_the_batch_comes_again() -> No
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
         mock.store("demo", b"a")
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
-            batches = consumer.batches(**FAST)
+            batches = consumer.batches(max_wait_s=0.05)
             batch = await anext(batches)
             mock.fail_next(Method.CONSUMER_COMMIT_C2B, code=403, text="closed")
             with pytest.raises(NotAllowedError, match="closed"):
@@ -362,7 +361,7 @@ async def test_a_confirm_that_nobody_answers_ends() -> None:
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters, request_timeout_s=0.3) as tube:
         mock.store("demo", b"a")
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
-            batches = consumer.batches(**FAST)
+            batches = consumer.batches(max_wait_s=0.05)
             batch = await anext(batches)
             mock.respond_fn(Method.CONSUMER_COMMIT_C2B, lambda _call, _request: SILENCE)
             with pytest.raises(TransportError):
@@ -411,7 +410,7 @@ async def test_flow_control_is_obeyed_and_told() -> None:
             GetMessageResponseB2C(success=False, err_code=452, err_msg="too fast", min_limit_time=20),
         )
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
-            assert len(await anext(consumer.batches(**FAST))) == 1
+            assert len(await anext(consumer.batches(max_wait_s=0.05))) == 1
             event = await event_of(tube, Throttled)
             assert (event.reason, event.wait_s, event.partition) == ("too fast", 0.02, P0)
 
@@ -421,12 +420,12 @@ async def test_idle_ends_the_iteration_and_it_can_go_on() -> None:
         mock.store("demo", b"a")
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
             seen = 0
-            async for batch in consumer.batches(idle_timeout_s=0.2, **FAST):
+            async for batch in consumer.batches(idle_timeout_s=0.2, max_wait_s=0.05):
                 seen += len(batch)
                 await batch.confirm()
             assert seen == 1
             mock.store("demo", b"b")
-            assert (await anext(consumer.batches(**FAST))).messages[0].body == b"b"
+            assert (await anext(consumer.batches(max_wait_s=0.05))).messages[0].body == b"b"
 
 
 async def test_a_cancelled_wait_loses_nothing() -> None:
@@ -435,7 +434,7 @@ async def test_a_cancelled_wait_loses_nothing() -> None:
         connect(mock.masters) as tube,
         tube.consumer("g", "demo", start=Start.EARLIEST) as consumer,
     ):
-        batches = consumer.batches(**FAST)
+        batches = consumer.batches(max_wait_s=0.05)
         waiting = asyncio.ensure_future(anext(batches))
         await until(lambda: consumer.assignment)
         waiting.cancel()
@@ -445,7 +444,7 @@ async def test_a_cancelled_wait_loses_nothing() -> None:
 
 async def test_a_refusal_in_the_background_is_raised_out_of_batches() -> None:
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube, tube.consumer("g", "demo") as consumer:
-        batches = consumer.batches(**FAST)
+        batches = consumer.batches(max_wait_s=0.05)
         await mock.until(lambda: mock.acknowledged)
         mock.fail_next(Method.CONSUMER_REGISTER_C2M, code=450, text="the group is forbidden", times=5)
         mock.forget_clients()
