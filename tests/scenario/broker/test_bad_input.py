@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.wire.frame import FrameDecoder
+from pytubemq.wire.frame import Frame, FrameDecoder
 from pytubemq.wire.rpc import decode_response
 from pytubemq.wire.schema import Status
 from tests.scenario.broker.support import connected, running
@@ -69,7 +69,8 @@ async def test_a_fault_in_an_envelope_is_answered_and_the_connection_stays(case:
         reader, writer = await asyncio.open_connection(broker.address.host, broker.address.port)
         for _ in range(2):
             writer.write(bytes.fromhex(case["sent_hex"]))
-            decoder, frames = FrameDecoder(), []
+            decoder = FrameDecoder()
+            frames: list[Frame] = []
             async with asyncio.timeout(20):
                 while not frames:
                     frames = decoder.feed(await reader.read(65536))
@@ -89,6 +90,6 @@ async def test_the_reason_names_the_thing() -> None:
         assert "1025 characters" in (await peer.send()).err_msg
         assert "1024 are allowed" in (await peer.register()).err_msg
         peer.client_id = " "
-        assert "clientId" in (await peer.get())[0].err_msg
+        assert "clientId" in str((await peer.get())[0].err_msg)
         peer.client_id = "c"
         assert "501 filter items" in (await peer.register(filter_cond_str=tuple(map(str, range(501))))).err_msg

@@ -13,7 +13,7 @@ import pytest
 from pytubemq.model.limits import MIB
 from pytubemq.model.topic import TopicConfig
 from pytubemq.wire.codec import decode
-from pytubemq.wire.frame import FrameDecoder
+from pytubemq.wire.frame import Frame, FrameDecoder
 from pytubemq.wire.methods import METHODS
 from pytubemq.wire.rpc import decode_response
 from pytubemq.wire.schema import Status, proto_name
@@ -64,7 +64,9 @@ def pairs(file: str) -> Iterator[Pair]:
     for name, both in found.items():
         if len(both) == 2:
             answer = both["response"]
-            body = next((v for k, v in answer["decoded"].items() if k.endswith(("B2P", "B2C", "ExceptionBody"))), {})
+            body: dict[str, Any] = next(
+                (v for k, v in answer["decoded"].items() if k.endswith(("B2P", "B2C", "ExceptionBody"))), {}
+            )
             request = bytes.fromhex(both["request"]["frame_hex"])
             yield Pair(name, request, answer["err_code"], frozenset(body), body)
 
@@ -72,10 +74,11 @@ def pairs(file: str) -> Iterator[Pair]:
 async def exchange(broker: BrokerService, frames: list[bytes]) -> list[tuple[int | str, frozenset[str], Any]]:
     """Send frames one after the other on one connection; code, fields and decoded answer of each."""
     reader, writer = await asyncio.open_connection(broker.address.host, broker.address.port)
-    decoder, answers = FrameDecoder(), []
+    decoder = FrameDecoder()
+    answers: list[tuple[int | str, frozenset[str], Any]] = []
     for frame in frames:
         writer.write(frame)
-        got = []
+        got: list[Frame] = []
         while not got:
             async with asyncio.timeout(10):
                 data = await reader.read(65536)

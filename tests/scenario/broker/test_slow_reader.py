@@ -42,7 +42,8 @@ async def test_many_large_fetches_of_a_slow_reader(from_disk: bool) -> None:
         assert (await peer.send(b"another is served meanwhile")).success
         assert slow._transport is not None
         assert slow._transport.get_write_buffer_size() < 16 * MIB
-        decoder, serials = FrameDecoder(), []
+        decoder = FrameDecoder()
+        serials: list[int] = []
         while len(serials) < REQUESTS:
             data = await reader.read(MIB)
             assert data, "it is not cut off"

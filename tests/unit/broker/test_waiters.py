@@ -45,7 +45,8 @@ async def test_time_ends_a_wait() -> None:
 
 
 async def test_a_lost_connection_takes_its_waiters_along() -> None:
-    waiters, woken = Waiters(), []
+    waiters = Waiters()
+    woken: list[bool] = []
     waiters.hold(KEY, connection=1, wait_s=60, resume=woken.append)
     waiters.hold(KEY, connection=2, wait_s=60, resume=woken.append)
     waiters.drop(1)
