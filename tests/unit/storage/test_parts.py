@@ -55,7 +55,12 @@ def test_a_thread_executor_keeps_the_order_and_finishes_before_it_closes() -> No
 
 def test_a_thread_executor_refuses_to_pile_up_work() -> None:
     executor, gate, begun = ThreadExecutor("writer", max_queued=2), Event(), Event()
-    executor.run(lambda: (begun.set(), gate.wait()))
+
+    def occupy() -> None:
+        begun.set()
+        gate.wait()
+
+    executor.run(occupy)
     assert begun.wait(10)
     executor.run(gate.wait)
     executor.run(gate.wait)
