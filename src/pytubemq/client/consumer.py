@@ -69,6 +69,7 @@ class Consumer:
         self._ready: deque[tuple[HeldPartition, Batch]] = deque()
         self._arrived = asyncio.Event()
         self._membership: Membership | None = None
+        self._role: ConsumerRole | None = None
         self._failure: TubeError | None = None
         self._closed = False
         self._entered = False
@@ -89,7 +90,7 @@ class Consumer:
             raise ClosedError("a consumer can be entered once", hint="make another with  tube.consumer(group, topic)")
         self._entered = True
         self.client_id = self.cluster.client_id(group=self.options.group, kind="Pull")
-        role = ConsumerRole(
+        role = self._role = ConsumerRole(
             self.cluster,
             self.options,
             self.client_id,
@@ -228,6 +229,8 @@ class Consumer:
         logger.warning("%s: %s is given up: %s", self.options.group, held.partition, error.message)
         self._held.pop(held.partition, None)
         self._runs.pop(held.partition, None)
+        if self._role is not None:
+            self._role.report_soon()
         self.emit(Rebalanced(self.options.group, given=(held.partition,), assignment=self.assignment))
 
     # --- events of the Master -------------------------------------------------------------------------------

@@ -79,6 +79,7 @@ class ConsumerRole:
         self._done: EventProto | None = None
         self._last_done: int | None = None
         self._beats = 0
+        self._report_next = False
         self._pacing = HeldPacing()
 
     async def register(self) -> None:
@@ -136,7 +137,7 @@ class ConsumerRole:
         held_answer = self._cluster.master_has(Capability.HEARTBEAT_WAIT)
         wait_s = MAX_HEARTBEAT_WAIT_S if held_answer and self._in_work is None else 0.0
         self._beats += 1
-        report = self._in_work is None and (done is not None or self._beats % REPORT_EVERY == 0)
+        report = self._in_work is None and (done is not None or self._report_next or self._beats % REPORT_EVERY == 0)
         before_s = asyncio.get_running_loop().time()
         answer = await self._cluster.ask_master(
             HeartRequestC2M(
@@ -156,6 +157,8 @@ class ConsumerRole:
         )
         if done is not None and self._done is done:
             self._done = None
+        if report:
+            self._report_next = False
         took_s = asyncio.get_running_loop().time() - before_s
         self._take(answer.event)
         return self._pause_s(took_s, held_answer=held_answer)
@@ -167,6 +170,11 @@ class ConsumerRole:
             CloseResponseM2C,
             Method.CONSUMER_CLOSE_C2M,
         )
+
+    def report_soon(self) -> None:
+        """What is held has changed without an event: tell the Master with the next heartbeat."""
+        self._report_next = True
+        self._poke()
 
     def _take(self, event: EventProto | None) -> None:
         number = 0 if event is None else event.rebalance_id or 0

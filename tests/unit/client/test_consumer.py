@@ -272,6 +272,18 @@ async def test_an_occupied_partition_is_tried_until_it_is_free() -> None:
             await mock.until(lambda: mock.acknowledged)
 
 
+async def test_a_partition_that_is_refused_for_good_is_reported_as_not_held() -> None:
+    async with MockBroker(topics={"demo": 2}) as mock, connect(mock.masters) as tube:
+        mock.fail_next(Method.CONSUMER_REGISTER_C2B, code=400, text="not this one")
+        async with tube.consumer("g", "demo") as consumer:
+            event = await event_of(tube, Rebalanced)
+            assert len(event.given) == 1
+            await mock.until(lambda: mock.acknowledged)
+            reports = [r for r in mock.received(Method.CONSUMER_HEARTBEAT_C2M) if r.report_subscribe_info]
+            assert len(reports[0].subscribe_info) == 1
+            assert len(consumer.assignment) == 1
+
+
 async def test_events_connect_disconnect_and_are_acknowledged_with_the_report() -> None:
     async with (
         MockBroker(topics={"demo": 2}, auto_assign=False) as mock,
