@@ -11,15 +11,19 @@ import asyncio
 import contextlib
 import random
 from collections import Counter, defaultdict
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import pytubemq
 from pytubemq.errors import BufferFullError, TubeError
-from pytubemq.model.ids import Partition
 from pytubemq.model.offset import to_offset
 from pytubemq.server.cluster import EmbeddedCluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytubemq.model.ids import Partition
 
 pytestmark = [pytest.mark.scenario, pytest.mark.timeout(1800)]
 

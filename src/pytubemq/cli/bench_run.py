@@ -46,6 +46,8 @@ class Load:
 async def produce(load: Load, *, producers: int, sync: bool) -> dict[str, Any]:
     """Messages a second over `producers` connections."""
     share = [load.messages // producers + (index < load.messages % producers) for index in range(producers)]
+    async with _connect(load) as tube:
+        await tube.partitions(load.topic)  # a missing topic is told before anything is started
     warm = asyncio.Barrier(producers + 1)
     latencies: list[float] = []
 

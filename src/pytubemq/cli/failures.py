@@ -114,8 +114,13 @@ def _failure(
 ) -> dict[str, object]:
     remedy = re.sub(r"^try\s+", "", hint) if hint else None
     return {
-        "code": int(code) if code.isdigit() else code, "message": message, "why": why, "try": remedy, "retriable": retriable, "exit": int(exit_code),
-    }  # fmt: skip
+        "code": int(code) if code.isdigit() else code,
+        "message": message,
+        "why": why,
+        "try": remedy,
+        "retriable": retriable,
+        "exit": int(exit_code),
+    }
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

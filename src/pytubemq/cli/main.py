@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -52,13 +54,13 @@ def root() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; everything that goes wrong becomes a message and an exit code."""
     options = GlobalOptions()
+    if "_PYTUBEMQ_COMPLETE" in os.environ:  # the shell asks what may come next
+        root.main(prog_name="pytubemq")
     try:
-        result = root.main(
-            args=None if arguments is None else list(arguments),
-            prog_name="pytubemq",
-            standalone_mode=False,
-            obj=options,
-        )
+        # Not `root.main`, which turns a closed pipe into an exit code of its own.
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        with root.make_context("pytubemq", given, obj=options) as context:
+            result = root.invoke(context)
     except BaseException as error:
         return report(error, options)
     return int(result) if isinstance(result, int) else int(ExitCode.DONE)

@@ -37,6 +37,6 @@ def masters(options: GlobalOptions, master: str | None) -> str:
 
 
 def http_url(options: GlobalOptions, http: str | None) -> str:
-    """URL of the JSON API, without a slash at its end."""
-    url = (http or find_profile(options).http).rstrip("/")
+    """URL of the JSON API."""
+    url = http or find_profile(options).http
     return url if "://" in url else f"http://{url}"

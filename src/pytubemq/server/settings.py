@@ -89,8 +89,10 @@ class HttpSection(Struct, frozen=True, kw_only=True):
     )
     hosts: Annotated[
         list[str],
-        Meta(description="names by which requests may call this server, besides this machine's own and the one in "
-             "`listen`"),
+        Meta(
+            description="names by which requests may call this server, besides this machine's own and the one in "
+            "`listen`"
+        ),
     ] = field(default_factory=list)
 
 

@@ -52,7 +52,7 @@ def test_environment_values_take_their_types() -> None:
     ("text", "key", "near", "line"),
     [
         ('[master]\nlistne = "127.0.0.1:1"\n', "master.listne", "master.listen", 2),
-        ('# first\n[brokr]\nid = 1\n', "brokr.id", "broker.id", 3),
+        ("# first\n[brokr]\nid = 1\n", "brokr.id", "broker.id", 3),
         ('dat = "x"\n', "dat", "data", 1),
         ('data = "x"\n\n[broker]\nid = 2\ndurabilty = "disk"\n', "broker.durabilty", "broker.durability", 5),
     ],
@@ -81,7 +81,9 @@ def test_a_misspelt_variable_is_refused_and_those_of_others_are_left_alone() -> 
     with pytest.raises(ConfigError, match="insecur"):
         load_settings(None, environ={"PYTUBEMQ_INSECUR": "true"})
     # what Kubernetes sets for a service that is named pytubemq, and what the command line reads
-    load_settings(None, environ={"PYTUBEMQ_PORT_8715_TCP": "tcp://", "PYTUBEMQ_SERVICE_HOST": "x", "PYTUBEMQ_PROFILE": "p"})
+    load_settings(
+        None, environ={"PYTUBEMQ_PORT_8715_TCP": "tcp://", "PYTUBEMQ_SERVICE_HOST": "x", "PYTUBEMQ_PROFILE": "p"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,6 +146,6 @@ def test_every_setting_is_described() -> None:
 
 
 def test_the_reference_names_every_setting() -> None:
-    text = Path("docs/reference/settings.md").read_text("utf-8")
+    text = Path(__file__).parents[3].joinpath("docs/reference/settings.md").read_text("utf-8")
     missing = [key for key in known_keys() if f"`{key}`" not in text]
     assert not missing

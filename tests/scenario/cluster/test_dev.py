@@ -1,0 +1,118 @@
+"""`pytubemq dev` as a person uses it: start, stop, start again, twice at once, on taken ports."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from pytubemq.errors import ExitCode
+from pytubemq.model.ids import Address
+
+from .conftest import CommandLine, stop
+
+pytestmark = pytest.mark.scenario
+
+
+def test_the_first_three_commands(tube: CommandLine) -> None:
+    process, ready = tube.dev()
+    assert set(ready) == {"master", "broker", "http", "data", "profile"}
+    # no address is named: the profile that `dev` wrote tells
+    sent = tube("produce", "demo", stdin=b"one\ntwo\nthree\n")
+    assert sent.returncode == ExitCode.DONE, sent.stderr
+    read = tube("consume", "demo")
+    assert sorted(read.stdout.split(b"\n")) == [b"", b"one", b"three", b"two"]
+    health = tube("cluster", "health", "-o", "json")
+    assert (health.returncode, json.loads(health.stdout)["status"]) == (ExitCode.DONE, "healthy")
+    code, said = stop(process)
+    assert code == ExitCode.DONE
+    assert "Next, in another terminal:" in said
+    assert "kept in tubemq-dev" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_cleanly_and_leaves_nothing_behind(tube: CommandLine, number: int) -> None:
+    process, ready = tube.dev()
+    code, said = stop(process, number)
+    assert code == ExitCode.DONE, said
+    for key in ("master", "broker"):
+        address = Address.parse(ready[key])
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((address.host, address.port), timeout=5).close()
+    gone = tube("topic", "list")
+    assert gone.returncode == ExitCode.UNREACHABLE
+    assert b"pytubemq dev" in gone.stderr
+
+
+def test_a_second_start_goes_on_where_the_first_stopped(tube: CommandLine) -> None:
+    process, _ = tube.dev()
+    assert tube("topic", "create", "mine", "--partitions", "2").returncode == ExitCode.DONE
+    assert tube("produce", "mine", "kept").returncode == ExitCode.DONE
+    stop(process)
+    process, _ = tube.dev()
+    assert tube("consume", "mine").stdout == b"kept\n"
+    assert tube("produce", "mine", "more").returncode == ExitCode.DONE
+    assert sorted(tube("consume", "mine").stdout.split()) == [b"kept", b"more"]
+    assert tube("topic", "list", "-o", "name").stdout.split() == [b"demo", b"mine"]
+
+
+def test_it_goes_on_after_a_power_cut_of_the_process(tube: CommandLine) -> None:
+    process, _ = tube.dev()
+    assert tube("produce", "demo", "acknowledged").returncode == ExitCode.DONE
+    process.kill()
+    process.communicate()
+    tube.dev()
+    assert tube("consume", "demo").stdout == b"acknowledged\n"
+
+
+def test_two_on_one_directory_are_refused(tube: CommandLine) -> None:
+    first, _ = tube.dev("--data", "here")
+    second = tube("dev", "--data", "here", "--until-ready")
+    assert second.returncode == ExitCode.REFUSED
+    said = second.stderr.decode()
+    assert f"process {first.pid}" in said
+    assert str(tube.home / "here") in said
+    assert "try" in said
+    assert "Traceback" not in said
+    # the first has noticed nothing
+    assert tube("produce", "demo", "still here").returncode == ExitCode.DONE
+
+
+def test_a_taken_port_is_named_and_passed_over(tube: CommandLine) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        found = tube(
+            "dev", "--until-ready", "-o", "json", "--set", f"master.listen=127.0.0.1:{port}",
+            "--set", "broker.listen=127.0.0.1:0", "--set", "http.listen=127.0.0.1:0",
+        )  # fmt: skip
+    assert found.returncode == ExitCode.DONE, found.stderr
+    chosen = Address.parse(json.loads(found.stdout)["master"]).port
+    assert chosen > port
+    assert f"port {port} (master) is taken" in found.stderr.decode()
+    assert f"using {chosen}" in found.stderr.decode()
+
+
+def test_an_unwritable_directory_is_named(tube: CommandLine) -> None:
+    (tube.home / "file").write_text("in the way")
+    found = tube("dev", "--data", "file/below", "--until-ready")
+    assert found.returncode == ExitCode.BAD_CONFIG
+    assert str(Path("file/below")) in found.stderr.decode()
+    assert "--data" in found.stderr.decode()
+
+
+def test_listening_on_all_addresses_is_refused(tube: CommandLine) -> None:
+    found = tube("dev", "--until-ready", environ={"PYTUBEMQ_HTTP__LISTEN": "0.0.0.0:0"})
+    assert found.returncode == ExitCode.BAD_CONFIG
+    assert "insecure = true" in found.stderr.decode()
+
+
+def test_ephemeral_keeps_nothing(tube: CommandLine) -> None:
+    process, ready = tube.dev("--ephemeral")
+    assert Path(ready["data"]).is_dir()
+    stop(process)
+    assert not Path(ready["data"]).exists()

@@ -1,0 +1,177 @@
+"""Messages through the command line: any bytes, in a group and freely, errors that help."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pytubemq
+from pytubemq.errors import ExitCode
+
+if TYPE_CHECKING:
+    from pytubemq.server.cluster import ThreadedCluster
+
+    from .conftest import CommandLine
+
+pytestmark = pytest.mark.scenario
+
+
+@pytest.fixture
+def at(cluster: ThreadedCluster) -> tuple[str, str]:
+    cluster.create_topic("t", partitions=3)
+    return ("--master", cluster.master)
+
+
+def test_any_bytes_come_out_as_they_went_in(tube: CommandLine, cluster: ThreadedCluster, at: tuple[str, str]) -> None:
+    cluster.create_topic("copy", partitions=1)
+    rng = random.Random(5)
+    bodies = [bytes(range(256)), b"\n", b"\r\n\0", "ü€😀".encode(), b"%v\\n", b"{}", rng.randbytes(100_000)]
+    bodies += [rng.randbytes(rng.randrange(1, 200)) for _ in range(200)]
+    with pytubemq.sync.connect(cluster.master) as connection, connection.producer("t") as producer:
+        for body in bodies:
+            producer.send(body, attrs={"k": "v;1"}, msg_type="kind", partition=0)
+    dumped = tube("consume", "t", "-f", "json", *at)
+    assert dumped.returncode == ExitCode.DONE, dumped.stderr
+    assert tube("produce", "copy", "--input", "json", *at, stdin=dumped.stdout).returncode == ExitCode.DONE
+    copied = tube("consume", "copy", "-o", "jsonl", *at)
+    before, after = (
+        [{key: row.get(key) for key in ("body", "body_base64", "attributes", "msg_type")} for row in rows]
+        for rows in ([json.loads(line) for line in text.splitlines()] for text in (dumped.stdout, copied.stdout))
+    )
+    assert len(before) == len(bodies)
+    assert after == before
+    assert tube("consume", "copy", "-f", "raw", *at).stdout == b"".join(bodies)
+
+
+def test_a_file_as_one_message(tube: CommandLine, at: tuple[str, str]) -> None:
+    data = random.Random(1).randbytes(700_000)
+    (tube.home / "photo").write_bytes(data)
+    assert tube("produce", "t", "-f", "photo", "--input", "raw", *at).returncode == ExitCode.DONE
+    assert tube("consume", "t", "-f", "raw", *at).stdout == data
+
+
+def test_every_output_form(tube: CommandLine, at: tuple[str, str]) -> None:
+    sent = tube("produce", "t", "a,b", 'c"d', "--attr", "k=v", "--type", "kind", "--key", "same", *at)
+    assert sent.returncode == ExitCode.DONE, sent.stderr
+    assert b"sent 2 to t" in sent.stderr
+    array = json.loads(tube("consume", "t", "-o", "json", *at).stdout)
+    assert [row["body"] for row in array] == ["a,b", 'c"d']
+    assert array[0]["attributes"] == {"k": "v"}
+    assert [row["offset"] for row in array] == [0, 28]
+    lines = tube("consume", "t", "-o", "jsonl", *at).stdout.splitlines()
+    assert [json.loads(line) for line in lines] == array
+    assert tube("consume", "t", "-o", "csv", *at).stdout.count(b"\n") == 3
+    assert tube("consume", "t", "-o", "name", *at).stdout.splitlines()[1].endswith(b":28")
+    assert b"BODY" in tube("consume", "t", "-o", "table", *at).stdout
+    assert tube("consume", "t", "-f", "%t %o %m %a{k} %v{hex}\\n", "-n", "1", *at).stdout == b"t 0 kind v 612c62\n"
+    assert json.loads(tube("consume", "t", "-o", "json", "--type", "other", *at).stdout) == []
+
+
+def test_a_group_goes_on_where_it_was(tube: CommandLine, at: tuple[str, str]) -> None:
+    tube("produce", "t", *at, stdin=b"".join(b"%d\n" % number for number in range(30)))
+    first = tube("consume", "t", "--group", "g", "-n", "10", *at)
+    rest = tube("consume", "t", "--group", "g", "-n", "20", *at)
+    numbers = [int(line) for line in (first.stdout + rest.stdout).split()]
+    assert len(first.stdout.split()) == 10
+    assert sorted(numbers) == list(range(30))
+    # reading freely touched no group, and a group that read it all gets nothing again
+    assert tube("consume", "t", "--group", "g", "--idle", "0.5", *at).stdout == b""
+    assert len(tube("consume", "t", *at).stdout.split()) == 30
+
+
+def test_tail_prints_what_comes_and_ends_with_130(tube: CommandLine, at: tuple[str, str]) -> None:
+    process = tube.start("consume", "t", "--tail", "--from", "earliest", *at)
+    assert process.stdout is not None
+    assert tube("produce", "t", "fresh", *at).returncode == ExitCode.DONE
+    assert process.stdout.readline() == b"fresh\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == ExitCode.INTERRUPTED
+    assert process.stderr is not None
+    assert b"Traceback" not in process.stderr.read()
+
+
+def test_a_reader_that_has_enough_ends_it(tube: CommandLine, at: tuple[str, str]) -> None:
+    tube("produce", "t", *at, stdin=b"x" * 100 + b"\n" + b"".join(b"%0100d\n" % number for number in range(20_000)))
+    process = tube.start("consume", "t", *at)
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=60) == ExitCode.INTERRUPTED
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("output", [(), ("-o", "json")])
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("produce", "missing", "x"), ExitCode.NOT_FOUND, "pytubemq topic create missing"),
+        (("consume", "missing"), ExitCode.NOT_FOUND, "pytubemq topic create missing"),
+        (("produce", "no such", "x"), ExitCode.FAILED, "not a topic name"),
+        (("produce", "t", "-a", "novalue", "x"), ExitCode.USAGE, "K=V"),
+        (("produce", "t", "-f", "nofile"), ExitCode.FAILED, "nofile"),
+        (("consume", "t", "-f", "%q"), ExitCode.BAD_CONFIG, "%q"),
+    ],
+)
+def test_errors_name_the_thing_and_the_remedy(
+    tube: CommandLine, at: tuple[str, str], output: tuple[str, ...], arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    found = tube(*arguments, *at, *output)
+    assert found.returncode == code, found.stderr
+    assert found.stdout in (b"", b"[]\n")
+    text = found.stderr.decode()
+    assert said in text
+    assert "Traceback" not in text
+    if output:
+        assert set(json.loads(text)) == {"code", "message", "why", "try", "retriable", "exit"}
+        assert json.loads(text)["exit"] == code
+    else:
+        assert text.startswith("error TUBE-")
+
+
+def test_an_oversize_message_is_refused_by_name(tube: CommandLine, at: tuple[str, str]) -> None:
+    found = tube("produce", "t", "--input", "raw", *at, stdin=b"x" * (1_100_000))
+    assert found.returncode == ExitCode.FAILED
+    assert "TUBE-445" in found.stderr.decode()
+
+
+def test_empty_lines_are_passed_over_and_said(tube: CommandLine, at: tuple[str, str]) -> None:
+    found = tube("produce", "t", *at, stdin=b"a\n\n\nb")
+    assert found.returncode == ExitCode.DONE
+    assert b"2 empty lines passed over" in found.stderr
+    assert sorted(tube("consume", "t", *at).stdout.split()) == [b"a", b"b"]
+
+
+def test_an_unreachable_master(tube: CommandLine) -> None:
+    found = tube("consume", "t", "--master", "127.0.0.1:1")
+    assert found.returncode == ExitCode.UNREACHABLE
+    assert "127.0.0.1:1" in found.stderr.decode()
+    assert "try" in found.stderr.decode()
+
+
+def test_a_new_group_has_its_first_message_at_once(cluster: ThreadedCluster, at: tuple[str, str]) -> None:
+    with pytubemq.sync.connect(cluster.master) as connection:
+        with connection.producer("t") as producer:
+            producer.send(b"waiting for you")
+        started_s = time.perf_counter()
+        with connection.consumer("new", "t", start=pytubemq.Start.EARLIEST) as consumer:
+            batch = next(iter(consumer.batches()))
+            print(f"first message after {time.perf_counter() - started_s:.3f} s")  # shown with -s, not judged
+            assert [message.body for message in batch] == [b"waiting for you"]
+            batch.confirm()
+
+
+@pytest.mark.parametrize("what", ["produce", "consume", "e2e"])
+def test_bench_prints_one_json_object(tube: CommandLine, cluster: ThreadedCluster, what: str) -> None:
+    where = ("--master", cluster.master, "--http", cluster.http)
+    found = tube("bench", what, "--messages", "300", "--partitions", "2", *where)
+    assert found.returncode == ExitCode.DONE, found.stderr
+    result = json.loads(found.stdout)
+    assert result["bench"] == what
+    assert result["messages"] >= 300
+    assert result["msgs_per_s"] > 0

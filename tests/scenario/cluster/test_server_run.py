@@ -1,0 +1,98 @@
+"""`pytubemq server run`: the roles in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from pytubemq.errors import ExitCode
+
+from .conftest import CommandLine, stop
+
+pytestmark = pytest.mark.scenario
+
+ANY = "127.0.0.1:0"
+
+
+def ready_line(process: subprocess.Popen[bytes]) -> dict[str, object]:
+    assert process.stdout is not None
+    found = json.loads(process.stdout.readline())
+    assert isinstance(found, dict)
+    return found
+
+
+def test_master_and_broker_in_two_processes(tube: CommandLine) -> None:
+    (tube.home / "master.toml").write_text(f'data = "d"\n[master]\nlisten = "{ANY}"\n[http]\nlisten = "{ANY}"\n')
+    master = tube.start("server", "run", "master", "-c", "master.toml")
+    where = ready_line(master)
+    (tube.home / "broker.toml").write_text(
+        f'data = "d"\n[broker]\nid = 3\nlisten = "{ANY}"\nmasters = ["{where["master"]}"]\n'
+    )
+    broker = tube.start("server", "run", "broker", "-c", "broker.toml")
+    assert ready_line(broker)["broker"]
+    at = ("--http", str(where["http"]))
+    made = tube("topic", "create", "t", "-p", "2", "-o", "json", *at)
+    assert made.returncode == ExitCode.DONE, made.stderr
+    assert json.loads(made.stdout)["brokers"] == [3]
+    assert tube("produce", "t", "x", "--master", str(where["master"])).returncode == ExitCode.DONE
+    assert tube("consume", "t", "--master", str(where["master"])).stdout == b"x\n"
+    # a Broker that is gone is seen, and health says so with its exit code
+    assert stop(broker)[0] == ExitCode.DONE
+    unhealthy = tube("cluster", "health", "-o", "json", *at)
+    assert unhealthy.returncode == ExitCode.UNHEALTHY
+    assert json.loads(unhealthy.stdout)["reasons"]
+    assert stop(master)[0] == ExitCode.DONE
+
+
+def test_all_in_one_process(tube: CommandLine) -> None:
+    sets = [item for key in ("master", "broker", "http") for item in ("--set", f"{key}.listen={ANY}")]
+    process = tube.start("server", "run", "all", *sets)
+    assert {"ready", "master", "broker", "http", "pid"} == set(ready_line(process))
+    assert stop(process)[0] == ExitCode.DONE
+
+
+def test_a_child_ends_with_its_parent(tube: CommandLine) -> None:
+    sets = [item for key in ("master", "http") for item in ("--set", f"{key}.listen={ANY}")]
+    process = tube.start("server", "run", "master", "--stop-on-eof", *sets, stdin=subprocess.PIPE)
+    ready_line(process)
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(timeout=60) == ExitCode.DONE
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[master]\nlistne = "127.0.0.1:1"\n', "did you mean 'master.listen'?"),
+        ('[broker]\nid = "one"\n', "broker.id"),
+        ("not toml", "not TOML"),
+    ],
+)
+def test_bad_settings_end_with_78_and_say_why(tube: CommandLine, text: str, said: str) -> None:
+    (tube.home / "bad.toml").write_text(text)
+    found = tube("server", "run", "all", "-c", "bad.toml")
+    assert found.returncode == ExitCode.BAD_CONFIG
+    assert said in found.stderr.decode()
+    assert "bad.toml" in found.stderr.decode()
+    assert "Traceback" not in found.stderr.decode()
+    assert not found.stdout
+
+
+def test_a_taken_port_is_named(tube: CommandLine) -> None:
+    sets = [item for key in ("master", "http") for item in ("--set", f"{key}.listen={ANY}")]
+    process = tube.start("server", "run", "master", *sets)
+    taken = str(ready_line(process)["master"])
+    found = tube("server", "run", "master", "--set", f"master.listen={taken}", "--set", "data=elsewhere")
+    assert found.returncode == ExitCode.BAD_CONFIG
+    assert taken in found.stderr.decode()
+    assert "in use" in found.stderr.decode()
+
+
+def test_two_masters_on_one_directory_are_refused(tube: CommandLine) -> None:
+    sets = [item for key in ("master", "http") for item in ("--set", f"{key}.listen={ANY}")]
+    ready_line(tube.start("server", "run", "master", *sets))
+    found = tube("server", "run", "master", *sets)
+    assert found.returncode == ExitCode.REFUSED
+    assert "tubemq-data" in found.stderr.decode()

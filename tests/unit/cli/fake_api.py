@@ -1,0 +1,62 @@
+"""A JSON API with the answers of a small cluster, on a real socket, for tests of commands that read it."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from typing import Any
+
+TOPIC = {"name": "flights", "partitions": 4, "brokers": [1, 2], "messages": None, "created": "2026-01-31T12:00:00.000Z"}
+ANSWERS: dict[str, Any] = {
+    "/api/v1/topics": [TOPIC, {**TOPIC, "name": "ünï", "messages": 7}],
+    "/api/v1/topics/flights": {
+        **TOPIC,
+        "partition_list": [{"broker": 1, "partition": 0, "min_offset": 0, "max_offset": 28, "messages": 1}],
+    },
+    "/api/v1/health": {"status": "healthy", "reasons": [], "brokers": 2},
+    "/api/v1/cluster": {"name": "c", "masters": [{"address": "127.0.0.1:8715"}], "brokers": []},
+    "/api/v1/brokers": [],
+    "/api/v1/groups": [],
+}
+
+
+class FakeApi:
+    """Serves ANSWERS until closed; `asked` holds what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, Any]] = []
+        self.answers: dict[str, tuple[int, Any]] = {path: (200, value) for path, value in ANSWERS.items()}
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.asked.append(("GET", self.path, None))
+                self._answer(
+                    *outer.answers.get(self.path, (404, {"code": 404, "message": f"no {self.path}", "try": "t"}))
+                )
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.asked.append(("POST", self.path, body))
+                self._answer(201, {**TOPIC, **body})
+
+            def _answer(self, status: int, value: Any) -> None:
+                data = value if isinstance(value, bytes) else json.dumps(value).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

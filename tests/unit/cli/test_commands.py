@@ -1,0 +1,199 @@
+"""The command tree: every reading command speaks every form; help is light; errors and exit codes are as promised."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from pytubemq.cli.main import COMMANDS, root
+from pytubemq.cli.options import OUTPUTS
+from pytubemq.errors import ExitCode
+
+from .conftest import Ran
+
+if TYPE_CHECKING:
+    from .fake_api import FakeApi
+
+Tube = Callable[..., Ran]
+
+OTHERS = {"demo"}
+"""Built and tested beside the main job."""
+
+READING: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("topic", "list"): (),
+    ("topic", "show"): ("flights",),
+    ("cluster", "health"): (),
+    ("cluster", "info"): (),
+    ("server", "settings"): (),
+    ("profile", "list"): (),
+    ("profile", "show"): (),
+    ("errors", "list"): (),
+    ("errors", "show"): ("404",),
+}
+NOT_READING = {
+    ("dev",), ("produce",), ("consume",), ("server", "run"), ("topic", "create"), ("profile", "use"),
+    ("profile", "add"), ("bench", "produce"), ("bench", "consume"), ("bench", "e2e"),
+}  # fmt: skip
+
+
+def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            if name not in OTHERS:
+                found = command.get_command(context, name)
+                assert found is not None, name
+                yield from leaves(found, (*path, name))
+    else:
+        yield path, command
+
+
+def test_every_command_is_known_here() -> None:
+    assert {path for path, _ in leaves(root)} == set(READING) | NOT_READING
+
+
+def test_every_command_has_help_and_the_global_options() -> None:
+    for path, command in leaves(root):
+        assert command.help, path
+        names = {option for parameter in command.params for option in parameter.opts}
+        assert {"-P", "-o", "-q", "-v", "--no-color", "--timeout"} <= names, path
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, (path, parameter.name)
+
+
+@pytest.mark.parametrize("path", READING, ids=" ".join)
+def test_every_reading_command_speaks_every_form(tube: Tube, api: FakeApi, path: tuple[str, ...]) -> None:
+    tube("profile", "add", "here", "--master", "127.0.0.1:8715", "--http", api.url)
+    arguments = (*path, *READING[path])
+    said = {form: tube(*arguments, "-o", form) for form in OUTPUTS}
+    for form, found in said.items():
+        assert found.code == ExitCode.DONE, (form, found.err)
+        assert found.out.endswith("\n"), form
+        assert not found.err, form
+    whole = json.loads(said["json"].out)
+    rows = whole if isinstance(whole, list) else [whole]
+    assert [json.loads(line) for line in said["jsonl"].out.splitlines()] == rows
+    assert len(list(csv.DictReader(io.StringIO(said["csv"].out)))) == len(rows)
+    assert len(said["name"].out.splitlines()) == len(rows)
+    assert tube("-o", "json", *arguments).out == said["json"].out, "the option may stand before the command as well"
+    assert tube("-o", "csv", *arguments, "-o", "json").out == said["json"].out, "the later one counts"
+
+
+def test_the_list_of_commands_loads_nothing() -> None:
+    probe = (
+        "import sys\n"
+        "from pytubemq.cli.main import run\n"
+        "code = run(['--help'])\n"
+        "heavy = {'asyncio', 'google.protobuf', 'msgspec', 'rich', 'starlette', 'uvicorn', 'pyspark', 'pyarrow',"
+        " 'sqlite3', 'pytubemq.client', 'pytubemq.broker', 'pytubemq.master', 'pytubemq.server', 'pytubemq.demo'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+        "sys.exit(code)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=False)
+    assert found.returncode == ExitCode.DONE
+    assert found.stderr.strip() == "[]"
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} ", found.stdout, re.MULTILINE), name
+
+
+def test_a_misspelt_command_or_option(tube: Tube) -> None:
+    found = tube("topci", "list")
+    assert (found.code, found.out) == (ExitCode.USAGE, "")
+    assert "Did you mean 'topic'?" in found.err
+    found = tube("topic", "list", "-o", "jsn")
+    assert found.code == ExitCode.USAGE
+    assert "topic list --help" in found.err
+
+
+def test_nothing_answers(tube: Tube) -> None:
+    found = tube("topic", "list", "--http", "http://127.0.0.1:1")
+    assert found.code == ExitCode.UNREACHABLE
+    lines = found.err.splitlines()
+    assert lines[0].startswith("error TUBE-unreachable  the JSON API at http://127.0.0.1:1 cannot be reached")
+    assert lines[-1].startswith("  try   start a cluster with  pytubemq dev")
+
+
+def test_errors_as_json(tube: Tube, api: FakeApi) -> None:
+    found = tube("topic", "show", "nope", "--http", api.url, "-o", "json")
+    assert (found.code, found.out) == (ExitCode.NOT_FOUND, "")
+    assert json.loads(found.err) == {
+        "code": 404, "message": "no /api/v1/topics/nope", "why": None, "try": "t", "retriable": False, "exit": 3,
+    }  # fmt: skip
+
+
+def test_something_else_answers(tube: Tube, api: FakeApi) -> None:
+    api.answers["/api/v1/topics"] = (200, b"<html>hello</html>")
+    found = tube("topic", "list", "--http", api.url)
+    assert found.code == ExitCode.FAILED
+    assert "is not the JSON API" in found.err
+
+
+def test_an_unhealthy_cluster_ends_with_10(tube: Tube, api: FakeApi) -> None:
+    api.answers["/api/v1/health"] = (503, {"status": "degraded", "reasons": [{"thing": "Broker 1", "why": "away"}]})
+    found = tube("cluster", "health", "--http", api.url)
+    assert found.code == ExitCode.UNHEALTHY
+    assert "Broker 1" in found.out
+
+
+def test_create_tells_the_next_command(tube: Tube, api: FakeApi) -> None:
+    found = tube("topic", "create", "a/b", "--partitions", "3", "--http", api.url)
+    assert found.code == ExitCode.DONE
+    assert api.asked == [("POST", "/api/v1/topics", {"name": "a/b", "partitions": 3})]
+    assert "Next:" in found.err
+    assert tube("-q", "topic", "create", "b", "--http", api.url).err == ""
+    assert tube("topic", "create", "flights", "--exist-ok", "--http", api.url).code == ExitCode.DONE
+
+
+def test_names_are_quoted_in_the_path(tube: Tube, api: FakeApi) -> None:
+    tube("topic", "show", "a/../b?c", "--http", api.url)
+    assert api.asked == [("GET", "/api/v1/topics/a%2F..%2Fb%3Fc", None)]
+
+
+def test_profiles_pick_the_cluster(tube: Tube, api: FakeApi) -> None:
+    tube("profile", "add", "a", "--master", "m:1", "--http", api.url)
+    tube("profile", "add", "b", "--master", "m:2", "--http", "http://127.0.0.1:1")
+    assert tube("topic", "list").code == ExitCode.UNREACHABLE
+    assert tube("-P", "a", "topic", "list").code == ExitCode.DONE
+    assert tube("profile", "use", "a").code == ExitCode.DONE
+    assert tube("topic", "list", "-o", "name").out == "flights\nünï\n"
+    missing = tube("topic", "list", "-P", "bb")
+    assert missing.code == ExitCode.BAD_CONFIG
+    assert "did you mean 'b'?" in missing.err
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://x:port"])
+def test_a_bad_url(tube: Tube, url: str) -> None:
+    found = tube("topic", "list", "--http", url)
+    assert found.code == ExitCode.BAD_CONFIG
+    assert url in found.err
+
+
+def test_a_traceback_only_with_v(tube: Tube) -> None:
+    assert "Traceback" not in tube("topic", "list", "--http", "http://127.0.0.1:1").err
+    assert "Traceback" in tube("-v", "topic", "list", "--http", "http://127.0.0.1:1").err
+
+
+def test_the_reference_names_every_command_and_option() -> None:
+    text = Path(__file__).parents[3].joinpath("docs/reference/cli.md").read_text("utf-8")
+    for path, command in leaves(root):
+        assert f"pytubemq {' '.join(path)}" in text, path
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and not parameter.hidden:
+                assert f"`{max(parameter.opts, key=len)}" in text, (path, parameter.opts)
+
+
+def test_the_reference_has_the_exit_codes_as_they_are() -> None:
+    text = Path(__file__).parents[3].joinpath("docs/reference/cli.md").read_text("utf-8")
+    table = {int(code): name for code, name in re.findall(r"^\| (\d+) \| `(\w+)`", text, re.MULTILINE)}
+    assert table == {int(code): code.name for code in ExitCode}
