@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -92,6 +93,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _session(cores: int) -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark would take any python3 on the path
     builder = SparkSession.builder.appName("pytubemq demo").master(f"local[{cores},4]")
     for name, value in {**_CONF, "spark.sql.shuffle.partitions": str(cores)}.items():
         builder = builder.config(name, value)

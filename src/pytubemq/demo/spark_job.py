@@ -69,8 +69,6 @@ async def run_pipeline(
     command += ["--table", str(directory / "table"), "--checkpoint", str(directory / "checkpoint")]
     command += ["--rows-per-trigger", str(rows_per_trigger)]
     environment = os.environ | {
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_DIRS": str(directory / "spark-local"),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
