@@ -90,7 +90,7 @@ def _acked(view: GroupView, fact: Acked, now_s: float) -> tuple[GroupView, tuple
         forgone=0,
         holds=member.holds - member.leaving,
         stray=member.stray - member.leaving,
-        after_disconnect=not member.event.connects,
+        after_disconnect=member.event.op is OpType.DISCONNECT,
     )
     return _settle(_put(view, done), now_s)
 
