@@ -92,7 +92,8 @@ def _acked(view: GroupView, fact: Acked, now_s: float) -> tuple[GroupView, tuple
         stray=member.stray - member.leaving,
         after_disconnect=member.event.op is OpType.DISCONNECT,
     )
-    return _settle(_put(view, done), now_s)
+    # The plan has counted on this since the event was told, but for what is absent or reported by two.
+    return _settle(_put(view, done), now_s, replan=bool(view.absent or view.strays))
 
 
 def _asked(view: GroupView, fact: Asked, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
@@ -202,20 +203,20 @@ def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> Group
     return _put(view, replace(member, holds=holds, stray=frozenset(others) | (member.stray & member.leaving)))
 
 
-def _settle(view: GroupView, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+def _settle(view: GroupView, now_s: float, *, replan: bool = True) -> tuple[GroupView, tuple[Action, ...]]:
     """Derive owners and target anew, and wake whoever can be told something."""
     view = _adopt(view)
     members = view.members
-    kept = {name: member.holds - member.leaving for name, member in members.items()}
-    absent_held = view.absent.intersection(view.owners)
-    pool = view.available | absent_held
-    target = plan(kept, pool, tuple(members), last_to_move=absent_held)
-    view = replace(view, target=target)
+    if replan:
+        kept = {name: member.holds - member.leaving for name, member in members.items()}
+        absent_held = view.absent.intersection(view.owners)
+        target = plan(kept, view.available | absent_held, tuple(members), last_to_move=absent_held)
+        view = replace(view, target=target)
     return view, tuple(Wake(name) for name, m in members.items() if _next_event(view, m, now_s) is not None)
 
 
 def _adopt(view: GroupView) -> GroupView:
-    """The owners; a stray partition whose owner is gone belongs to whoever reported it."""
+    """The owners and the strays; a stray partition whose owner is gone belongs to whoever reported it."""
     owners = {partition: name for name, member in view.members.items() for partition in member.holds}
     changed: dict[str, Member] = {}
     for name, member in view.members.items():
@@ -223,7 +224,9 @@ def _adopt(view: GroupView) -> GroupView:
         if orphans:
             changed[name] = replace(member, holds=member.holds | orphans, stray=member.stray - orphans)
             owners.update(dict.fromkeys(orphans, name))
-    return replace(view, members={**view.members, **changed}, owners=owners)
+    members = {**view.members, **changed}
+    strays = frozenset().union(*(member.stray for member in members.values()))
+    return replace(view, members=members, owners=owners, strays=strays)
 
 
 def _next_event(view: GroupView, member: Member, now_s: float) -> Event | None:
@@ -251,5 +254,5 @@ def _can_be_told(view: GroupView, partition: Partition) -> bool:
         partition in view.available
         and partition not in view.owners
         and partition not in view.resting
-        and not any(partition in member.stray for member in view.members.values())
+        and partition not in view.strays
     )

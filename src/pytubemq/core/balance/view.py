@@ -67,7 +67,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """One group; `members` is in the order they joined. `target` and `owners` are derived from the rest."""
+    """One group; `members` is in the order they joined. `target`, `owners`, `strays` are derived from the rest."""
 
     timing: Timing = field(default_factory=Timing)
     members: Mapping[str, Member] = field(default_factory=dict)
@@ -78,6 +78,7 @@ class GroupView:
     next_rebalance_id: int = 1
     target: Mapping[str, frozenset[Partition]] = field(default_factory=dict)
     owners: Mapping[Partition, str] = field(default_factory=dict)
+    strays: frozenset[Partition] = frozenset()
 
     @property
     def balanced(self) -> bool:
