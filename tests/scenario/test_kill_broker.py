@@ -19,6 +19,7 @@ import pytubemq
 from pytubemq.errors import BufferFullError, TubeError
 from pytubemq.model.offset import to_offset
 from pytubemq.server.cluster import EmbeddedCluster
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,7 +158,6 @@ async def consume_through_kills(data_dir: Path, *, kills: int, seed: int) -> Non
         async with pytubemq.connect(cluster.master) as tube, tube.producer(TOPIC, max_buffer_messages=500) as producer:
             load = Load(producer, rng)
             seen: set[int] = set()
-            enough = asyncio.Event()
 
             async def consume() -> None:
                 async with tube.consumer("group", TOPIC, start=pytubemq.Start.EARLIEST) as consumer:
@@ -166,9 +166,6 @@ async def consume_through_kills(data_dir: Path, *, kills: int, seed: int) -> Non
                         # A lost confirmation only means that the batch comes again.
                         with contextlib.suppress(TubeError):
                             await batch.confirm()
-                        if load.stopping and running.done() and len(seen) == load.sent:
-                            enough.set()
-                            return
 
             running = asyncio.ensure_future(load.run())
             consuming = asyncio.ensure_future(consume())
@@ -178,14 +175,12 @@ async def consume_through_kills(data_dir: Path, *, kills: int, seed: int) -> Non
             await load.acknowledged(1)
             load.stopping = True
             await running
-            if len(seen) == load.sent:
-                consuming.cancel()
-            await asyncio.wait({consuming}, timeout=60)
+            await until(lambda: consuming.done() or len(seen) == load.sent, timeout_s=60.0)
+            assert not consuming.done(), consuming.exception()
+            consuming.cancel()
+            await asyncio.wait({consuming})
+            assert not load.errors
             assert seen == set(load.receipts)
-            if not consuming.cancelled() and not consuming.done():
-                consuming.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await consuming
 
 
 def test_a_group_sees_every_acknowledged_message_across_kills(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The disk runs full under a real Broker: sends are refused, nothing acknowledged is lost, service returns with space."""
+"""A Broker's disk runs full: sends are refused, nothing acknowledged is lost, service returns with space."""
 
 from __future__ import annotations
 
