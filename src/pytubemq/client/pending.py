@@ -8,7 +8,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from pytubemq.errors import Code, MessageError
+from pytubemq.errors import (
+    Code,
+    MessageError,
+    RefusedError,
+    RequestTimeoutError,
+    TransportError,
+    TubeError,
+    refused,
+)
 from pytubemq.wire.payload import encode_payload
 
 if TYPE_CHECKING:
@@ -102,3 +110,24 @@ def encode_message(
     if len(payload) - 4 > max_bytes:
         raise too_long(len(payload) - 4, max_bytes)
     return payload, flag, msg_type, time_text
+
+
+def final_error(pending: Pending, cause: BaseException | None) -> TubeError:
+    """The error a message ends with: of the cause's kind, with how often it was tried."""
+    if isinstance(cause, RefusedError) and pending.tries <= 1:
+        return cause
+    tries = f"{pending.tries} tries" if pending.tries else "without being sent"
+    text = cause.message if isinstance(cause, TubeError) else "no answer came in time"
+    message = f"not delivered to {pending.partition} ({tries}): {text}"
+    hint = cause.hint if isinstance(cause, TubeError) else None
+    error: TubeError
+    if isinstance(cause, RefusedError):
+        error = refused(cause.code or Code.UNSPECIFIED_ABNORMAL, message, hint=hint)
+    elif isinstance(cause, TransportError):
+        error = type(cause)(message, hint=hint)
+    elif cause is None:
+        error = RequestTimeoutError(message)
+    else:
+        error = TubeError(message, hint=hint)
+    error.__cause__ = cause
+    return error

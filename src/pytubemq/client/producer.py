@@ -12,9 +12,10 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytubemq.client.buffer import Buffer
 from pytubemq.client.lane import Lane
 from pytubemq.client.membership import Membership
-from pytubemq.client.pending import Body, Encoded, Pending, check_body, encode_message
+from pytubemq.client.pending import Body, Encoded, Pending, check_body, encode_message, final_error
 from pytubemq.client.routes import ProducerRole, TopicRoutes
 from pytubemq.client.tasks import Tasks
 from pytubemq.core.retry import may_retry
@@ -24,13 +25,10 @@ from pytubemq.errors import (
     ClosedError,
     Code,
     NotFoundError,
-    RefusedError,
-    RequestTimeoutError,
     ServerOverflowError,
     TransportError,
     TubeError,
     UnavailableError,
-    refused,
 )
 from pytubemq.model.ids import Partition, check_topic
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES
@@ -75,16 +73,14 @@ class Producer:
         self.linger_s = options.linger_s
         self.batching = options.batching
         self.tasks = Tasks(self._fail)
+        self.buffer = Buffer(max_messages=options.max_buffer_messages, max_bytes=options.max_buffer_bytes)
         self._options = options
         self._router = Router(rng=cluster.rng)
         self._lanes: dict[int, Lane] = {}
         self._membership: Membership | None = None
         self._max_message_bytes = DEFAULT_MAX_MESSAGE_BYTES
         self._refusal: TubeError | None = ClosedError("the producer is not open", hint="use it inside `async with`")
-        self._waiters: set[asyncio.Future[None]] = set()
         self._sweeper: asyncio.TimerHandle | None = None
-        self._messages = 0
-        self._bytes = 0
         self._submitted = 0
         self._delivered = 0
         self._failed = 0
@@ -133,7 +129,7 @@ class Producer:
                 async with asyncio.timeout(self._options.close_timeout_s):
                     await self._settle()
         except TimeoutError:
-            logger.warning("producer of %s closed with %d messages unsent", self.topic, self._messages)
+            logger.warning("producer of %s closed with %d messages unsent", self.topic, self.buffer.messages)
         finally:
             self._abandon(ClosedError("the producer was closed before this message was delivered"))
             if self._sweeper is not None:
@@ -224,11 +220,6 @@ class Producer:
             raise self._refusal
         payload, flag, msg_type, time_text = encoded
         size_bytes = len(payload)
-        if self._messages and (
-            self._messages >= self._options.max_buffer_messages
-            or self._bytes + size_bytes > self._options.max_buffer_bytes
-        ):
-            raise self.full()
         now_s = self._loop.time()
         if key is None and partition is None:
             route: bytes | Partition | None = None
@@ -237,12 +228,11 @@ class Producer:
             route, chosen = self._pick(key, partition)
         if chosen is None:
             raise NotFoundError(f"topic {self.topic!r} has no partition now", code=Code.NO_PARTITION_AVAILABLE)
+        self.buffer.add(size_bytes)
         future: asyncio.Future[Receipt] = self._loop.create_future()
         self._submitted = order = self._submitted + 1
         item = BatchItem(chosen.partition_id, payload, flag, msg_type, time_text, None)
         pending = Pending(item, future, chosen, route, size_bytes, now_s + self._options.delivery_timeout_s, order)
-        self._messages += 1
-        self._bytes += size_bytes
         if self._sweeper is None:
             self._arm_sweeper()
         lane = self._lanes.get(chosen.broker_id)
@@ -259,19 +249,14 @@ class Producer:
 
     async def room(self) -> None:
         """Wait until `submit` will be accepted."""
-        while self._refusal is None and not self._has_room():
-            await self._wait()
+        while self._refusal is None and not self.buffer.has_room:
+            await self.buffer.changed()
         self.check_open()
 
     async def flush(self) -> None:
         """Wait until nothing is buffered: every message has its receipt or its error."""
         self.cluster.check_usable()
         await self._settle()
-
-    @property
-    def buffered(self) -> tuple[int, int]:
-        """Messages and payload bytes without a result yet."""
-        return self._messages, self._bytes
 
     @property
     def ended(self) -> bool:
@@ -292,20 +277,17 @@ class Producer:
             failed=self._failed,
             retried=self._retried,
             requests=sum(lane.batches for lane in self._lanes.values()),
-            buffered_messages=self._messages,
-            buffered_bytes=self._bytes,
+            buffered_messages=self.buffer.messages,
+            buffered_bytes=self.buffer.size_bytes,
         )
 
     # --- the lanes call these -------------------------------------------------------------------------------
 
     def settled(self, batch: Sequence[Pending], *, delivered: bool = False) -> None:
         """Messages have their result: make room for others."""
-        self._messages -= len(batch)
-        self._bytes -= sum([pending.size_bytes for pending in batch])
         if delivered:
             self._delivered += len(batch)
-        if self._waiters and (self._has_room() or not self._messages):
-            self._wake()
+        self.buffer.remove(len(batch), sum([pending.size_bytes for pending in batch]))
 
     def refused(self, pending: Pending, error: TubeError) -> bool:
         """Whether a message is sent again after `error`; if not, its future has the error now."""
@@ -314,7 +296,7 @@ class Producer:
         if may_retry(error, age_s=age_s, limit_s=limit_s):
             self._retried += 1
             return True
-        self._end(pending, self._final(pending, error))
+        self._end(pending, final_error(pending, error))
         return False
 
     def broker_failed(self, lane: Lane, error: TubeError) -> None:
@@ -387,32 +369,9 @@ class Producer:
             pending.item = pending.item._replace(partition_id=chosen.partition_id)
             self._lane(chosen.broker_id).put(pending)
 
-    def _has_room(self) -> bool:
-        return self._messages < self._options.max_buffer_messages and self._bytes < self._options.max_buffer_bytes
-
-    def full(self) -> BufferFullError:
-        """The error for a message that finds no room."""
-        return BufferFullError(
-            f"the producer's buffer is full: {self._messages:,} messages, {self._bytes:,} bytes",
-            hint="await producer.room() and submit again, or use send()",
-        )
-
     async def _settle(self) -> None:
-        while self._messages:
-            await self._wait()
-
-    async def _wait(self) -> None:
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        self._waiters.add(waiter)
-        try:
-            await waiter
-        finally:
-            self._waiters.discard(waiter)
-
-    def _wake(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        while self.buffer.messages:
+            await self.buffer.changed()
 
     def _arm_sweeper(self) -> None:
         period_s = min(SWEEP_S, self._options.delivery_timeout_s / 4)
@@ -424,12 +383,12 @@ class Producer:
         now_s = self._loop.time()
         for lane in self._lanes.values():
             self._give_up(lane.expire(now_s))
-        if self._messages:
+        if self.buffer.messages:
             self._arm_sweeper()
 
     def _give_up(self, expired: Sequence[Pending]) -> None:
         for pending in expired:
-            self._end(pending, self._final(pending, pending.cause))
+            self._end(pending, final_error(pending, pending.cause))
         if expired:
             self.settled(expired)
 
@@ -437,26 +396,6 @@ class Producer:
         if not pending.future.done():
             self._failed += 1
             pending.future.set_exception(error)
-
-    def _final(self, pending: Pending, cause: BaseException | None) -> TubeError:
-        """The error a message ends with: the cause's kind, and how often it was tried."""
-        if isinstance(cause, RefusedError) and pending.tries <= 1:
-            return cause
-        tries = f"{pending.tries} tries" if pending.tries else "without being sent"
-        text = cause.message if isinstance(cause, TubeError) else "no answer came in time"
-        message = f"not delivered to {pending.partition} ({tries}): {text}"
-        hint = cause.hint if isinstance(cause, TubeError) else None
-        error: TubeError
-        if isinstance(cause, RefusedError):
-            error = refused(cause.code or Code.UNSPECIFIED_ABNORMAL, message, hint=hint)
-        elif isinstance(cause, TransportError):
-            error = type(cause)(message, hint=hint)
-        elif cause is None:
-            error = RequestTimeoutError(message)
-        else:
-            error = TubeError(message, hint=hint)
-        error.__cause__ = cause
-        return error
 
     def _fail(self, error: BaseException) -> None:
         """A task of ours died: everything fails with its reason."""
@@ -469,4 +408,4 @@ class Producer:
             for pending in gone:
                 self._end(pending, error)
             self.settled(gone)
-        self._wake()
+        self.buffer.wake()

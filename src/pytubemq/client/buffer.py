@@ -1,0 +1,67 @@
+"""What a producer has in its hands: how many messages and bytes, and who waits for room.
+
+The invariants: one message always fits into an empty buffer, whatever its size; whoever waits is woken when there is
+room, and when the buffer is empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from pytubemq.errors import BufferFullError
+
+
+class Buffer:
+    """Counts, not messages; those lie in the lanes."""
+
+    def __init__(self, *, max_messages: int, max_bytes: int) -> None:
+        self.messages = 0
+        self.size_bytes = 0
+        self._max_messages = max_messages
+        self._max_bytes = max_bytes
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another message of usual size will be taken."""
+        return self.messages < self._max_messages and self.size_bytes < self._max_bytes
+
+    def add(self, size_bytes: int) -> None:
+        """Take a message in.
+
+        Raises:
+            BufferFullError: there is no room.
+        """
+        if self.messages and (self.messages >= self._max_messages or self.size_bytes + size_bytes > self._max_bytes):
+            raise self.full()
+        self.messages += 1
+        self.size_bytes += size_bytes
+
+    def remove(self, messages: int, size_bytes: int) -> None:
+        """Let messages go."""
+        self.messages -= messages
+        self.size_bytes -= size_bytes
+        if self._waiters and (self.has_room or not self.messages):
+            self.wake()
+
+    async def changed(self) -> None:
+        """Wait until there is room, the buffer is empty, or `wake` is called."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)
+
+    def wake(self) -> None:
+        """Have everybody who waits look again."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def full(self) -> BufferFullError:
+        """The error for a message that finds no room."""
+        return BufferFullError(
+            f"the producer's buffer is full: {self.messages:,} messages, {self.size_bytes:,} bytes",
+            hint="await producer.room() and submit again, or use send()",
+        )

@@ -1,0 +1,121 @@
+"""`Consumer` and its batches without `await`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from pytubemq.client import batch as batches_of
+    from pytubemq.client import consumer as consumers
+    from pytubemq.client.consumer import ConsumerStats
+    from pytubemq.model.ids import Partition
+    from pytubemq.model.message import Message
+    from pytubemq.net.iothread import IoThread
+
+
+class Batch:
+    """Messages handed to a consumer; as `pytubemq.Batch`, without `await`."""
+
+    __slots__ = ("_batch", "_io")
+
+    def __init__(self, io: IoThread, batch: batches_of.Batch) -> None:
+        self._io = io
+        self._batch = batch
+
+    @property
+    def partition(self) -> Partition:
+        """Where the messages lie."""
+        return self._batch.partition
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages, in order."""
+        return self._batch.messages
+
+    @property
+    def start_offset(self) -> int | None:
+        """Where this batch begins."""
+        return self._batch.start_offset
+
+    @property
+    def next_offset(self) -> int | None:
+        """Where the next one begins; None if the Broker does not tell."""
+        return self._batch.next_offset
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._batch.messages)
+
+    def __len__(self) -> int:
+        return len(self._batch.messages)
+
+    def __repr__(self) -> str:
+        return repr(self._batch)
+
+    def confirm(self) -> None:
+        """Tell the Broker that all of this batch is handled; errors as in `pytubemq.Batch.confirm`."""
+        self._io.run(self._batch.confirm())
+
+    def reject(self) -> None:
+        """Have the same messages come again."""
+        self._io.run(self._batch.reject())
+
+
+class Consumer:
+    """Reads topics as a member of a group. Made by `Tube.consumer`; use it with `with`."""
+
+    def __init__(self, io: IoThread, consumer: consumers.Consumer) -> None:
+        self._io = io
+        self._consumer = consumer
+
+    def __enter__(self) -> Consumer:
+        """Register; see `pytubemq.Consumer`."""
+        self._io.run(self._consumer.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the partitions back and leave the group, confirming nothing. Idempotent."""
+        if not self._io.closed:
+            self._io.run(self._consumer.close())
+
+    def batches(
+        self,
+        *,
+        max_messages: int = 500,
+        max_wait_s: float = 1.0,
+        max_bytes: int | None = None,
+        idle_timeout_s: float | None = None,
+    ) -> Iterator[Batch]:
+        """The batches of all partitions, as they come; arguments as in `pytubemq.Consumer.batches`."""
+        self._io.call(
+            lambda: self._consumer.batches(max_messages=max_messages, max_wait_s=max_wait_s, max_bytes=max_bytes)
+        )
+        return self._iterate(idle_timeout_s)
+
+    def _iterate(self, idle_timeout_s: float | None) -> Iterator[Batch]:
+        while True:
+            batch = self._io.run(self._consumer.next_batch(timeout_s=idle_timeout_s))
+            if batch is None:
+                return
+            yield Batch(self._io, batch)
+
+    @property
+    def assignment(self) -> tuple[Partition, ...]:
+        """The partitions this consumer holds, sorted."""
+        return self._io.call(lambda: self._consumer.assignment)
+
+    def lag(self) -> dict[Partition, int | None]:
+        """Messages not yet confirmed per held partition; None while unknown."""
+        return self._io.call(self._consumer.lag)
+
+    @property
+    def stats(self) -> ConsumerStats:
+        """What has been done so far."""
+        return self._consumer.stats

@@ -1,0 +1,80 @@
+"""`Reader` without `await`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.client.options import FetchOptions
+from pytubemq.client.reader import DEFAULT_READ_BYTES, DEFAULT_READ_MESSAGES, ReadBatches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from pytubemq.client import batch as batches_of
+    from pytubemq.client import reader as readers
+    from pytubemq.model.ids import Partition
+    from pytubemq.net.iothread import IoThread
+
+
+class Reader:
+    """Reads a range of one partition. Made by `Tube.reader`; use it with `with`."""
+
+    def __init__(self, io: IoThread, reader: readers.Reader) -> None:
+        self._io = io
+        self._reader = reader
+
+    def __enter__(self) -> Reader:
+        """Find the Broker; see `pytubemq.Reader`."""
+        self._io.run(self._reader.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it. Idempotent."""
+        if not self._io.closed:
+            self._io.run(self._reader.close())
+
+    @property
+    def partition(self) -> Partition:
+        """What is read."""
+        return self._reader.partition
+
+    @property
+    def position(self) -> int | None:
+        """The offset the next batch begins at."""
+        return self._reader.position
+
+    @property
+    def end(self) -> int | None:
+        """Where the range ends; None when it goes on with the partition."""
+        return self._reader.end
+
+    def batches(
+        self,
+        *,
+        max_messages: int = DEFAULT_READ_MESSAGES,
+        max_bytes: int = DEFAULT_READ_BYTES,
+        max_wait_s: float = 1.0,
+        idle_timeout_s: float | None = None,
+    ) -> Iterator[batches_of.ReadBatch]:
+        """The range in batches; arguments as in `pytubemq.Reader.batches`."""
+        options = FetchOptions(
+            max_messages=max_messages, max_bytes=max_bytes, max_wait_s=max_wait_s, idle_timeout_s=idle_timeout_s
+        )
+        return self._iterate(ReadBatches(self._reader, options))
+
+    def _iterate(self, inner: ReadBatches) -> Iterator[batches_of.ReadBatch]:
+        async def following() -> batches_of.ReadBatch | None:
+            return await anext(inner, None)
+
+        try:
+            while (batch := self._io.run(following())) is not None:
+                yield batch
+        finally:
+            if not self._io.closed:
+                self._io.run(inner.aclose())

@@ -1,0 +1,167 @@
+"""`connect` and `Tube` without `await`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.client import tube as engine
+from pytubemq.client.options import FirstConnect, Start
+from pytubemq.client.sync.consumer import Consumer
+from pytubemq.client.sync.producer import Producer
+from pytubemq.client.sync.reader import Reader
+from pytubemq.errors import ClosedError
+from pytubemq.model.limits import (
+    CONFIRM_TIMEOUT_S,
+    DEFAULT_REQUEST_TIMEOUT_S,
+    PRODUCER_BUFFER_BYTES,
+    PRODUCER_BUFFER_MESSAGES,
+)
+from pytubemq.net.iothread import IoThread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from pytubemq.client.events import Event
+    from pytubemq.model.ids import Address, BrokerInfo, Partition
+
+
+def connect(
+    masters: str | Sequence[Address],
+    *,
+    first_connect: FirstConnect = "fail",
+    request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
+    client_name: str = "",
+) -> Tube:
+    """A connection to a cluster, for `with`; arguments and errors as in `pytubemq.connect`."""
+    return Tube(
+        engine.connect(
+            masters, first_connect=first_connect, request_timeout_s=request_timeout_s, client_name=client_name
+        )
+    )
+
+
+class Tube:
+    """A connection to a cluster; makes producers, consumers and readers."""
+
+    def __init__(self, tube: engine.Tube) -> None:
+        """Use `connect`."""
+        self._tube = tube
+        self._io: IoThread | None = None
+
+    def __enter__(self) -> Tube:
+        """Reach a Master; see `pytubemq.Tube`."""
+        if self._io is not None:
+            raise ClosedError("a connection can be entered once", hint="call connect() again")
+        self._io = IoThread()
+        try:
+            self._io.run(self._tube.__aenter__())
+        except BaseException:
+            self._io.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close what was made of it, then the connections. Idempotent, bounded in time."""
+        io = self._io
+        if io is None or io.closed:
+            return
+        try:
+            io.run(self._tube.close())
+        finally:
+            io.close()
+
+    def producer(
+        self,
+        topic: str,
+        *,
+        linger_s: float = 0.0,
+        max_buffer_messages: int = PRODUCER_BUFFER_MESSAGES,
+        max_buffer_bytes: int = PRODUCER_BUFFER_BYTES,
+        delivery_timeout_s: float = 60.0,
+        close_timeout_s: float = 10.0,
+        batching: bool = True,
+    ) -> Producer:
+        """A producer of one topic, for `with`; arguments as in `pytubemq.Tube.producer`."""
+        made = self._open().call(
+            lambda: self._tube.producer(
+                topic,
+                linger_s=linger_s,
+                max_buffer_messages=max_buffer_messages,
+                max_buffer_bytes=max_buffer_bytes,
+                delivery_timeout_s=delivery_timeout_s,
+                close_timeout_s=close_timeout_s,
+                batching=batching,
+            )
+        )
+        return Producer(self._open(), made, max_buffer_messages, max_buffer_bytes)
+
+    def consumer(
+        self,
+        group: str,
+        topic: str,
+        *topics: str,
+        start: Start = Start.LATEST,
+        filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
+        confirm_timeout_s: float = CONFIRM_TIMEOUT_S,
+        close_timeout_s: float = 5.0,
+    ) -> Consumer:
+        """A consumer of a group, for `with`; arguments as in `pytubemq.Tube.consumer`."""
+        made = self._open().call(
+            lambda: self._tube.consumer(
+                group,
+                topic,
+                *topics,
+                start=start,
+                filters=filters,
+                confirm_timeout_s=confirm_timeout_s,
+                close_timeout_s=close_timeout_s,
+            )
+        )
+        return Consumer(self._open(), made)
+
+    def reader(
+        self,
+        partition: Partition | str,
+        *,
+        start: int | Start = Start.EARLIEST,
+        end: int | Start | None = None,
+        retry_for_s: float = 60.0,
+    ) -> Reader:
+        """A reader of a range, for `with`; arguments as in `pytubemq.Tube.reader`."""
+        made = self._open().call(lambda: self._tube.reader(partition, start=start, end=end, retry_for_s=retry_for_s))
+        return Reader(self._open(), made)
+
+    def partitions(self, topic: str) -> list[Partition]:
+        """The topic's partitions on the Brokers that are up now, sorted."""
+        return self._open().run(self._tube.partitions(topic))
+
+    def offsets(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
+        """Per partition the first readable offset, and the one its next message gets."""
+        return self._open().run(self._tube.offsets(list(partitions)))
+
+    def events(self) -> Iterator[Event]:
+        """What happens to this connection, as it happens; ends when it is closed."""
+        io = self._open()
+        queue = io.call(self._tube.events)
+        while True:
+            try:
+                event = io.run(queue.get())
+            except ClosedError:
+                return
+            yield event
+
+    @property
+    def brokers(self) -> list[BrokerInfo]:
+        """The Brokers that have been named so far."""
+        return self._open().call(lambda: self._tube.brokers)
+
+    def _open(self) -> IoThread:
+        if self._io is None:
+            raise ClosedError("the connection is not open", hint="use it inside `with sync.connect(...) as tube`")
+        return self._io
