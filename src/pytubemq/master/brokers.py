@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code
 from pytubemq.master import answers
 from pytubemq.master.answers import RefusalError
-from pytubemq.master.broker_sync import BrokerConf, SyncId, make_conf, renewed, reported_topics
+from pytubemq.master.broker_answers import BrokerAnswers, refused_heartbeat
+from pytubemq.master.broker_run import BrokerRun
+from pytubemq.master.broker_sync import SyncId, make_conf, renewed, reported_topics
 from pytubemq.master.peers import Peers
 from pytubemq.master.waiting import Waiting, allowed_wait_s
 from pytubemq.model.ids import UNDEFINED, Address, Partition
@@ -24,11 +26,8 @@ from pytubemq.wire.codec import encode
 from pytubemq.wire.messages.master import (
     CloseRequestB2M,
     CloseResponseM2B,
-    EnableBrokerFunInfo,
     HeartRequestB2M,
-    HeartResponseM2B,
     MasterAuthorizedInfo,
-    MasterBrokerAuthorizedInfo,
     RegisterRequestB2M,
     RegisterResponseM2B,
 )
@@ -54,31 +53,6 @@ _SUBSCRIBE = (5, 6)
 _DRAFT = 1
 
 
-@dataclass(slots=True)
-class BrokerRun:
-    """A Broker that is registered now."""
-
-    broker_id: int
-    address: Address
-    version: str
-    deadline_s: float
-    conf: BrokerConf
-    reported: SyncId = field(default_factory=SyncId)
-    online: bool = False
-    topics: dict[str, TopicConfig] = field(default_factory=dict)
-    read_status: int = 0
-    write_status: int = 0
-    pushed: SyncId | None = None
-    pushed_s: float = 0.0
-    lost: bool = False
-    since_ms: int = 0
-
-    @property
-    def in_sync(self) -> bool:
-        """Whether it has what it should have."""
-        return self.reported == self.conf.sync_id
-
-
 class Brokers:
     """All Brokers; `on_change` is called whenever what can be produced or consumed may be different."""
 
@@ -95,11 +69,9 @@ class Brokers:
         self._catalogue = catalogue
         self._settings = settings
         self._clock = clock
-        self._token = token
         self._on_change = on_change
         self._peers = Peers(self._lost)
-        both = token.visit_authorized_token
-        self._broker_token = MasterBrokerAuthorizedInfo(visit_authorized_token=f"{both},{both}")
+        self._answers = BrokerAnswers(catalogue, token)
         self._expected_until: dict[int, float] = {}
         self._unheard: set[int] = set()
 
@@ -308,29 +280,7 @@ class Brokers:
             return False
         if push:
             run.pushed, run.pushed_s = run.conf.sync_id, self._clock.now_s()
-        settings = self._catalogue.settings
-        flow_asked = request.flow_check_id is not None
-        answer = HeartResponseM2B(
-            success=True,
-            err_code=Code.SUCCESS,
-            err_msg=answers.OK,
-            stop_read=False,
-            stop_write=False,
-            cur_broker_conf_id=run.conf.sync_id.conf_id,
-            conf_check_sum_id=run.conf.sync_id.checksum,
-            need_report_data=push,
-            take_conf_info=push,
-            take_remove_topic_info=True,
-            broker_default_conf_info=run.conf.defaults if push else None,
-            broker_topic_set_conf_info=run.conf.topics if push else (),
-            ssd_store_id=UNDEFINED,
-            flow_check_id=settings.serial_id if flow_asked else UNDEFINED,
-            flow_control_info=self._rules(request.flow_check_id),
-            qry_priority_id=settings.qry_priority_id if flow_asked else UNDEFINED,
-            authorized_info=self._token,
-            broker_authorized_info=self._broker_token,
-            cls_config=answers.cluster_config(settings, request.cls_config),
-        )
+        answer = self._answers.heartbeat(run, request, push=push)
         call.reply(encode(answer))
         return True
 
@@ -338,38 +288,7 @@ class Brokers:
         push = not run.in_sync
         if push:
             run.pushed, run.pushed_s = run.conf.sync_id, self._clock.now_s()
-        settings = self._catalogue.settings
-        flow_asked = request.flow_check_id is not None
-        return RegisterResponseM2B(
-            success=True,
-            err_code=Code.SUCCESS,
-            err_msg=answers.OK,
-            stop_read=False,
-            stop_write=False,
-            take_conf_info=push,
-            enable_broker_info=EnableBrokerFunInfo(
-                enable_consume_authenticate=False,
-                enable_consume_authorize=False,
-                enable_produce_authenticate=False,
-                enable_produce_authorize=False,
-                enable_visit_token_check=False,
-            ),
-            cur_broker_conf_id=run.conf.sync_id.conf_id,
-            conf_check_sum_id=run.conf.sync_id.checksum,
-            broker_default_conf_info=run.conf.defaults if push else None,
-            broker_topic_set_conf_info=run.conf.topics if push else (),
-            ssd_store_id=UNDEFINED,
-            flow_check_id=settings.serial_id if flow_asked else None,
-            flow_control_info=self._rules(request.flow_check_id),
-            qry_priority_id=settings.qry_priority_id if flow_asked else None,
-            authorized_info=self._token,
-            broker_authorized_info=self._broker_token,
-            cls_config=answers.cluster_config(settings, request.cls_config),
-        )
-
-    def _rules(self, known: int | None) -> str | None:
-        """The flow control rules, when the Broker does not have them yet."""
-        return None if known is None or known == self._catalogue.settings.serial_id else answers.NO_RULES
+        return self._answers.registration(run, request, push=push)
 
     def _limit(self) -> int:
         return self._catalogue.settings.max_message_bytes
@@ -388,24 +307,6 @@ class Brokers:
         self.waiting.release(broker_id)
         self._expected_until[broker_id] = self._clock.now_s() + self._settings.broker_absence_s
         self._on_change()
-
-
-def refused_heartbeat(code: int, text: str) -> HeartResponseM2B:
-    """A heartbeat that is answered with a code other than 200, with all that the original sends then."""
-    return HeartResponseM2B(
-        success=False,
-        err_code=code,
-        err_msg=text,
-        stop_read=False,
-        stop_write=False,
-        cur_broker_conf_id=UNDEFINED,
-        conf_check_sum_id=UNDEFINED,
-        need_report_data=True,
-        take_conf_info=False,
-        take_remove_topic_info=False,
-        flow_check_id=UNDEFINED,
-        qry_priority_id=UNDEFINED,
-    )
 
 
 def _broker_id(text: str) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import Code, TubeError
 from pytubemq.master.answers import RefusalError
-from pytubemq.master.brokers import refused_heartbeat as refused_broker
+from pytubemq.master.broker_answers import refused_heartbeat as refused_broker
 from pytubemq.master.consumers import Consumers
 from pytubemq.master.consumers import refused_heartbeat as refused_consumer
 from pytubemq.master.producers import refused_heartbeat as refused_producer

@@ -28,7 +28,8 @@ from pytubemq.model.offset import messages_between
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytubemq.master.brokers import BrokerRun, Brokers
+    from pytubemq.master.broker_run import BrokerRun
+    from pytubemq.master.brokers import Brokers
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.master.groups import Group, Groups
     from pytubemq.master.producers import Producers

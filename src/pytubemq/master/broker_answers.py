@@ -1,0 +1,112 @@
+"""What a Broker is answered, field by field."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import Code
+from pytubemq.master import answers
+from pytubemq.model.ids import UNDEFINED
+from pytubemq.wire.messages.master import (
+    EnableBrokerFunInfo,
+    HeartRequestB2M,
+    HeartResponseM2B,
+    MasterAuthorizedInfo,
+    MasterBrokerAuthorizedInfo,
+    RegisterRequestB2M,
+    RegisterResponseM2B,
+)
+
+if TYPE_CHECKING:
+    from pytubemq.master.broker_run import BrokerRun
+    from pytubemq.master.catalogue import Catalogue
+
+
+class BrokerAnswers:
+    """Makes answers; `push` says whether the configuration goes with them, not only its id."""
+
+    def __init__(self, catalogue: Catalogue, token: MasterAuthorizedInfo) -> None:
+        self._catalogue = catalogue
+        self._token = token
+        # The original sends the token of now and the one of before; ours does not change.
+        both = f"{token.visit_authorized_token},{token.visit_authorized_token}"
+        self._broker_token = MasterBrokerAuthorizedInfo(visit_authorized_token=both)
+
+    def heartbeat(self, run: BrokerRun, request: HeartRequestB2M, *, push: bool) -> HeartResponseM2B:
+        """To a heartbeat that was taken in."""
+        settings = self._catalogue.settings
+        flow_asked = request.flow_check_id is not None
+        return HeartResponseM2B(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg=answers.OK,
+            stop_read=False,
+            stop_write=False,
+            cur_broker_conf_id=run.conf.sync_id.conf_id,
+            conf_check_sum_id=run.conf.sync_id.checksum,
+            need_report_data=push,
+            take_conf_info=push,
+            take_remove_topic_info=True,
+            broker_default_conf_info=run.conf.defaults if push else None,
+            broker_topic_set_conf_info=run.conf.topics if push else (),
+            ssd_store_id=UNDEFINED,
+            flow_check_id=settings.serial_id if flow_asked else UNDEFINED,
+            flow_control_info=self._rules(request.flow_check_id),
+            qry_priority_id=settings.qry_priority_id if flow_asked else UNDEFINED,
+            authorized_info=self._token,
+            broker_authorized_info=self._broker_token,
+            cls_config=answers.cluster_config(settings, request.cls_config),
+        )
+
+    def registration(self, run: BrokerRun, request: RegisterRequestB2M, *, push: bool) -> RegisterResponseM2B:
+        """To a registration that was taken in."""
+        settings = self._catalogue.settings
+        flow_asked = request.flow_check_id is not None
+        return RegisterResponseM2B(
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg=answers.OK,
+            stop_read=False,
+            stop_write=False,
+            take_conf_info=push,
+            enable_broker_info=EnableBrokerFunInfo(
+                enable_consume_authenticate=False,
+                enable_consume_authorize=False,
+                enable_produce_authenticate=False,
+                enable_produce_authorize=False,
+                enable_visit_token_check=False,
+            ),
+            cur_broker_conf_id=run.conf.sync_id.conf_id,
+            conf_check_sum_id=run.conf.sync_id.checksum,
+            broker_default_conf_info=run.conf.defaults if push else None,
+            broker_topic_set_conf_info=run.conf.topics if push else (),
+            ssd_store_id=UNDEFINED,
+            flow_check_id=settings.serial_id if flow_asked else None,
+            flow_control_info=self._rules(request.flow_check_id),
+            qry_priority_id=settings.qry_priority_id if flow_asked else None,
+            authorized_info=self._token,
+            broker_authorized_info=self._broker_token,
+            cls_config=answers.cluster_config(settings, request.cls_config),
+        )
+
+    def _rules(self, known: int | None) -> str | None:
+        """The flow control rules, when the Broker does not have them yet."""
+        return None if known is None or known == self._catalogue.settings.serial_id else answers.NO_RULES
+
+
+def refused_heartbeat(code: int, text: str) -> HeartResponseM2B:
+    """A heartbeat that is answered with a code other than 200, with all that the original sends then."""
+    return HeartResponseM2B(
+        success=False,
+        err_code=code,
+        err_msg=text,
+        stop_read=False,
+        stop_write=False,
+        cur_broker_conf_id=UNDEFINED,
+        conf_check_sum_id=UNDEFINED,
+        need_report_data=True,
+        take_conf_info=False,
+        take_remove_topic_info=False,
+        flow_check_id=UNDEFINED,
+        qry_priority_id=UNDEFINED,
+    )

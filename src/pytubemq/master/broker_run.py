@@ -1,0 +1,37 @@
+"""A Broker while it is registered: what it was given, what it has reported, when it is due."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytubemq.master.broker_sync import BrokerConf, SyncId
+
+if TYPE_CHECKING:
+    from pytubemq.model.ids import Address
+    from pytubemq.model.topic import TopicConfig
+
+
+@dataclass(slots=True)
+class BrokerRun:
+    """A Broker that is registered now."""
+
+    broker_id: int
+    address: Address
+    version: str
+    deadline_s: float
+    conf: BrokerConf
+    reported: SyncId = field(default_factory=SyncId)
+    online: bool = False
+    topics: dict[str, TopicConfig] = field(default_factory=dict)
+    read_status: int = 0
+    write_status: int = 0
+    pushed: SyncId | None = None
+    pushed_s: float = 0.0
+    lost: bool = False
+    since_ms: int = 0
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether it has what it should have."""
+        return self.reported == self.conf.sync_id
