@@ -71,6 +71,8 @@ class MockBroker:
         """The Master's."""
         self.broker_address = Address(self.address.host, 0)
         self.topics: dict[str, int] = dict(topics or {})
+        self.peers: list[MockBroker] = []
+        """Other mocks whose Broker this one's Master names, too."""
         self.max_message_bytes: int | None = None
         self.partitions: defaultdict[tuple[str, int], MockPartition] = defaultdict(MockPartition)
         self.requests: list[Recorded] = []
@@ -163,6 +165,14 @@ class MockBroker:
     def respond(self, method: Method, message: Any, *, times: int = 1) -> None:
         """Answer the next `times` requests of a method with `message`."""
         self._scripts[method].extend([lambda _call, _request: message] * times)
+
+    def script(self, method: Method, *scripts: Script) -> None:
+        """Ask each of `scripts` for the answer to one of the next requests of a method, before `respond_fn`."""
+        self._scripts[method].extend(scripts)
+
+    def work(self, call: Call, request: Any) -> Any:
+        """Do what is asked and return the usual answer; for scripts that change only a part of it."""
+        return self._handlers.work(call, request)
 
     def respond_fn(self, method: Method, script: Script | None) -> None:
         """Ask `script` for the answer to every request of a method; None ends that."""

@@ -83,10 +83,13 @@ class MockHandlers:
 
     # --- the Master -----------------------------------------------------------------------------------------
 
+    def _broker_infos(self) -> tuple[str, ...]:
+        return tuple(format_broker_info(one.info) for one in (self._mock, *self._mock.peers))
+
     def _RegisterRequestP2M(self, request: master.RegisterRequestP2M) -> Any:
         self._mock.producers[request.client_id] = -1
         return master.RegisterResponseM2P(
-            **OK, broker_check_sum=self._mock.check_sum, broker_infos=(format_broker_info(self._mock.info),)
+            **OK, broker_check_sum=self._mock.check_sum, broker_infos=self._broker_infos()
         )
 
     def _HeartRequestP2M(self, request: master.HeartRequestP2M) -> Any:
@@ -96,12 +99,16 @@ class MockHandlers:
         mock.producers[request.client_id] = mock.check_sum
         infos = [
             format_topic_info(
-                TopicInfo(topic, (TopicBroker(mock.broker_id, mock.topics[topic], 1),), mock.max_message_bytes)
+                TopicInfo(
+                    topic,
+                    tuple(TopicBroker(one.broker_id, one.topics[topic], 1) for one in (mock, *mock.peers)),
+                    mock.max_message_bytes,
+                )
             )
             for topic in request.topic_list
             if mock.topics.get(topic)
         ]
-        brokers = () if request.broker_check_sum == mock.check_sum else (format_broker_info(mock.info),)
+        brokers = () if request.broker_check_sum == mock.check_sum else self._broker_infos()
         return master.HeartResponseM2P(
             **OK, broker_check_sum=mock.check_sum, topic_infos=tuple(infos), broker_infos=brokers
         )

@@ -448,3 +448,35 @@ async def test_a_failure_nobody_awaits_is_not_silent() -> None:
         gc.collect()
     asyncio.get_running_loop().set_exception_handler(None)
     assert any("never retrieved" in message for message in heard)
+
+
+async def test_a_broker_that_is_away_is_left_out_and_its_free_messages_go_elsewhere() -> None:
+    async with MockBroker(topics=DEMO, broker_id=1) as one, MockBroker(topics=DEMO, broker_id=2) as other:
+        one.peers.append(other)
+        async with connect(one.masters) as tube, tube.producer("demo") as producer:
+            assert len(producer.partitions) == 2
+            await asyncio.gather(*[producer.send(b"%d" % n) for n in range(10)])
+            assert (len(one.bodies("demo")), len(other.bodies("demo"))) == (5, 5)
+            await other.stop_broker()
+            pinned = producer.submit(b"pinned", partition=Partition(2, "demo", 0))
+            receipts = await asyncio.gather(*[producer.send(b"free") for _ in range(20)])
+            assert {receipt.partition.broker_id for receipt in receipts} == {1}
+            assert not pinned.done()
+            await other.start_broker()
+            assert (await pinned).partition == Partition(2, "demo", 0)
+            assert other.bodies("demo")[-1] == b"pinned"
+
+
+async def test_partitions_that_are_gone_give_their_messages_to_the_others() -> None:
+    async with MockBroker(topics=DEMO, broker_id=1) as one, MockBroker(topics=DEMO, broker_id=2) as other:
+        one.peers.append(other)
+        async with connect(one.masters) as tube, tube.producer("demo") as producer:
+            await one.until(lambda: len(one.received(Method.PRODUCER_HEARTBEAT_P2M)) >= 2)
+            await one.stop_broker()
+            await other.stop_broker()
+            futures = [producer.submit(b"%d" % n) for n in range(10)]
+            one.peers.clear()
+            one.create_topic("demo", 1)
+            await one.start_broker()
+            receipts = await asyncio.gather(*futures)
+            assert {receipt.partition.broker_id for receipt in receipts} == {1}

@@ -1,0 +1,100 @@
+"""Whatever a Broker does to a producer's requests, every message arrives, and in order."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pytubemq import connect
+from pytubemq.testing.mock_broker import MockBroker
+from pytubemq.wire.messages.extension import SendBatchResponseB2P
+from pytubemq.wire.methods import Method
+
+if TYPE_CHECKING:
+    from pytubemq.net.call import Call
+
+PARTITIONS = 3
+
+
+class Fault(Enum):
+    """What happens to one request."""
+
+    NONE = "none"
+    REFUSED = "all of it refused"
+    PARTLY = "the second half refused"
+    LOST = "the connection breaks before it is handled"
+    ANSWER_LOST = "the connection breaks before the answer is out"
+
+
+faults = st.lists(st.sampled_from(list(Fault)), max_size=8)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(faults=faults, groups=st.lists(st.integers(1, 30), min_size=1, max_size=8))
+def test_every_message_arrives_in_order(faults: list[Fault], groups: list[int]) -> None:
+    asyncio.run(_check(faults, groups))
+
+
+async def _check(faults: list[Fault], groups: list[int]) -> None:
+    async with MockBroker(topics={"demo": PARTITIONS}) as mock:
+        for fault in faults:
+            match fault:
+                case Fault.NONE:
+                    mock.script(Method.SEND_BATCH_P2B, lambda _call, _request: None)
+                case Fault.REFUSED:
+                    mock.fail_next(Method.SEND_BATCH_P2B, code=419)
+                case Fault.PARTLY:
+                    mock.script(Method.SEND_BATCH_P2B, _refuse_from_the_middle(mock))
+                case Fault.LOST:
+                    mock.drop_on(Method.SEND_BATCH_P2B)
+                case Fault.ANSWER_LOST:
+                    mock.drop_on(Method.SEND_BATCH_P2B, after=True)
+        sent: list[tuple[int, bytes]] = []
+        async with connect(mock.masters) as tube, tube.producer("demo") as producer:
+            await producer.send(b"so that it is known what the Broker takes", partition=0)
+            futures = []
+            for count in groups:
+                for _ in range(count):
+                    number = len(sent)
+                    sent.append((number % PARTITIONS, b"%05d" % number))
+                    futures.append(producer.submit(sent[-1][1], partition=number % PARTITIONS))
+                await asyncio.sleep(0)
+            receipts = await asyncio.gather(*futures)
+            assert producer.stats.buffered_messages == 0
+        for partition_id in range(PARTITIONS):
+            stored = [body for body in mock.bodies("demo", partition_id) if len(body) == 5]
+            first_time = list(dict.fromkeys(stored))
+            assert first_time == [body for target, body in sent if target == partition_id]
+        bodies = {n: mock.bodies("demo", n) for n in range(PARTITIONS)}
+        for receipt, (_, body) in zip(receipts, sent, strict=True):
+            assert receipt.offset is not None
+            assert bodies[receipt.partition.partition_id][receipt.offset // 28] == body
+
+
+def _refuse_from_the_middle(mock: MockBroker) -> Any:
+    """The first half is stored, the rest refused: what a disk that fills up does."""
+
+    def script(call: Call, request: Any) -> SendBatchResponseB2P:
+        entries = request.entries
+        half = (len(entries) + 1) // 2
+        stored = mock.work(call, type(request)(**{**_fields(request), "entries": entries[:half]}))
+        rest = len(entries) - half
+        return SendBatchResponseB2P(
+            success=True,
+            err_code=200,
+            err_msg="the disk is full",
+            err_codes=(*stored.err_codes, *([419] * rest)),
+            message_ids=(*stored.message_ids, *([-1] * rest)),
+            offsets=(*stored.offsets, *([-1] * rest)),
+            append_time=stored.append_time,
+        )
+
+    return script
+
+
+def _fields(request: Any) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in type(request).__dataclass_fields__}
