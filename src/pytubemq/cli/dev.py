@@ -44,7 +44,8 @@ def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], until_ready: 
     scratch = Path(tempfile.mkdtemp(prefix="pytubemq-dev-")) if ephemeral else None
 
     def announce(ready: DevReady) -> None:
-        show(options, ready, seconds=time.perf_counter() - started_s, kept=scratch is None)
+        seconds = time.perf_counter() - started_s
+        show(options, ready, seconds=seconds, kept=scratch is None, stays=not until_ready)
 
     try:
         code = run_dev(
@@ -61,7 +62,7 @@ def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], until_ready: 
     return code
 
 
-def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool) -> None:
+def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool, stays: bool) -> None:
     """The addresses, what to do next and how to stop."""
     endpoints = ready.endpoints
     if options.output:
@@ -78,7 +79,9 @@ def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool)
         f"  {tick} broker 1  {endpoints.broker}    disk free {free:,.0f} GiB",
         f"  {tick} http      {endpoints.http}    loopback only, no login",
         f'  {tick} topic     {ready.topic}, {ready.partitions} partitions    profile "{ready.profile}" is current',
-        f"ready in {seconds:.1f} s; Ctrl-C stops everything",
-        f"Next, in another terminal:  echo hello | pytubemq produce {ready.topic} && pytubemq consume {ready.topic}",
+        f"ready in {seconds:.1f} s" + ("; Ctrl-C stops everything" if stays else ""),
     ]
+    if stays:
+        next_commands = f"echo hello | pytubemq produce {ready.topic} && pytubemq consume {ready.topic}"
+        lines.append(f"Next, in another terminal:  {next_commands}")
     options.say("\n".join(lines))

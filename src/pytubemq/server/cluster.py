@@ -110,6 +110,11 @@ class EmbeddedCluster:
             raise ConfigError("the cluster is not running", hint="use it inside `async with`")
         await self._master.master.create_topic(name, partitions)
 
+    def child(self, broker_id: int = 1) -> int | None:
+        """The process id of a Broker that runs as a child process; None when there is no such child."""
+        broker = self._running.get(broker_id)
+        return broker.pid if isinstance(broker, ServerProcess) else None
+
     async def kill_broker(self, broker_id: int = 1) -> None:
         """SIGKILL a Broker that runs as a child process."""
         broker = self._running.get(broker_id)
