@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
+from pytubemq.server.cluster import ThreadedCluster
+from tests.spark.conftest import Topic
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-    from tests.spark.conftest import Topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -143,3 +145,34 @@ def test_a_running_query_follows_the_topic_and_tells_its_lag(
         assert json.loads(source.latestOffset) == json.loads(source.endOffset)
     finally:
         query.stop()
+
+
+def test_a_broker_that_is_killed_and_comes_back_costs_no_row(
+    spark: SparkSession, tmp_path: Path, checkpoint: str
+) -> None:
+    with ThreadedCluster(data_dir=tmp_path / "cluster", broker_in_child=True) as cluster:
+        cluster.create_topic("away", partitions=2)
+        topic = Topic("away", cluster.master)
+        topic.send(1000)
+        read: dict[int, list[str]] = {}
+        restarts: list[threading.Thread] = []
+
+        def kill_then_keep(frame: DataFrame, batch: int) -> None:
+            # killed before this batch is read, and between this batch and the plan of the next one
+            cluster.kill_broker()
+            restarts.append(threading.Thread(target=cluster.restart_broker))
+            restarts[-1].start()
+            read[batch] = [row.body.decode() for row in frame.select("body").collect()]
+            restarts[-1].join()
+            if batch == 1:
+                cluster.kill_broker()
+                restarts.append(threading.Thread(target=cluster.restart_broker))
+                restarts[-1].start()
+
+        frame = stream(spark, topic, startingOffsets="earliest", maxRowsPerTrigger="400")
+        writer = frame.writeStream.foreachBatch(kill_then_keep).option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start().awaitTermination()
+        for restart in restarts:
+            restart.join()
+        assert [len(read[batch]) for batch in sorted(read)] == [400, 400, 200]
+        assert Counter(body for rows in read.values() for body in rows) == Counter(topic.bodies)
