@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -175,3 +176,18 @@ def test_bench_prints_one_json_object(tube: CommandLine, cluster: ThreadedCluste
     assert result["bench"] == what
     assert result["messages"] >= 300
     assert result["msgs_per_s"] > 0
+
+
+def test_lines_are_sent_as_they_come_and_ctrl_c_ends_it(tube: CommandLine, at: tuple[str, str]) -> None:
+    follower = tube.start("consume", "t", "--tail", "--from", "earliest", *at)
+    producer = tube.start("produce", "t", *at, stdin=subprocess.PIPE)
+    assert producer.stdin is not None
+    assert follower.stdout is not None
+    for word in (b"first\n", b"second\n"):
+        producer.stdin.write(word)
+        producer.stdin.flush()
+        assert follower.stdout.readline() == word
+    producer.send_signal(signal.SIGINT)  # while it waits for another line
+    assert producer.wait(timeout=60) == ExitCode.INTERRUPTED
+    assert producer.stderr is not None
+    assert producer.stderr.read() == b"interrupted\n"
