@@ -52,6 +52,7 @@ class Reader:
         self._retry_for_s = retry_for_s
         self._next: int | None = None
         self._stop: int | None = None
+        self._reads: set[asyncio.Task[ReadBatch | None]] = set()
         self._closed = True
         self.ended = False
         """Whether it was closed."""
@@ -79,6 +80,9 @@ class Reader:
     async def close(self) -> None:
         """End it. Idempotent; there is nothing to give back."""
         self._closed = self.ended = True
+        for task in self._reads:
+            task.cancel()
+        await asyncio.gather(*self._reads, return_exceptions=True)
 
     @property
     def position(self) -> int | None:
@@ -110,6 +114,18 @@ class Reader:
             max_messages=max_messages, max_bytes=max_bytes, max_wait_s=max_wait_s, idle_timeout_s=idle_timeout_s
         )
         return ReadBatches(self, options)
+
+    def fetch_ahead(self, options: FetchOptions) -> asyncio.Task[ReadBatch | None]:
+        """`read` as a task that ends with this reader at the latest."""
+        task = asyncio.get_running_loop().create_task(self.read(options))
+        self._reads.add(task)
+        task.add_done_callback(self._read_ended)
+        return task
+
+    def _read_ended(self, task: asyncio.Task[ReadBatch | None]) -> None:
+        self._reads.discard(task)
+        if not task.cancelled():
+            task.exception()  # a fetch ahead that nobody asks for any more may fail in peace
 
     async def read(self, options: FetchOptions) -> ReadBatch | None:
         """The next batch; None at the end of the range, or when the Broker had nothing within `max_wait_s`."""
@@ -192,9 +208,7 @@ class ReadBatches:
 
     async def _take(self, until_s: float | None) -> ReadBatch | None:
         """What the fetch ahead brings. A cancelled wait, or one that is over, leaves it going."""
-        loop = asyncio.get_running_loop()
-        task = self._ahead or loop.create_task(self._reader.read(self._options))
-        self._ahead = task
+        task = self._ahead = self._ahead or self._reader.fetch_ahead(self._options)
         try:
             async with asyncio.timeout_at(until_s):
                 batch = await asyncio.shield(task)
@@ -206,8 +220,7 @@ class ReadBatches:
             if task.done():
                 self._ahead = None
         if batch is not None and not self._reader.done():
-            self._ahead = loop.create_task(self._reader.read(self._options))
-            self._ahead.add_done_callback(_looked_at)
+            self._ahead = self._reader.fetch_ahead(self._options)
         return batch
 
     async def aclose(self) -> None:
@@ -217,12 +230,6 @@ class ReadBatches:
             with contextlib.suppress(BaseException):
                 await self._ahead
             self._ahead = None
-
-
-def _looked_at(task: asyncio.Task[ReadBatch | None]) -> None:
-    """A fetch ahead that nobody asks for any more may fail in peace."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _moved_hint(head: ReadRangeResponseB2C) -> str | None:

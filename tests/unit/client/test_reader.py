@@ -86,6 +86,17 @@ async def test_idle_ends_it_and_a_cancelled_wait_loses_nothing() -> None:
         await batches.aclose()
 
 
+async def test_closing_ends_a_fetch_that_is_on_its_way() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"a")
+        before = asyncio.all_tasks()
+        async with tube.reader(P0) as reader:
+            async for _ in reader.batches(max_wait_s=30):
+                break
+            await mock.until(lambda: len(mock.received(Method.READ_RANGE_C2B)) == 2)
+        assert not [task for task in asyncio.all_tasks() - before if "Reader.read" in repr(task)]
+
+
 async def test_a_broker_that_restarts_is_waited_for() -> None:
     async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
         mock.store("demo", *TEN)

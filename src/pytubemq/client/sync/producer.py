@@ -10,6 +10,7 @@ import asyncio
 import concurrent.futures
 import threading
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import BufferFullError, ClosedError, TubeError
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from pytubemq.net.iothread import IoThread
 
 
+LOOK_AGAIN_S = 0.001
+"""How long a submitted message may lie between the threads while others follow it."""
+
+
 class _Waiting(tuple["concurrent.futures.Future[Receipt]", "Encoded", "bytes | str | None", "Partition | int | None"]):
     """A submitted message that has not reached the loop's thread yet."""
 
@@ -42,9 +47,11 @@ class Producer:
         self._max_messages = max_messages
         self._max_bytes = max_bytes
         self._queue: deque[_Waiting] = deque()
-        self._queued_bytes = 0
+        self._put_bytes = 0
+        self._taken_bytes = 0
         self._lock = threading.Lock()
-        self._draining = False
+        self._posted = False
+        self._full = False
         self._turn = asyncio.Lock()
 
     def __enter__(self) -> Producer:
@@ -97,17 +104,18 @@ class Producer:
         self._producer.check_open()
         encoded = self._producer.encode(body, attrs, msg_type, msg_time)
         future: concurrent.futures.Future[Receipt] = concurrent.futures.Future()
+        size_bytes = len(encoded[0])
         with self._lock:
             buffer = self._producer.buffer
             held = buffer.messages + len(self._queue)
-            held_bytes = buffer.size_bytes + self._queued_bytes
-            if held and (held >= self._max_messages or held_bytes + len(encoded[0]) > self._max_bytes):
+            held_bytes = buffer.size_bytes + self._put_bytes - self._taken_bytes
+            if held and (held >= self._max_messages or held_bytes + size_bytes > self._max_bytes):
                 raise buffer.full()
+            self._put_bytes += size_bytes
             self._queue.append(_Waiting((future, encoded, key, partition)))
-            self._queued_bytes += len(encoded[0])
-            wake, self._draining = not self._draining, True
-        if wake:
-            self._io.post(self._start_drain)
+        if not self._posted:
+            self._posted = True
+            self._io.post(self._look)
         return future
 
     def room(self) -> None:
@@ -130,41 +138,56 @@ class Producer:
 
     # --- on the loop's thread -------------------------------------------------------------------------------
 
-    def _start_drain(self) -> None:
-        self._producer.tasks.spawn(self._drain(), name=f"sync-{self._producer.topic}")
+    def _look(self) -> None:
+        """Take what is there, and look again soon: waking this thread for each message would cost more than sending
+        it. Only when nothing came meanwhile does the next message have to wake it."""
+        if not self._queue:
+            self._posted = False
+            if not self._queue:  # cleared before this second look, so a message that saw it set is not left lying
+                return
+            self._posted = True
+        if not self._full and not self._hand_over_all():
+            self._producer.tasks.spawn(self._drain(), name=f"sync-{self._producer.topic}")
+        asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._look)
 
     async def _drain(self) -> None:
+        """Hand over everything, waiting for room where there is none."""
         async with self._turn:
-            while (waiting := self._next()) is not None:
-                await self._hand_over(waiting)
-
-    def _next(self) -> _Waiting | None:
-        with self._lock:
-            if not self._queue:
-                self._draining = False
-                return None
-            waiting = self._queue.popleft()
-            self._queued_bytes -= len(waiting[1][0])
-            return waiting
-
-    async def _hand_over(self, waiting: _Waiting) -> None:
-        future, encoded, key, partition = waiting
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            while True:
-                try:
-                    inner = self._producer.enqueue(encoded, key=key, partition=partition)
-                    break
-                except BufferFullError:
+            self._full = True
+            try:
+                while not self._hand_over_all():
                     await self._producer.room()
+            except TubeError:
+                self._hand_over_all()  # each message hears for itself that the producer has ended
+            finally:
+                self._full = False
+
+    def _hand_over_all(self) -> bool:
+        """Hand over what is queued; False when the buffer is full before the queue is empty."""
+        queue = self._queue
+        while queue:
+            if not self._hand_over(queue[0]):
+                return False
+            self._taken_bytes += len(queue.popleft()[1][0])
+        return True
+
+    def _hand_over(self, waiting: _Waiting) -> bool:
+        future, encoded, key, partition = waiting
+        if future.cancelled():
+            return True
+        try:
+            inner = self._producer.enqueue(encoded, key=key, partition=partition)
+        except BufferFullError:
+            return False
         except TubeError as error:
-            future.set_exception(error)
-        except BaseException:
-            future.set_exception(ClosedError("the producer was closed before this message was sent"))
-            raise
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)
+            return True
+        if future.set_running_or_notify_cancel():
+            inner.add_done_callback(partial(_copy, future))
         else:
-            inner.add_done_callback(lambda done: _copy(done, future))
+            inner.cancel()
+        return True
 
     async def _flush(self) -> None:
         await self._drain()
@@ -180,11 +203,10 @@ class Producer:
                 await self._drain()
         finally:
             await self._producer.close()
-            while (waiting := self._next()) is not None:
-                await self._hand_over(waiting)  # which fails it, for the producer is closed
+            self._hand_over_all()  # what is left fails, for the producer is closed
 
 
-def _copy(inner: asyncio.Future[Receipt], outer: concurrent.futures.Future[Receipt]) -> None:
+def _copy(outer: concurrent.futures.Future[Receipt], inner: asyncio.Future[Receipt]) -> None:
     error = ClosedError("the message was dropped") if inner.cancelled() else inner.exception()
     if error is None:
         outer.set_result(inner.result())
