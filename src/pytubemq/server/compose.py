@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum, unique
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import ConfigError, TubeError
+from pytubemq.errors import ConfigError
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.server.settings import DEFAULT_HTTP_PORT, Settings, parse_address
@@ -211,10 +211,3 @@ def make_directory(path: Path) -> Path:
 
 def _optional(key: str, text: str, default_port: int) -> Address | None:
     return parse_address(key, text, default_port=default_port) if text else None
-
-
-def startup_error(error: BaseException) -> TubeError:
-    """Whatever kept a node from starting, as an error of ours."""
-    if isinstance(error, TubeError):
-        return error
-    return TubeError(f"the server did not start: {type(error).__name__}: {error}")

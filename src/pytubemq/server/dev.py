@@ -67,9 +67,9 @@ def run_dev(
             assert node.master is not None
             assert endpoints.master is not None
             assert endpoints.http is not None
-            if all(topic.name != DEMO_TOPIC for topic in await node.master.topics()):
-                await node.master.create_topic(DEMO_TOPIC, DEMO_PARTITIONS)
-            partitions = DEMO_PARTITIONS
+            partitions = {topic.name: topic.partitions for topic in await node.master.topics()}.get(DEMO_TOPIC)
+            if partitions is None:
+                partitions = (await node.master.create_topic(DEMO_TOPIC, DEMO_PARTITIONS)).partitions
             save_profile(Profile(profile, endpoints.master, endpoints.http, str(settings.data_dir)))
             announce(DevReady(endpoints, settings.data_dir, DEMO_TOPIC, partitions, profile, notes))
 

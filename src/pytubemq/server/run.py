@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -27,6 +28,7 @@ OnReady = Callable[[Node, Endpoints], Awaitable[None]]
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
     """`asyncio.run`, on uvloop where the extra [speed] is installed."""
+    _collect_less_often()
     try:
         import uvloop
     except ImportError:
@@ -35,6 +37,16 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(main)
+
+
+def _collect_less_often() -> None:
+    """Let the cycle collector run for what a server really leaves behind.
+
+    Messages in flight are plain values without cycles, freed by their counts; at the default of 700 allocations the
+    collector walks them again and again, for a seventh of the Broker's time under load.
+    """
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
 
 
 def run_node(node: Node, *, on_ready: OnReady, until_ready: bool = False, stop_on_eof: bool = False) -> int:
