@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pytubemq.storage.partition_log import PartitionLog
 
 _PARTITION = tuple[str, int]
+_new = tuple.__new__
+"""Makes a named tuple in half the time of calling its class, which counts when done for every message."""
 _Item: TypeAlias = tuple[int, bytes, int, int, int | None, int | None, int | None, int | None]
 """Number in the staging, payload, flag, key code, checksum, producer id, producer epoch, sequence."""
 
@@ -143,7 +145,7 @@ def build(
             entry_bytes = len(entry)
             entries.append(entry)
             index.append(encode_index_entry(ordinal, position, now_ms, entry_bytes, key_code, crc32(entry)))
-            appended[number] = Appended(message_id, offset, now_ms)
+            appended[number] = _new(Appended, (message_id, offset, now_ms))
             ordinal += 1
             position += entry_bytes
         run = Run(topic, partition_id, base_ordinal, base_position, len(items), b"".join(index), b"".join(entries))

@@ -440,19 +440,23 @@ def decode_send_batch(body: bytes) -> SendBatch:
     """
     pb = _parse(SendBatchRequestP2B, _Batch, body)
     items: list[BatchItem] = []
-    append = items.append
+    append, new = items.append, tuple.__new__
     for entry in pb.entries:
         partition_id, data, flag, msg_type, msg_time, sequence = _read_entry(entry)
         if not sequence and not entry.HasField("sequence"):
             sequence = None
         append(
-            BatchItem(
-                partition_id,
-                data,
-                flag,
-                text(msg_type) if msg_type else None,
-                text(msg_time) if msg_time else None,
-                sequence,
+            # half the time of calling the class, and this is done for every message
+            new(
+                BatchItem,
+                (
+                    partition_id,
+                    data,
+                    flag,
+                    text(msg_type) if msg_type else None,
+                    text(msg_time) if msg_time else None,
+                    sequence,
+                ),
             )
         )
     return SendBatch(
