@@ -147,7 +147,7 @@ def test_a_file_that_is_not_ours_is_refused_untouched(
     path = tmp_path / "meta.db"
     spoil(path)
     before = path.read_bytes()
-    with pytest.raises(error, match="meta.db"):
+    with pytest.raises(error, match=r"meta\.db"):
         SqliteMetaStore(path)
     assert path.read_bytes() == before
 

@@ -76,7 +76,9 @@ def check_topic(name: str) -> str:
     """A topic name that every peer takes: a letter, then letters, digits or `_`, at most 64 in all."""
     if not _TOPIC.fullmatch(name):
         raise MessageError(
-            f"not a topic name: {name!r}", hint="use a letter, then letters, digits or _, at most 64 characters", code=400
+            f"not a topic name: {name!r}",
+            hint="use a letter, then letters, digits or _, at most 64 characters",
+            code=400,
         )
     return name
 

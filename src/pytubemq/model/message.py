@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from pytubemq.model.ids import Partition
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytubemq.model.ids import Partition
 
 
 @dataclass(frozen=True, slots=True)
