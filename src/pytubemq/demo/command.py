@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,16 +45,21 @@ def demo(
     if shared is not None:
         shared.output = output  # so that an error, too, is told in this form
     from pytubemq.demo.run import DemoOptions
+    from pytubemq.server.run import run_loop
 
     options = DemoOptions(rows=rows, chaos=chaos, data=data)
     quiet = bool(getattr(shared, "quiet", False))
-    return asyncio.run(_run(options, as_json=output == "json", keep=keep, quiet=quiet))
+    try:
+        return run_loop(_run(options, as_json=output == "json", keep=keep, quiet=quiet))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 async def _run(options: DemoOptions, *, as_json: bool, keep: bool, quiet: bool) -> int:
     from pytubemq.demo.report import Bars, print_json, print_report
     from pytubemq.demo.run import Demo
 
+    _stop_on_signals()
     bars = Bars(quiet=quiet)
     async with Demo(options, bars) as demo:
         with bars:
@@ -66,8 +73,17 @@ async def _run(options: DemoOptions, *, as_json: bool, keep: bool, quiet: bool) 
             following = _next(chaos=options.chaos, http=demo.cluster.http if keep else None)
             print_report(measured, color=sys.stdout.isatty(), next_command=following)
         if keep:
-            await asyncio.Event().wait()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
     return int(ExitCode.FAILED if mismatches else ExitCode.DONE)
+
+
+def _stop_on_signals() -> None:
+    """Let SIGINT and SIGTERM cancel this task, so that children are stopped and temporary files are gone."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 def _next(*, chaos: bool, http: str | None) -> str:
