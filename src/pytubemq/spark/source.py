@@ -1,31 +1,22 @@
-"""`format("tubemq")`: the data source that Spark finds, and its batch reader."""
+"""`format("tubemq")`: the data source that Spark finds; it checks the options and makes the readers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource
 
 from pytubemq.errors import ConfigError, MissingExtraError
-from pytubemq.spark.options import Positions, SourceOptions, parse_options
-from pytubemq.spark.plan import OffsetRange, ranges, resolve
+from pytubemq.spark.options import SourceOptions, parse_options
 from pytubemq.spark.schema import spark_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from pytubemq.spark.batch import TubeMqReader
     from pytubemq.spark.stream import TubeMqStreamReader
-
-
-class RangePartition(InputPartition):
-    """A task: one range of one partition."""
-
-    def __init__(self, wanted: OffsetRange) -> None:
-        super().__init__(wanted)
-        self.wanted = wanted
 
 
 class TubeMqDataSource(DataSource):
@@ -42,6 +33,8 @@ class TubeMqDataSource(DataSource):
 
     def reader(self, schema: StructType) -> TubeMqReader:
         """The batch reader."""
+        from pytubemq.spark.batch import TubeMqReader
+
         options = _checked(self.options)
         _check_schema(options, schema)
         if options.max_rows_per_trigger is not None:
@@ -57,41 +50,6 @@ class TubeMqDataSource(DataSource):
         if options.ending is not None:
             raise ConfigError("endingOffsets is an option of spark.read", hint="leave it out with readStream")
         return TubeMqStreamReader(options)
-
-
-class TubeMqReader(DataSourceReader):
-    """Reads what lies between two positions once."""
-
-    def __init__(self, options: SourceOptions) -> None:
-        self._options = options
-
-    def partitions(self) -> list[InputPartition]:
-        """One task per partition that has something to read."""
-        from pytubemq.spark.cluster import Cluster
-
-        options = self._options
-        ends = Cluster(options.masters).ends(options.topics)
-        start = resolve(options.starting or Positions("earliest", {}), ends)
-        end = resolve(options.ending or Positions("latest", {}), ends)
-        wanted = ranges(start, end, ends, fail_on_data_loss=options.fail_on_data_loss)
-        return [RangePartition(part) for part in wanted]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """On an executor: the rows of one task, one Arrow batch per fetch."""
-        return read_range(self._options, partition)
-
-
-def read_range(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """The rows of a task. A batch without rows has one task without a range."""
-    from pytubemq.spark.arrow import BatchBuilder
-    from pytubemq.spark.cluster import Cluster
-
-    if not isinstance(partition, RangePartition):
-        return
-    wanted = partition.wanted
-    builder = BatchBuilder(wanted.partition, options.columns, options.time_zone)
-    for messages in Cluster(options.masters).fetches(wanted, fail_on_data_loss=options.fail_on_data_loss):
-        yield builder.build(messages)
 
 
 def _checked(options: Mapping[str, str]) -> SourceOptions:

@@ -22,7 +22,7 @@ from pytubemq.model.ids import Partition
 from pytubemq.spark.cluster import Cluster
 from pytubemq.spark.options import Positions, SourceOptions
 from pytubemq.spark.plan import Ends, Offsets, advance, newest, ranges, resolve
-from pytubemq.spark.source import RangePartition, read_range
+from pytubemq.spark.task import RangePartition, read_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
