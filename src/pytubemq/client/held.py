@@ -148,8 +148,6 @@ class HeldPartition:
 
     async def _register_once(self) -> None:
         first = self._registrations == 0
-        # A Broker that restarted knows the group's position only if the group had confirmed one.
-        resume = None if first or self.marks.confirms else self.marks.start
         connection = await self._cluster.pool.get(self.address)
         answer = await self._cluster.ask_broker(
             connection,
@@ -161,7 +159,7 @@ class HeldPartition:
                 partition_id=self.partition.partition_id,
                 read_status=self._keeper.options.start.read_status if first else 0,
                 filter_cond_str=tuple(sorted(self._wanted or ())),
-                curr_offset=resume,
+                # No currOffset: it would win over what other members of the group have confirmed meanwhile.
                 qry_priority_id=UNDEFINED,
             ),
             RegisterResponseB2C,

@@ -33,7 +33,6 @@ class Watermarks:
     confirmed: int | None = None
     newest: int | None = None
     """The partition's end: the offset its next message gets."""
-    confirms: int = 0
 
     def registered(self, position: int | None, newest: int | None) -> None:
         """The Broker (again) holds this partition for us, at `position`; whatever it had handed us it will hand again.
@@ -80,7 +79,6 @@ class Watermarks:
     def settled(self) -> None:
         """The Broker has taken the confirm."""
         self.hold = Hold.NOTHING
-        self.confirms += 1
         if self.fetched is not None:
             self.start = self.fetched
             self.confirmed = max(self.fetched, self.confirmed or 0)

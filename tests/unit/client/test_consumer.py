@@ -223,6 +223,20 @@ async def test_a_restarted_broker_is_registered_at_again_and_the_batch_in_hand_c
             assert registrations[1].read_status == 0
 
 
+async def test_registering_again_does_not_take_the_group_back_to_where_this_member_began() -> None:
+    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"a", b"b", b"c")
+        async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
+            await until(lambda: consumer.assignment)
+            # while this one stood still, another member read on and left
+            mock.partitions["demo", 0].confirmed["g"] = 2
+            mock.partitions["demo", 0].owners.clear()
+            batch = await anext(consumer.batches(max_wait_s=0.05))
+            assert batch.start_offset == 56
+            registrations = [r for r in mock.received(Method.CONSUMER_REGISTER_C2B) if r.op_type == 31]
+            assert [r.curr_offset for r in registrations] == [None, None]
+
+
 async def test_a_restart_of_everything_is_survived() -> None:
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
         mock.store("demo", b"a", b"b")
