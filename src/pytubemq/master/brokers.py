@@ -99,6 +99,16 @@ class Brokers:
                 found.append(TopicBroker(broker_id, config.partitions, config.stores))
         return tuple(found)
 
+    def deployed(self, topic: str) -> tuple[TopicBroker, ...]:
+        """Where a topic lies, whether the Brokers there run or not."""
+        record = self._catalogue.topics.get(topic)
+        deploys = record.deploys if record is not None else {}
+        return tuple(
+            TopicBroker(broker_id, config.partitions, config.stores)
+            for broker_id, config in sorted(deploys.items())
+            if broker_id in self._catalogue.brokers
+        )
+
     def consumable(self, topics: Iterable[str]) -> tuple[frozenset[Partition], frozenset[Partition]]:
         """The partitions of some topics: those that can be read now, and those whose Broker may come back."""
         available: set[Partition] = set()

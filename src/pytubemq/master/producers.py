@@ -1,7 +1,8 @@
 """The producers: who they are, and where their topics can be written to.
 
 The invariant: a producer is told of a partition only while its Broker is online and has said that it carries the
-topic.
+topic. Only one that asks where its topics are deployed, because it wants to read all of them, is told of Brokers that
+are away as well.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ from pytubemq.wire.messages.master import (
 from pytubemq.wire.strings import TopicInfo, format_topic_info
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from pytubemq.master.brokers import Brokers
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.net.call import Call
     from pytubemq.net.clock import Clock
+    from pytubemq.wire.strings import TopicBroker
 
 
 @dataclass(slots=True)
@@ -137,7 +139,8 @@ class Producers:
             call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, text)))
             return True
         catalogue = self._catalogue
-        infos = tuple(info for topic in topics if (info := self._topic_info(topic)) is not None)
+        where = self._brokers.deployed if request.want_deployed else self._brokers.publishing
+        infos = tuple(info for topic in topics if (info := self._topic_info(topic, where)) is not None)
         say = (topics, infos, catalogue.broker_checksum, catalogue.settings.serial_id)
         if not must and self._nothing_new(producer, request, say):
             return False
@@ -159,13 +162,13 @@ class Producers:
     def _nothing_new(self, producer: Producer, request: HeartRequestP2M, say: object) -> bool:
         """Right after a start of ours the Brokers are on their way back: a producer that waits is spared the news
         that its topics are nowhere."""
-        if producer.told is None and any(map(self._brokers.awaited, producer.topics)):
+        if producer.told is None and not request.want_deployed and any(map(self._brokers.awaited, producer.topics)):
             return True
         return say == producer.told and request.broker_check_sum == self._catalogue.broker_checksum
 
-    def _topic_info(self, name: str) -> str | None:
+    def _topic_info(self, name: str, where: Callable[[str], tuple[TopicBroker, ...]]) -> str | None:
         topic = self._catalogue.topics.get(name)
-        places = self._brokers.publishing(name)
+        places = where(name)
         if topic is None or not places:
             return None
         size = topic.max_message_bytes

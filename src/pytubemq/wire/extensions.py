@@ -47,6 +47,8 @@ class ExtensionField(IntEnum):
     CAPABILITIES = 1000
     # HeartRequestP2M, HeartRequestC2M, HeartRequestB2M: how long the Master may hold the answer, ms
     HEARTBEAT_MAX_WAIT_MS = 1000
+    # HeartRequestP2M: tell where the topics are deployed, whether the Brokers there run or not
+    WANT_DEPLOYED = 1001
     # SendMessageRequestP2B, TransferedMessage (as stored): who sent it and as which one
     PRODUCER_ID = 1002
     PRODUCER_EPOCH = 1003

@@ -62,6 +62,38 @@ async def test_a_waiting_producer_hears_of_a_new_broker_and_of_one_that_is_gone(
         await asyncio.gather(serving, return_exceptions=True)
 
 
+async def test_who_asks_where_a_topic_is_deployed_is_told_of_brokers_that_are_away() -> None:
+    async with town(lost_connection_grace_s=0.0) as t:
+        first, second = await t.broker(1), await t.broker(2)
+        serving = [asyncio.create_task(broker.serve()) for broker in (first, second)]
+        await t.master.create_topic("demo", 3)
+        producer = await t.peer(FakeProducer)
+        await producer.register()
+        assert (await producer.heartbeat("demo", want_deployed=True)).topic_infos == ("demo#1:3:1,2:3:1#",)
+        await second.close()
+        await until(lambda: 2 not in t.master._brokers.runs)
+        assert (await producer.heartbeat("demo")).topic_infos == ("demo#1:3:1#",)
+        producer.checksum = -1
+        answer = await producer.heartbeat("demo", want_deployed=True)
+        assert answer.topic_infos == ("demo#1:3:1,2:3:1#",)
+        assert len(answer.broker_infos) == 2
+        await asyncio.gather(first.close(), *serving, return_exceptions=True)
+
+
+async def test_after_a_restart_of_the_master_the_deployment_is_told_before_the_brokers_are_back(
+    tmp_path: Path,
+) -> None:
+    async with town(data_dir=tmp_path) as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topic("demo", 3)
+        serving.cancel()
+    async with town(data_dir=tmp_path) as t:
+        producer = await t.peer(FakeProducer)
+        await producer.register()
+        assert (await producer.heartbeat("demo", wait_ms=WAIT_MS, want_deployed=True)).topic_infos == ("demo#1:3:1#",)
+
+
 async def test_a_topic_of_its_own_size_says_so() -> None:
     async with town() as t:
         broker = await t.broker()

@@ -136,7 +136,9 @@ class FakeProducer(Peer):
         self.checksum = answer.broker_check_sum
         return answer
 
-    async def heartbeat(self, *topics: str, wait_ms: int | None = None) -> HeartResponseM2P:
+    async def heartbeat(
+        self, *topics: str, wait_ms: int | None = None, want_deployed: bool | None = None
+    ) -> HeartResponseM2P:
         answer = await self.ask(
             HeartRequestP2M(
                 client_id=self.client_id,
@@ -144,6 +146,7 @@ class FakeProducer(Peer):
                 host_name="127.0.0.1",
                 topic_list=topics,
                 max_wait_ms=wait_ms,
+                want_deployed=want_deployed,
             ),
             HeartResponseM2P,
             Method.PRODUCER_HEARTBEAT_P2M,

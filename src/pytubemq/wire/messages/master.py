@@ -96,6 +96,7 @@ class HeartRequestP2M:
     auth_info: MasterCertificateInfo | None = optional(5, MasterCertificateInfo, default=None)
     appd_config: ApprovedClientConfig | None = optional(6, ApprovedClientConfig, default=None)
     max_wait_ms: int | None = optional(ExtensionField.HEARTBEAT_MAX_WAIT_MS, I32, default=None)
+    want_deployed: bool | None = optional(ExtensionField.WANT_DEPLOYED, BOOL, default=None)
 
 
 @message
