@@ -157,13 +157,18 @@ class Consumer:
             max_messages=max_messages, max_wait_s=max_wait_s, max_bytes=max_bytes, idle_timeout_s=idle_timeout_s
         )
         self._check()
-        self.fetch_options = options
-        for held in self._held.values():
-            held.wake()
+        self._fetch_with(options)
         return Batches(self, options)
 
     async def next_batch(self, *, timeout_s: float | None = None) -> Batch | None:
-        """The next batch; None when none came within `timeout_s`, or the consumer was closed meanwhile."""
+        """The next batch; None when none came within `timeout_s`, or the consumer was closed meanwhile.
+
+        It is fetched as the last call of `batches` said, or within that method's defaults.
+        """
+        if not self._entered:
+            self._check()
+        if self.fetch_options is None:
+            self._fetch_with(FetchOptions())
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -330,6 +335,11 @@ class Consumer:
                 lost.registration_lost()
 
     # --- inside ---------------------------------------------------------------------------------------------
+
+    def _fetch_with(self, options: FetchOptions) -> None:
+        self.fetch_options = options
+        for held in self._held.values():
+            held.wake()
 
     def _check(self) -> None:
         self.cluster.check_usable()

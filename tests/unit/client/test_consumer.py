@@ -63,6 +63,19 @@ async def test_batches_come_and_a_confirm_moves_the_group() -> None:
             assert consumer.assignment == (P0,)
 
 
+async def test_next_batch_alone_fetches() -> None:
+    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"a", b"b")
+        with pytest.raises(ClosedError):
+            await tube.consumer("g", "demo").next_batch()
+        async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer, asyncio.timeout(10):
+            batch = await consumer.next_batch()
+            assert batch is not None
+            assert [message.body for message in batch] == [b"a", b"b"]
+            await batch.confirm()
+            assert await consumer.next_batch(timeout_s=0.01) is None
+
+
 async def test_the_first_message_needs_neither_sleep_nor_second_heartbeat() -> None:
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
         mock.store("demo", b"a")

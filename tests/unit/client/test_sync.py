@@ -129,6 +129,19 @@ def test_batches_are_a_plain_iterator(mock: MockBroker, io: IoThread) -> None:
         assert mock.confirmed("g", "demo") == 2
 
 
+def test_next_batch_alone(mock: MockBroker, io: IoThread) -> None:
+    io.call(lambda: mock.store("demo", b"a", partition_id=0))
+    with (
+        sync.connect(mock.masters) as tube,
+        tube.consumer("g", "demo", start=sync.Start.EARLIEST) as consumer,
+    ):
+        batch = consumer.next_batch(timeout_s=10)
+        assert batch is not None
+        assert [message.body for message in batch] == [b"a"]
+        batch.confirm()
+        assert consumer.next_batch(timeout_s=0.01) is None
+
+
 def test_reader_partitions_offsets_and_events(mock: MockBroker, io: IoThread) -> None:
     io.call(lambda: mock.store("demo", b"a", b"b", b"c"))
     with sync.connect(mock.masters) as tube:

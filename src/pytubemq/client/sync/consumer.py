@@ -100,11 +100,13 @@ class Consumer:
         return self._iterate(idle_timeout_s)
 
     def _iterate(self, idle_timeout_s: float | None) -> Iterator[Batch]:
-        while True:
-            batch = self._io.run(self._consumer.next_batch(timeout_s=idle_timeout_s))
-            if batch is None:
-                return
-            yield Batch(self._io, batch)
+        while (batch := self.next_batch(timeout_s=idle_timeout_s)) is not None:
+            yield batch
+
+    def next_batch(self, *, timeout_s: float | None = None) -> Batch | None:
+        """The next batch; None when none came within `timeout_s`; as `pytubemq.Consumer.next_batch`."""
+        batch = self._io.run(self._consumer.next_batch(timeout_s=timeout_s))
+        return None if batch is None else Batch(self._io, batch)
 
     @property
     def assignment(self) -> tuple[Partition, ...]:
