@@ -82,6 +82,6 @@ def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool,
         f"ready in {seconds:.1f} s" + ("; Ctrl-C stops everything" if stays else ""),
     ]
     if stays:
-        next_commands = f"echo hello | pytubemq produce {ready.topic} && pytubemq consume {ready.topic}"
-        lines.append(f"Next, in another terminal:  {next_commands}")
+        produce, consume = (options.next(f"pytubemq {name} {ready.topic}") for name in ("produce", "consume"))
+        lines.append(f"Next, in another terminal:  echo hello | {produce} && {consume}")
     options.say("\n".join(lines))

@@ -100,7 +100,14 @@ def show(failure: dict[str, object], options: GlobalOptions, *, stream: TextIO |
     click.echo("\n        ".join([f"{head} TUBE-{failure['code']}  {lines[0]}", *lines[1:]]), file=stream)
     for key in ("why", "try"):
         if failure[key]:
-            click.echo(f"  {key:<5} {failure[key]}", file=stream)
+            click.echo(f"  {key:<5} {_typed(str(failure[key]))}", file=stream)
+
+
+def _typed(text: str) -> str:
+    from pytubemq.cli.invocation import commands_as_typed
+    from pytubemq.cli.main import COMMANDS
+
+    return commands_as_typed(text, list(COMMANDS))
 
 
 def _failure(

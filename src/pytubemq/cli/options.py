@@ -47,6 +47,12 @@ class GlobalOptions:
         if not self.quiet:
             click.echo(text, err=True)
 
+    def next(self, command: str) -> str:
+        """A command for the user to type, as it works where they are; `command` begins with `pytubemq`."""
+        from pytubemq.cli.invocation import as_typed
+
+        return as_typed(command)
+
     def note(self, text: str) -> None:
         """Talk that only -v shows."""
         if self.verbose:

@@ -51,5 +51,6 @@ def use(name: str) -> None:
 @global_options
 def add(name: str, master: str, http: str) -> None:
     """Add or replace a profile and make it the current one."""
+    options = current()
     path = save_profile(Profile(name, master, http))
-    current().say(f"saved in {path}\nNext:  pytubemq cluster health")
+    options.say(f"saved in {path}\nNext:  {options.next('pytubemq cluster health')}")

@@ -34,7 +34,8 @@ def create(name: str, partitions: int, exist_ok: bool, http: str | None) -> None
     made = api.post("topics", body={"name": name, "partitions": partitions})
     if options.output:
         emit_object(options, made, name="name")
-    options.say(f"created {name} with {partitions} partitions\nNext:  echo hello | pytubemq produce {name}")
+    following = options.next(f"pytubemq produce {name}")
+    options.say(f"created {name} with {partitions} partitions\nNext:  echo hello | {following}")
 
 
 @topic.command("list")

@@ -15,6 +15,8 @@ from pytubemq.demo.data import ROWS
 from pytubemq.errors import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytubemq.demo.run import DemoOptions
 
 
@@ -50,12 +52,13 @@ def demo(
     options = DemoOptions(rows=rows, chaos=chaos, data=data)
     quiet = bool(getattr(shared, "quiet", False))
     try:
-        return run_loop(_run(options, as_json=output == "json", keep=keep, quiet=quiet))
+        typed = getattr(shared, "next", str)
+        return run_loop(_run(options, as_json=output == "json", keep=keep, quiet=quiet, typed=typed))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 
 
-async def _run(options: DemoOptions, *, as_json: bool, keep: bool, quiet: bool) -> int:
+async def _run(options: DemoOptions, *, as_json: bool, keep: bool, quiet: bool, typed: Callable[[str], str]) -> int:
     from pytubemq.demo.report import Bars, print_json, print_report
     from pytubemq.demo.run import Demo
 
@@ -70,7 +73,8 @@ async def _run(options: DemoOptions, *, as_json: bool, keep: bool, quiet: bool) 
                 click.echo(f"MISMATCH  {mismatch}", err=True)
             print_json(measured)
         else:
-            following = _next(chaos=options.chaos, http=demo.cluster.http if keep else None)
+            command, meaning = _next(chaos=options.chaos, http=demo.cluster.http if keep else None)
+            following = f"{typed(command)}     {meaning}"
             print_report(measured, color=sys.stdout.isatty(), next_command=following)
         if keep:
             with contextlib.suppress(asyncio.CancelledError):
@@ -86,9 +90,10 @@ def _stop_on_signals() -> None:
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
-def _next(*, chaos: bool, http: str | None) -> str:
+def _next(*, chaos: bool, http: str | None) -> tuple[str, str]:
+    """A command, and what it does."""
     if http is not None:
-        return f"pytubemq topic list --http {http}     in another terminal; Ctrl-C here stops the cluster"
+        return f"pytubemq topic list --http {http}", "in another terminal; Ctrl-C here stops the cluster"
     if chaos:
-        return "pytubemq dev     a cluster of your own"
-    return "pytubemq demo --chaos     the same, while the Broker is killed three times"
+        return "pytubemq dev", "a cluster of your own"
+    return "pytubemq demo --chaos", "the same, while the Broker is killed three times"
