@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.client.consumer_role import ConsumerRole, Held
-from pytubemq.client.events import Event, Rebalanced
+from pytubemq.client.events import Connected, Event, Lost, Rebalanced
 from pytubemq.client.held import HeldPartition
 from pytubemq.client.membership import Membership
 from pytubemq.client.options import ConsumerOptions, FetchOptions
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from pytubemq.client.batch import Batch
     from pytubemq.client.cluster import Cluster
+    from pytubemq.client.lookup import Lookup
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,8 @@ pullRebConfirmWaitPeriodMs)."""
 FIRST_TRY_WAIT_S = 3.0
 """How long an event waits for the first registration of its partitions; after that they go on trying by themselves."""
 UNREGISTER_TIMEOUT_S = 1.0
+LOOK_UP_TIMEOUT_S = 3.0
+"""Most that the next try to reach a Broker waits for the Master to say where the Broker is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +61,14 @@ class ConsumerStats:
 class Consumer:
     """Reads topics as a member of a group. Made by `Tube.consumer`; use it with `async with`."""
 
-    def __init__(self, cluster: Cluster, options: ConsumerOptions) -> None:
+    def __init__(self, cluster: Cluster, lookup: Lookup, options: ConsumerOptions) -> None:
         self.cluster = cluster
         self.options = options
         self.client_id = ""
         self.fetch_options: FetchOptions | None = None
+        self._lookup = lookup
+        self._lost: set[int] = set()
+        """Brokers that could not be reached when last tried."""
         self._tasks = Tasks(self._fail)
         self._held: dict[Partition, HeldPartition] = {}
         self._runs: dict[Partition, asyncio.Task[None]] = {}
@@ -238,6 +244,24 @@ class Consumer:
             self._role.report_soon()
         self.emit(Rebalanced(self.options.group, given=(held.partition,), assignment=self.assignment))
 
+    async def unreachable(self, held: HeldPartition, error: TubeError, *, again: bool) -> None:
+        """A Broker cannot be reached: say so once, and when it stays so ask the Master where it is now."""
+        broker_id = held.partition.broker_id
+        if broker_id not in self._lost:
+            self._lost.add(broker_id)
+            self.emit(Lost(self.client_id, error, held.address))
+        if again:
+            with contextlib.suppress(TubeError, TimeoutError):
+                async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
+                    await self._lookup.refresh(held.partition.topic)
+
+    def reached(self, held: HeldPartition) -> None:
+        """A Broker has taken a registration."""
+        broker_id = held.partition.broker_id
+        if broker_id in self._lost:
+            self._lost.discard(broker_id)
+            self.emit(Connected(self.client_id, held.address))
+
     # --- events of the Master -------------------------------------------------------------------------------
 
     def _work(self, job: Callable[[], Awaitable[None]]) -> None:
@@ -261,11 +285,11 @@ class Consumer:
 
     async def _connect(self, infos: list[SubscribeInfo]) -> tuple[Partition, ...]:
         new: list[HeldPartition] = []
+        self.cluster.learn_brokers([info.broker for info in infos])
         for info in infos:
             if info.partition in self._held or info.partition.topic not in self.options.topics:
                 continue
-            self.cluster.learn_brokers([info.broker])
-            held = HeldPartition(self, info.partition, info.broker.address)
+            held = HeldPartition(self, info.partition)
             self._held[info.partition] = held
             self._runs[info.partition] = self._tasks.spawn(held.run(), name=f"partition-{info.partition}")
             new.append(held)

@@ -71,13 +71,18 @@ class Keeper(Protocol):
     def gave_up(self, held: HeldPartition, error: TubeError) -> None:
         """This partition cannot be had."""
 
+    async def unreachable(self, held: HeldPartition, error: TubeError, *, again: bool) -> None:
+        """Its Broker cannot be reached; `again`: not for the first time, so it may be somewhere else now."""
+
+    def reached(self, held: HeldPartition) -> None:
+        """Its Broker has taken the registration."""
+
 
 class HeldPartition:
     """Registration, fetch loop and settlement of one partition."""
 
-    def __init__(self, keeper: Keeper, partition: Partition, address: Address) -> None:
+    def __init__(self, keeper: Keeper, partition: Partition) -> None:
         self.partition = partition
-        self.address = address
         self.marks = Watermarks()
         self.tried = asyncio.Event()
         """Set after the first registration, whatever came of it."""
@@ -95,6 +100,11 @@ class HeldPartition:
         self._end: tuple[int, str] = (0, "")
         """The last ticket that was settled or given back, and how."""
         self._over: str | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where its Broker is, as far as anybody has told; not where it was when the partition was given to us."""
+        return self._cluster.address_of(self.partition.broker_id)
 
     @property
     def registered(self) -> bool:
@@ -141,9 +151,12 @@ class HeldPartition:
                     return False
                 logger.debug("%s: register: %s", self.partition, error.message)
                 self.tried.set()
+                if isinstance(error, TransportError):
+                    await self._keeper.unreachable(self, error, again=attempt > 1)
                 await asyncio.sleep(RETRY.delay_s(attempt, self._cluster.rng))
             else:
                 self.tried.set()
+                self._keeper.reached(self)
                 return True
 
     async def _register_once(self) -> None:

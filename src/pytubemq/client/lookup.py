@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pytubemq.client.patience import patiently
-from pytubemq.client.routes import Directory, topic_missing
+from pytubemq.client.routes import Directory, TopicRoutes, topic_missing
 from pytubemq.errors import Code, ConfigError, NotFoundError, NotRegisteredError
 from pytubemq.model.ids import Address, Partition, check_topic
 from pytubemq.wire.extensions import Capability
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from pytubemq.net.connection import RpcConnection
 
 
+REFRESH_S = 1.0
+"""The Master is asked for the Brokers' addresses at most so often, however many partitions are waiting for one."""
+
+
 class Lookup:
     """Asks the Master for partitions and the Brokers for offsets."""
 
@@ -33,6 +37,7 @@ class Lookup:
         self._directory = Directory(cluster, ())
         self._registered = False
         self._one = asyncio.Lock()
+        self._refreshed_s = float("-inf")
         self.client_id = self._directory.client_id
 
     async def close(self) -> None:
@@ -49,6 +54,19 @@ class Lookup:
         """
         check_topic(topic)
         return await patiently(lambda: self._partitions(topic), for_s=self._retry_for_s, rng=self._cluster.rng)
+
+    async def refresh(self, topic: str) -> None:
+        """Hear from the Master where the Brokers are now; what was heard within `REFRESH_S` will do.
+
+        Raises:
+            TubeError: the Master does not tell.
+        """
+        loop = asyncio.get_running_loop()
+        async with self._one:
+            if loop.time() - self._refreshed_s < REFRESH_S:
+                return
+            self._refreshed_s = loop.time()
+            await self._ask(topic)
 
     async def offsets(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
         """The first readable offset of each partition, and the one its next message gets.
@@ -75,20 +93,22 @@ class Lookup:
 
     async def _partitions(self, topic: str) -> list[Partition]:
         async with self._one:
-            self._directory.topics = (topic,)
-            try:
-                if self._registered:
-                    routes = await self._directory.ask()
-                else:
-                    await self._directory.register()
-                    self._registered = True
-                    routes = await self._directory.ask_first()
-            except NotRegisteredError:
-                self._registered = False  # forgotten between two questions: nobody sends heartbeats for this one
-                raise
+            routes = await self._ask(topic)
         if topic not in routes:
             raise topic_missing(topic)
         return list(routes[topic].partitions)
+
+    async def _ask(self, topic: str) -> dict[str, TopicRoutes]:
+        self._directory.topics = (topic,)
+        try:
+            if self._registered:
+                return await self._directory.ask(deployed=True)
+            await self._directory.register()
+            self._registered = True
+            return await self._directory.ask(deployed=True)
+        except NotRegisteredError:
+            self._registered = False  # forgotten between two questions: nobody sends heartbeats for this one
+            raise
 
     async def _address(self, broker_id: int, topic: str) -> Address:
         """Where a Broker is now; a dead connection is reason to ask the Master again, for it may have moved."""

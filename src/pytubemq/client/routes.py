@@ -78,8 +78,11 @@ class Directory:
         held = self._cluster.master_has(Capability.HEARTBEAT_WAIT)
         return await self.ask(wait_s=MAX_HEARTBEAT_WAIT_S if held else 0.0)
 
-    async def ask(self, *, wait_s: float = 0.0) -> dict[str, TopicRoutes]:
-        """HeartRequestP2M: the topics' partitions now, or after a change within `wait_s`."""
+    async def ask(self, *, wait_s: float = 0.0, deployed: bool = False) -> dict[str, TopicRoutes]:
+        """HeartRequestP2M: the topics' partitions now, or after a change within `wait_s`.
+
+        `deployed` asks for those of Brokers that are away, too; the original's Master leaves them out all the same.
+        """
         answer = await self._cluster.ask_master(
             HeartRequestP2M(
                 client_id=self.client_id,
@@ -88,6 +91,7 @@ class Directory:
                 topic_list=self.topics,
                 appd_config=ApprovedClientConfig(config_id=self._config_id),
                 max_wait_ms=int(wait_s * 1000) if wait_s > 0 else None,
+                want_deployed=True if deployed else None,
             ),
             HeartResponseM2P,
             Method.PRODUCER_HEARTBEAT_P2M,

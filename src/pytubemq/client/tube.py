@@ -177,7 +177,9 @@ class Tube:
             confirm_timeout_s=confirm_timeout_s,
             close_timeout_s=close_timeout_s,
         )
-        return self._add(Consumer(self._open(), options))
+        cluster = self._open()
+        assert self._lookup is not None
+        return self._add(Consumer(cluster, self._lookup, options))
 
     def reader(
         self,

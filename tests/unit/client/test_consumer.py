@@ -19,6 +19,7 @@ from pytubemq.errors import (
     StaleBatchError,
     TransportError,
 )
+from pytubemq.model.ids import Address
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.broker import GetMessageResponseB2C
@@ -248,6 +249,27 @@ async def test_registering_again_does_not_take_the_group_back_to_where_this_memb
             assert batch.start_offset == 56
             registrations = [r for r in mock.received(Method.CONSUMER_REGISTER_C2B) if r.op_type == 31]
             assert [r.curr_offset for r in registrations] == [None, None]
+
+
+async def test_a_broker_that_comes_back_at_another_address_is_found_there() -> None:
+    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"a", b"b")
+        async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
+            batches = consumer.batches(max_messages=1, max_wait_s=0.05)
+            await (await anext(batches)).confirm()
+            before = mock.broker_address
+            await mock.stop_broker()
+            lost = await event_of(tube, Lost)
+            assert lost.peer == before
+            mock.broker_address = Address("127.0.0.1", 0)
+            await mock.start_broker()
+            mock.check_sum += 1
+            assert mock.broker_address != before
+            async with asyncio.timeout(20):
+                batch = await anext(batches)
+            assert batch.messages[0].body == b"b"
+            await batch.confirm()
+            assert (await event_of(tube, Connected)).peer == mock.broker_address
 
 
 async def test_a_restart_of_everything_is_survived() -> None:

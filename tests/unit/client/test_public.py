@@ -74,7 +74,7 @@ def test_the_client_loads_neither_servers_nor_the_command_line() -> None:
 
 INSIDE = {
     Producer: {"broker_answered", "broker_failed", "check_open", "encode", "ended", "enqueue", "refused", "settled"},
-    Consumer: {"counted", "emit", "ended", "gave_up", "ready"},
+    Consumer: {"counted", "emit", "ended", "gave_up", "reached", "ready", "unreachable"},
     Reader: {"done", "ended", "fetch_ahead", "read"},
 }
 """What the client's own parts call; not for users, so not in the facade."""
