@@ -78,6 +78,14 @@ class Cursor:
         self.handed_out = max(self.handed_out, offset)
         return True
 
+    def take_back(self, refused: int, *, to: int | None) -> None:
+        """A confirm up to `refused` did not become durable: back to the newest position that stands, if there is one.
+
+        What was handed out behind it stays handed out. A confirm made since then has its own outcome and is left alone.
+        """
+        if self.confirmed == refused and to is not None and to < refused:
+            self.confirmed = to
+
     def align(self, *, min_offset: int, max_offset: int, manual: bool) -> bool:
         """Bring the cursor into what the partition holds; returns whether `confirmed` moved.
 

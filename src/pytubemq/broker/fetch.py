@@ -1,8 +1,8 @@
 """GetMessage and CommitOffset: what a registered consumer reads, and how it says that it is done with it.
 
 The invariants: only what is durable is read; what is handed out is booked before it is sent, and confirmed only when
-the consumer says so (or the filter passed over it); a fetch that was held belongs to the registration that asked for
-it and never acts for a later one.
+the consumer says so (or the filter passed over it); a confirm that is refused is undone, so that what it was about is
+handed out again; a fetch that was held belongs to the registration that asked for it and never acts for a later one.
 """
 
 from __future__ import annotations
@@ -217,9 +217,14 @@ class FetchHandlers:
             _answer_commit(call, refused.refusal)
             return
         confirmed = hold.cursor.confirmed
-        state.positions.save(
-            key, confirmed, lambda refusal: _answer_commit(call, refusal, confirmed=confirmed, max_offset=max_offset)
-        )
+
+        def done(refusal: Refusal | None) -> None:
+            if refusal is not None:
+                hold.cursor.take_back(confirmed, to=state.positions.current(key))
+                state.waiters.wake([(key.topic, key.partition_id)])  # there is something again for one that waits
+            _answer_commit(call, refusal, confirmed=confirmed, max_offset=max_offset)
+
+        state.positions.commit(key, confirmed, done)
 
     def _confirm(self, hold: Hold, request: CommitOffsetRequestC2B, max_offset: int) -> None:
         if request.up_to is None:

@@ -1,7 +1,8 @@
 """How far each group has confirmed in each partition, as this Broker knows it before and after it is durable.
 
-The invariants: a position is told as confirmed only once it is durable; one whose write failed is kept in memory, so
-that reading goes on, and is written again as soon as writes succeed.
+The invariants: a position is told as confirmed only once it is durable; a confirm that was refused leaves no trace,
+since its consumer was told so and handles the messages again; a position nobody was refused (a start, or what a fetch
+says along the way) is kept in memory when its write fails, so that reading goes on, and is written once writes succeed.
 """
 
 from __future__ import annotations
@@ -22,13 +23,25 @@ logger = logging.getLogger(__name__)
 Done = Callable[[Refusal | None], None]
 
 
+class _Write:
+    """A position that is not durable: on its way, or `failed` and kept for later."""
+
+    __slots__ = ("failed", "keep", "offset")
+
+    def __init__(self, offset: int, *, keep: bool) -> None:
+        self.offset = offset
+        self.keep = keep
+        self.failed = False
+
+
 class Positions:
     """The positions of all groups."""
 
     def __init__(self, store: BrokerStore, path: AppendPath) -> None:
         self._store = store
         self._path = path
-        self._volatile: dict[HoldKey, int] = {}
+        self._writes: dict[HoldKey, list[_Write]] = {}
+        """In the order they were asked for; at most one of a key has failed."""
         self._unwritten: set[HoldKey] = set()
 
     @property
@@ -38,23 +51,23 @@ class Positions:
 
     def current(self, key: HoldKey) -> int | None:
         """The newest position of a group in a partition, durable or on its way."""
-        offset = self._volatile.get(key)
-        return offset if offset is not None else self._store.confirmed(key.group, key.topic, key.partition_id)
+        writes = self._writes.get(key)
+        return writes[-1].offset if writes else self._durable(key)
+
+    def settled(self, key: HoldKey) -> int | None:
+        """The newest position that no refusal takes back any more: where the next consumer begins."""
+        for write in reversed(self._writes.get(key, ())):
+            if write.keep:
+                return write.offset
+        return self._durable(key)
 
     def save(self, key: HoldKey, offset: int, done: Done | None = None) -> None:
-        """Make a position durable; `done` is called then, or at once if it is so already."""
-        if key not in self._volatile and self._store.confirmed(key.group, key.topic, key.partition_id) == offset:
-            if done is not None:
-                done(None)
-            return
-        self._volatile[key] = offset
+        """Make a position durable, later if not now; `done` is called then, or at once if it is so already."""
+        self._submit(key, _Write(offset, keep=True), done)
 
-        def ended(refusal: Refusal | None) -> None:
-            self._ended(key, offset, refusal)
-            if done is not None:
-                done(refusal)
-
-        self._path.submit(ConfirmSubmission(Confirmation(key.group, key.topic, key.partition_id, offset), ended))
+    def commit(self, key: HoldKey, offset: int, done: Done) -> None:
+        """Make a position durable or, if `done` gets a refusal, forget it."""
+        self._submit(key, _Write(offset, keep=False), done)
 
     def writable_again(self) -> None:
         """A write has succeeded: bring up what failed before."""
@@ -62,15 +75,55 @@ class Positions:
             return
         keys, self._unwritten = self._unwritten, set()
         for key in keys:
-            self.save(key, self._volatile[key])
+            writes = self._writes[key]
+            failed = next(write for write in writes if write.failed)
+            newest = writes[-1] is failed
+            self._remove(key, failed)
+            if newest:  # else a newer one is on its way
+                self.save(key, failed.offset)
 
-    def _ended(self, key: HoldKey, offset: int, refusal: Refusal | None) -> None:
-        if self._volatile.get(key) != offset:
-            return  # a newer one is on its way
+    def _durable(self, key: HoldKey) -> int | None:
+        return self._store.confirmed(key.group, key.topic, key.partition_id)
+
+    def _submit(self, key: HoldKey, write: _Write, done: Done | None) -> None:
+        if key not in self._writes and self._durable(key) == write.offset:
+            if done is not None:
+                done(None)
+            return
+        self._writes.setdefault(key, []).append(write)
+
+        def ended(refusal: Refusal | None) -> None:
+            self._ended(key, write, refusal)
+            if done is not None:
+                done(refusal)
+
+        self._path.submit(ConfirmSubmission(Confirmation(key.group, key.topic, key.partition_id, write.offset), ended))
+
+    def _ended(self, key: HoldKey, write: _Write, refusal: Refusal | None) -> None:
+        if refusal is not None and not write.keep:
+            self._remove(key, write)
+            return
+        writes = self._writes[key]
+        for older in writes[: writes.index(write)]:
+            if older.failed:  # this one, durable or kept, stands in its place
+                self._remove(key, older)
         if refusal is None:
-            del self._volatile[key]
-            self._unwritten.discard(key)
+            self._remove(key, write)
+            if not any(left.failed for left in self._writes.get(key, ())):
+                self._unwritten.discard(key)
             return
         if key not in self._unwritten:
             logger.warning("the position of %s stays in memory for now: %s", key, refusal.text)
         self._unwritten.add(key)
+        write.failed = True
+        # Of two that failed out of turn (one refused on the spot, an older one by the disk) the newest counts.
+        for newer in writes[writes.index(write) + 1 :]:
+            if newer.failed:
+                self._remove(key, write)
+                return
+
+    def _remove(self, key: HoldKey, write: _Write) -> None:
+        writes = self._writes[key]
+        writes.remove(write)
+        if not writes:
+            del self._writes[key]

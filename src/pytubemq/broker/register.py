@@ -78,7 +78,7 @@ class RegisterHandlers:
             )
         min_offset, max_offset = state.store.ends(key.topic, key.partition_id)
         offset = start_offset(
-            stored=state.positions.current(key),
+            stored=state.positions.settled(key),
             read_status=request.read_status,
             asked=NOT_GIVEN if request.curr_offset is None else request.curr_offset,
             min_offset=min_offset,

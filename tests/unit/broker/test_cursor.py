@@ -103,3 +103,16 @@ def test_confirmed_never_passes_what_was_handed_out_and_never_moves_back(steps: 
             cursor.commit(consumed=what == "commit")
         assert before <= cursor.confirmed <= most
         assert cursor.confirmed == whole(cursor.confirmed)
+
+
+def test_a_confirm_that_was_refused_is_taken_back_and_a_later_one_is_not() -> None:
+    cursor = Cursor(0, 280)
+    cursor.commit_up_to(84)
+    cursor.take_back(84, to=0)
+    assert (cursor.confirmed, cursor.handed_out) == (0, 280)
+    cursor.commit_up_to(84)
+    cursor.commit_up_to(112)
+    cursor.take_back(84, to=0)
+    assert cursor.confirmed == 112
+    cursor.take_back(112, to=None)
+    assert cursor.confirmed == 112
