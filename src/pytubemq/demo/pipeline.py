@@ -50,6 +50,8 @@ COLUMNS: Final = {
 """The table's columns; beside them it keeps each row's `producer` and `sequence`."""
 
 _CONF: Final = {
+    # A job of half a minute: the first compiler's code is ready long before the second's would have paid off.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.python.unix.domain.socket.enabled": "true",
@@ -59,6 +61,7 @@ _CONF: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 
