@@ -1,8 +1,8 @@
 """This Broker's standing with the Master: register, heartbeat, take its configuration, say farewell.
 
 The invariants: a Master that cannot be reached never stops the Broker from serving; a configuration is reported back
-as soon as it is in force, not a period later; every wait and every try is bounded, and what went wrong last is shown
-in the Broker's health.
+as soon as it is in force, and a change of the Broker's own condition as soon as it is known, not a period later; every
+wait and every try is bounded, and what went wrong last is shown in the Broker's health.
 """
 
 from __future__ import annotations
@@ -46,11 +46,26 @@ _UNHELD_PAUSE_S: Final = 0.2
 """Between heartbeats that a Master was asked to hold and did not, so that the two never spin."""
 _FAREWELL_TIMEOUT_S: Final = 1.0
 _NO_TLS_PORT: Final = 8124
+_SELF_STOPPED: Final = -1
 
 Apply = Callable[[MasterConfig], Awaitable[None]]
 """Puts a configuration on disk and in force; FormatError or StorageError if it cannot."""
 Stopped = Callable[[bool, bool], None]
 """Told whether the Master has stopped reads, and writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """How the Broker itself is, as the Master is told."""
+
+    writes_off: bool = False
+    """It takes no messages until somebody has mended it."""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def write_status(self) -> int:
+        """The original's `writeStatusRpt`: 0, or -1 for a Broker that has stopped its writes itself."""
+        return _SELF_STOPPED if self.writes_off else 0
 
 
 @dataclass(slots=True)
@@ -89,6 +104,15 @@ class MasterSession:
         self._rng = rng
         self._report = True
         """Whether the next heartbeat tells the configuration in force."""
+        self._condition = Condition()
+        self._news = asyncio.Event()
+        """The condition is another than the last heartbeat told."""
+
+    def tell(self, condition: Condition) -> None:
+        """What the heartbeats say about the Broker from now on; the Master hears of a change at once."""
+        if condition != self._condition:
+            self._condition = condition
+            self._news.set()
 
     async def join(self, *, timeout_s: float) -> bool:
         """Register and report once; False if that did not work, which `run` will then try again."""
@@ -143,7 +167,7 @@ class MasterSession:
                 broker_online=False,
                 enable_tls=False,
                 read_status_rpt=0,
-                write_status_rpt=0,
+                write_status_rpt=self._condition.write_status,
                 cur_broker_conf_id=config.conf_id,
                 conf_check_sum_id=config.check_sum,
                 broker_default_conf_info=config.default_conf,
@@ -184,19 +208,22 @@ class MasterSession:
         if news or not self.health.registered:
             return
         if not held:
-            await asyncio.sleep(self._period_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._period_s):
+                    await self._news.wait()
         elif not reporting and loop.time() - started_s < _UNHELD_PAUSE_S:
             await asyncio.sleep(_UNHELD_PAUSE_S)
 
     async def _heartbeat(self, *, wait_s: float) -> bool:
         """Send one heartbeat; True if the next one is to follow at once."""
         config, report = self._config, self._report
-        answer = await self._masters.request(
+        self._news.clear()
+        answer = await self._ask(
             HeartRequestB2M(
                 broker_id=str(self._broker_id),
                 broker_online=True,
                 read_status_rpt=0,
-                write_status_rpt=0,
+                write_status_rpt=self._condition.write_status,
                 cur_broker_conf_id=config.conf_id,
                 conf_check_sum_id=config.check_sum,
                 take_conf_info=report,
@@ -207,11 +234,12 @@ class MasterSession:
                 qry_priority_id=UNDEFINED,
                 cls_config=ClusterConfig(config_id=config.cluster_id),
                 max_wait_ms=int(wait_s * 1000) or None,
+                problems=self._condition.problems,
             ),
-            HeartResponseM2B,
-            Method.BROKER_HEARTBEAT_B2M,
             timeout_s=DEFAULT_REQUEST_TIMEOUT_S + wait_s,
         )
+        if answer is None:
+            return True
         if not answer.success:
             self.health.registered = False
             if answer.err_code == Code.HB_NO_NODE:
@@ -231,6 +259,20 @@ class MasterSession:
         self._report = self._report or news
         self.health.problem = None
         return self._report
+
+    async def _ask(self, heartbeat: HeartRequestB2M, *, timeout_s: float) -> HeartResponseM2B | None:
+        """The Master's answer; None when there is news of ours to tell while the Master still holds the heartbeat."""
+        asking = asyncio.ensure_future(
+            self._masters.request(heartbeat, HeartResponseM2B, Method.BROKER_HEARTBEAT_B2M, timeout_s=timeout_s)
+        )
+        news = asyncio.ensure_future(self._news.wait())
+        try:
+            await asyncio.wait((asking, news), return_when=asyncio.FIRST_COMPLETED)
+            return await asking if asking.done() else None
+        finally:
+            asking.cancel()
+            news.cancel()
+            await asyncio.gather(asking, news, return_exceptions=True)
 
     async def _take(
         self,

@@ -18,7 +18,7 @@ from pytubemq.broker.append import AppendPath
 from pytubemq.broker.applier import Applier
 from pytubemq.broker.checks import Gate
 from pytubemq.broker.handlers import OFFERED, handlers
-from pytubemq.broker.master_session import MasterSession
+from pytubemq.broker.master_session import Condition, MasterSession
 from pytubemq.broker.positions import Positions
 from pytubemq.broker.registry import ConsumerRegistry
 from pytubemq.broker.state import BrokerState
@@ -29,6 +29,8 @@ from pytubemq.model.limits import (
     DISK_READERS,
     LEASE_TIMEOUT_S,
     LOST_CONNECTION_GRACE_S,
+    MAX_PROBLEM_CHARS,
+    MAX_REPORTED_PROBLEMS,
     MAX_STAGED_BYTES,
     MAX_UNAPPLIED_BYTES,
 )
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SWEEP_S = 1.0
+_WATCH_S = 0.2
+"""How soon the Master hears that something is wrong here, or well again."""
 _JOIN_TIMEOUT_S = 5.0
 """How long a start waits for the Master before it serves without."""
 
@@ -195,9 +199,11 @@ class BrokerService:
             stopped=self._stopped,
             heartbeat_period_s=settings.heartbeat_period_s,
         )
+        self._session.tell(self._condition())
         if not await self._session.join(timeout_s=_JOIN_TIMEOUT_S):
             logger.warning("Broker %d starts without the Master, with the topics it knows", settings.broker_id)
         self._spawn("Master session", self._session.run())
+        self._spawn("watch", self._watch(self._session))
 
     # --- what its parts call --------------------------------------------------------------------------------
 
@@ -249,6 +255,12 @@ class BrokerService:
                 logger.info("the disk has space again")
                 self._state.path.full = None
                 self._state.positions.writable_again()
+
+    async def _watch(self, session: MasterSession) -> None:
+        """Tell the Master how this Broker is whenever that changes."""
+        while True:
+            session.tell(self._condition())
+            await asyncio.sleep(_WATCH_S)
 
     async def _has_space(self) -> bool:
         loop = asyncio.get_running_loop()
@@ -311,20 +323,12 @@ class BrokerService:
         state = self._state
         if state is None or self._closing:
             return {"status": "failed", "problems": ["not running"]}
-        path, session, applier = state.path, self._session, self._applier
-        problems = [f"{name}: {text}" for name, text in self._faults.items()]
-        if path.failure is not None:
-            problems.append(f"journal: {path.failure}")
-        if path.full is not None:
-            problems.append(f"disk full: {path.full.message}")
-        if applier is not None and applier.error is not None:
-            problems.append(f"partition logs: {applier.error}")
+        path, session, server = state.path, self._session, self._server
+        problems = self._problems(state)
         if session is not None and session.health.problem is not None:
             problems.append(f"Master: {session.health.problem}")
-        failed = path.failure is not None or (applier is not None and applier.dead)
-        server = self._server
         return {
-            "status": "failed" if failed else "degraded" if problems else "ok",
+            "status": "failed" if self._writes_off(state) else "degraded" if problems else "ok",
             "problems": problems,
             "broker_id": self.settings.broker_id,
             "address": str(self.address),
@@ -341,6 +345,29 @@ class BrokerService:
             "staged_bytes": path.staged_bytes,
             "unapplied_bytes": state.store.unapplied_bytes,
         }
+
+    def _condition(self) -> Condition:
+        """The same as the Master is told it."""
+        if (state := self._state) is None:
+            return Condition()
+        problems = (problem[:MAX_PROBLEM_CHARS] for problem in self._problems(state)[:MAX_REPORTED_PROBLEMS])
+        return Condition(writes_off=self._writes_off(state), problems=tuple(problems))
+
+    def _writes_off(self, state: BrokerState) -> bool:
+        """Whether messages are refused until a restart."""
+        return state.path.failure is not None or (self._applier is not None and self._applier.dead)
+
+    def _problems(self, state: BrokerState) -> list[str]:
+        """What is wrong in the Broker itself."""
+        path, applier = state.path, self._applier
+        problems = [f"{name}: {text}" for name, text in self._faults.items()]
+        if path.failure is not None:
+            problems.append(f"journal: {path.failure}")
+        if path.full is not None:
+            problems.append(f"disk full: {path.full.message}")
+        if applier is not None and applier.error is not None:
+            problems.append(f"partition logs: {applier.error}")
+        return problems
 
 
 def _with_durability(store: StoreSettings, durability: Durability) -> StoreSettings:

@@ -26,6 +26,8 @@ class BrokerRun:
     topics: dict[str, TopicConfig] = field(default_factory=dict)
     read_status: int = 0
     write_status: int = 0
+    problems: tuple[str, ...] = ()
+    """What it says to be wrong with it."""
     pushed: SyncId | None = None
     pushed_s: float = 0.0
     lost: bool = False

@@ -21,6 +21,7 @@ from pytubemq.master.broker_sync import SyncId, make_conf, renewed, reported_top
 from pytubemq.master.peers import Peers
 from pytubemq.master.waiting import Waiting, allowed_wait_s
 from pytubemq.model.ids import UNDEFINED, Address, Partition
+from pytubemq.model.limits import MAX_PROBLEM_CHARS, MAX_REPORTED_PROBLEMS
 from pytubemq.storage.metastore.port import BrokerRecord
 from pytubemq.wire.codec import encode
 from pytubemq.wire.messages.master import (
@@ -275,6 +276,7 @@ class Brokers:
         run.reported = SyncId(request.cur_broker_conf_id, request.conf_check_sum_id)
         run.online = request.broker_online
         run.read_status, run.write_status = request.read_status_rpt, request.write_status_rpt
+        run.problems = tuple(problem[:MAX_PROBLEM_CHARS] for problem in request.problems[:MAX_REPORTED_PROBLEMS])
         if request.take_conf_info:
             run.topics = reported_topics(request.broker_default_conf_info, request.broker_topic_set_conf_info)
         if before != (run.online, run.topics, run.read_status, run.write_status):

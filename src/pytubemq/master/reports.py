@@ -222,7 +222,9 @@ class Reports:
                 yield Reason(
                     thing=f"broker {broker.id}",
                     why=f"{broker.state}: {broker.why}",
-                    hint=f"look at the log of the Broker at {broker.address}, or start it",
+                    hint=f"mend what it names; the log of the Broker at {broker.address} says more"
+                    if broker.state == "online"
+                    else f"look at the log of the Broker at {broker.address}, or start it",
                 )
 
     def _topic_reasons(self) -> Iterable[Reason]:
@@ -279,6 +281,9 @@ def _state(run: BrokerRun | None) -> tuple[str, str]:
         return "away", "its connection broke"
     if not run.online:
         return "starting", "registered, not yet serving"
+    refuses = "takes no messages: " if run.write_status else ""
+    if run.problems:
+        return "online", refuses + "; ".join(run.problems)
     if run.read_status or run.write_status:
         return "online", f"reports trouble with its disk (read {run.read_status}, write {run.write_status})"
     return "online", ""

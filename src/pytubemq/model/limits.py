@@ -80,6 +80,9 @@ INSPECT_TIMEOUT_S: Final = 2.0
 """How long a question to one Broker about offsets may take."""
 MAX_INSPECTED_AT_ONCE: Final = 16
 """Brokers that are asked about offsets at the same time."""
+MAX_REPORTED_PROBLEMS: Final = 16
+"""What a Broker tells the Master to be wrong with it, and what the Master keeps of that."""
+MAX_PROBLEM_CHARS: Final = 500
 MAX_HTTP_BODY_BYTES: Final = 1 * MIB
 """Body of a request to the JSON API."""
 

@@ -270,6 +270,7 @@ class HeartRequestB2M:
     auth_info: MasterCertificateInfo | None = optional(15, MasterCertificateInfo, default=None)
     cls_config: ClusterConfig | None = optional(16, ClusterConfig, default=None)
     max_wait_ms: int | None = optional(ExtensionField.HEARTBEAT_MAX_WAIT_MS, I32, default=None)
+    problems: tuple[str, ...] = repeated(ExtensionField.BROKER_PROBLEMS, STR, default=())
 
 
 @message

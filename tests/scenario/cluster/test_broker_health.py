@@ -1,0 +1,90 @@
+"""A Broker in trouble says so: the Master's verdict names it, and producers are kept off one that takes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+import pytubemq
+from pytubemq.errors import ExitCode, TubeError
+from pytubemq.model.limits import MIB
+from pytubemq.server.cluster import EmbeddedCluster
+from pytubemq.testing.disk import FaultyDisk, Operation
+
+if TYPE_CHECKING:
+    from tests.scenario.cluster.conftest import CommandLine
+
+pytestmark = [pytest.mark.scenario, pytest.mark.anyio]
+
+TOPIC = "demo"
+
+
+async def verdict(cluster: EmbeddedCluster, status: str) -> dict[str, Any]:
+    """The Master's health as soon as it is `status`."""
+    async with httpx.AsyncClient(base_url=cluster.http) as http:
+        async with asyncio.timeout(30):
+            while True:
+                answer = await http.get("/api/v1/health")
+                found: dict[str, Any] = answer.json()
+                if found["status"] == status:
+                    assert answer.status_code == (
+                        HTTPStatus.OK if status == "healthy" else HTTPStatus.SERVICE_UNAVAILABLE
+                    )
+                    return found
+                await asyncio.sleep(0.05)
+
+
+async def fill(producer: pytubemq.Producer) -> None:
+    """Send more than the disk has room for."""
+    for _ in range(64):
+        await producer.send(bytes(512 * 1024))
+
+
+async def test_a_broker_whose_disk_fails_is_named_and_producers_are_kept_off(tmp_path: Path, tube: CommandLine) -> None:
+    disk = FaultyDisk()
+    async with EmbeddedCluster(data_dir=tmp_path / "data", disk=disk) as cluster:
+        await cluster.create_topic(TOPIC, partitions=1)
+        assert (await verdict(cluster, "healthy"))["reasons"] == []
+        disk.fail(Operation.FDATASYNC, path_contains="journal")
+        async with pytubemq.connect(cluster.master) as client, client.producer(TOPIC, delivery_timeout_s=2.0) as it:
+            with pytest.raises(TubeError):
+                await it.send(b"refused")
+        (reason,) = (await verdict(cluster, "degraded"))["reasons"]
+        assert reason["thing"] == "broker 1"
+        assert "takes no messages: journal: " in reason["why"]
+        said = await asyncio.to_thread(tube, "cluster", "health", "--http", cluster.http, "-o", "json")
+        assert said.returncode == ExitCode.UNHEALTHY
+        assert json.loads(said.stdout)["reasons"] == [reason]
+        async with httpx.AsyncClient(base_url=cluster.http) as http:
+            (broker,) = (await http.get("/api/v1/brokers")).json()
+        assert (broker["state"], broker["why"]) == ("online", reason["why"].removeprefix("online: "))
+        assert cluster._master is not None
+        assert cluster._master.master is not None
+        assert cluster._master.master._brokers.publishing(TOPIC) == ()
+
+
+async def test_a_full_disk_is_named_and_the_verdict_is_good_again_with_space(tmp_path: Path, tube: CommandLine) -> None:
+    disk = FaultyDisk(capacity_bytes=64 * MIB)
+    settings = {"broker.reserve_bytes": 8 * MIB, "broker.journal_segment_bytes": 4 * MIB}
+    async with EmbeddedCluster(data_dir=tmp_path / "data", disk=disk, settings=settings) as cluster:
+        await cluster.create_topic(TOPIC, partitions=1)
+        disk.put(Path("/ballast"), bytes(50 * MIB))
+        async with pytubemq.connect(cluster.master) as client:
+            async with client.producer(TOPIC, delivery_timeout_s=2.0) as it:
+                with pytest.raises(TubeError):
+                    await fill(it)
+            (reason,) = (await verdict(cluster, "degraded"))["reasons"]
+            assert reason["thing"] == "broker 1"
+            assert "disk full" in reason["why"]
+            said = await asyncio.to_thread(tube, "cluster", "health", "--http", cluster.http)
+            assert said.returncode == ExitCode.UNHEALTHY
+            disk.unlink(Path("/ballast"))
+            await verdict(cluster, "healthy")
+            async with client.producer(TOPIC) as it:
+                await it.send(b"there is room again")
