@@ -61,7 +61,6 @@ _CONF: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 
