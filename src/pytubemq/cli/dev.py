@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pytubemq._version import __version__
-from pytubemq.cli.options import GlobalOptions, current, global_options
+from pytubemq.cli.options import GlobalOptions, current, global_options, is_default
 from pytubemq.cli.output import emit_object
 
 if TYPE_CHECKING:
@@ -32,8 +32,10 @@ def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], until_ready: 
     """Run Master, Broker and HTTP in one process on this machine.
 
     A second start on the same directory goes on where the first stopped. Other commands find the cluster by the
-    profile "dev", which is written when it is ready.
+    profile "dev", which stands while it runs; of two at once the second is "dev-2" and reached with -P dev-2.
     """
+    if ephemeral and not is_default("data"):
+        raise click.UsageError("--ephemeral keeps nothing, --data DIR keeps everything: give one of them")
     from pytubemq.cli.server import parse_assignments
     from pytubemq.observe.logs import configure
     from pytubemq.server.dev import run_dev
@@ -78,10 +80,17 @@ def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool,
         f"  {tick} master    {endpoints.master}",
         f"  {tick} broker 1  {endpoints.broker}    disk free {free:,.0f} GiB",
         f"  {tick} http      {endpoints.http}    loopback only, no login",
-        f'  {tick} topic     {ready.topic}, {ready.partitions} partitions    profile "{ready.profile}" is current',
+        f"  {tick} topic     {ready.topic}, {ready.partitions} partitions    {_reached_by(ready)}",
         f"ready in {seconds:.1f} s" + ("; Ctrl-C stops everything" if stays else ""),
     ]
     if stays:
-        produce, consume = (options.next(f"pytubemq {name} {ready.topic}") for name in ("produce", "consume"))
+        where = "" if ready.current else f" -P {ready.profile}"
+        produce, consume = (options.next(f"pytubemq {name} {ready.topic}{where}") for name in ("produce", "consume"))
         lines.append(f"Next, in another terminal:  echo hello | {produce} && {consume}")
     options.say("\n".join(lines))
+
+
+def _reached_by(ready: DevReady) -> str:
+    if ready.current:
+        return f'profile "{ready.profile}" is current'
+    return f"another one runs: reach this one with -P {ready.profile}"

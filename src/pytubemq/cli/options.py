@@ -78,6 +78,11 @@ def current(context: click.Context | None = None) -> GlobalOptions:
     return options
 
 
+def is_default(parameter: str) -> bool:
+    """Whether a parameter of the command that runs was left out."""
+    return click.get_current_context().get_parameter_source(parameter) is click.core.ParameterSource.DEFAULT
+
+
 def global_options(command: F) -> F:
     """Decorator: adds the options that all commands have."""
     decorators = (

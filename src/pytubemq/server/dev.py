@@ -1,21 +1,24 @@
 """A cluster for one person on one machine: `pytubemq dev`.
 
 The invariants: ports that are taken are named and passed over; what was found is written into the profile `dev` before
-anyone is told that it is ready; two on one directory are refused before anything is started.
+anyone is told that it is ready, and taken back at the end; the profile of another one that runs is left alone; two on
+one directory are refused before anything is started.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from pytubemq.errors import DirectoryLockedError
 from pytubemq.model.ids import Address
 from pytubemq.net.ports import is_free, next_free
 from pytubemq.server.compose import ROLES, Endpoints, Node, make_directory
 from pytubemq.server.port_owner import port_owner
-from pytubemq.server.profiles import Profile, save_profile
+from pytubemq.server.profiles import Profile, Profiles, read_profiles, restore_profiles, save_profile
 from pytubemq.server.run import run_node
 from pytubemq.server.settings import Settings, parse_address
 from pytubemq.server.sources import load_settings
@@ -23,10 +26,10 @@ from pytubemq.storage.disk import OsDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 DEMO_TOPIC = "demo"
 DEMO_PARTITIONS = 4
+LOCK_FILE = "dev.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class DevReady:
     topic: str
     partitions: int
     profile: str
+    current: bool
+    """Whether commands that name no cluster work with this one."""
     notes: tuple[str, ...] = field(default_factory=tuple)
     """Ports that were taken, and by whom."""
 
@@ -58,24 +63,54 @@ def run_dev(
         ConfigError: a setting or the directory cannot be used.
     """
     settings = load_settings(None, environ=environ, flags={"log.level": "warning", **flags, "data": str(data_dir)})
-    lock = OsDisk().lock(make_directory(settings.data_dir) / "dev.lock")
+    lock = OsDisk().lock(make_directory(settings.data_dir) / LOCK_FILE)
+    written: Profile | None = None
+    before = Profiles()
     try:
         settings, notes = free_ports(settings)
         node = Node(settings, ROLES["all"])
 
         async def on_ready(node: Node, endpoints: Endpoints) -> None:
+            nonlocal written, before
             assert node.master is not None
             assert endpoints.master is not None
             assert endpoints.http is not None
             partitions = {topic.name: topic.partitions for topic in await node.master.topics()}.get(DEMO_TOPIC)
             if partitions is None:
                 partitions = (await node.master.create_topic(DEMO_TOPIC, DEMO_PARTITIONS)).partitions
-            save_profile(Profile(profile, endpoints.master, endpoints.http, str(settings.data_dir)))
-            announce(DevReady(endpoints, settings.data_dir, DEMO_TOPIC, partitions, profile, notes))
+            before = read_profiles()
+            name = free_name(before, profile, settings.data_dir)
+            written = Profile(name, endpoints.master, endpoints.http, str(settings.data_dir.absolute()))
+            save_profile(written, make_current=name == profile)
+            announce(DevReady(endpoints, settings.data_dir, DEMO_TOPIC, partitions, name, name == profile, notes))
 
         return run_node(node, on_ready=on_ready, until_ready=until_ready)
     finally:
         lock.release()
+        if written is not None:
+            restore_profiles(written, before)
+
+
+def free_name(profiles: Profiles, wanted: str, data_dir: Path) -> str:
+    """The name wanted, or with a number behind it where another cluster like this one runs under it."""
+    name, number = wanted, 1
+    while name in profiles.by_name and _runs_elsewhere(profiles.by_name[name], data_dir):
+        number += 1
+        name = f"{wanted}-{number}"
+    return name
+
+
+def _runs_elsewhere(profile: Profile, data_dir: Path) -> bool:
+    lock_file = Path(profile.data) / LOCK_FILE
+    if not profile.data or not lock_file.is_file() or lock_file.parent.resolve() == data_dir.resolve():
+        return False
+    try:
+        OsDisk().lock(lock_file).release()
+    except DirectoryLockedError:
+        return True
+    except OSError:
+        return False  # not ours to look at, so not one that this user has started
+    return False
 
 
 def free_ports(settings: Settings) -> tuple[Settings, tuple[str, ...]]:

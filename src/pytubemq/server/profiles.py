@@ -97,6 +97,23 @@ def save_profile(profile: Profile, *, path: Path | None = None, make_current: bo
     return path
 
 
+def restore_profiles(written: Profile, before: Profiles, *, path: Path | None = None) -> None:
+    """Take back a profile that `save_profile` wrote, unless somebody has changed it since.
+
+    What `before` had under its name comes back if a person wrote it; so does what was current.
+    """
+    path = path or profiles_path()
+    now = read_profiles(path)
+    if now.by_name.get(written.name) != written:
+        return
+    by_name = {name: profile for name, profile in now.by_name.items() if name != written.name}
+    earlier = before.by_name.get(written.name)
+    if earlier is not None and not earlier.data:
+        by_name[written.name] = earlier
+    current = before.current if now.current == written.name else now.current
+    _write(path, Profiles(current if current in by_name else "", by_name))
+
+
 def use_profile(name: str, *, path: Path | None = None) -> Profile:
     """Make a profile the current one."""
     path = path or profiles_path()

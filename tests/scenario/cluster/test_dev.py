@@ -42,9 +42,10 @@ def test_it_stops_cleanly_and_leaves_nothing_behind(tube: CommandLine, number: i
         address = Address.parse(ready[key])
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((address.host, address.port), timeout=5).close()
-    gone = tube("topic", "list")
+    gone = tube("topic", "list", "--http", ready["http"])
     assert gone.returncode == ExitCode.UNREACHABLE
     assert b"pytubemq dev" in gone.stderr
+    assert json.loads(tube("profile", "list", "-o", "json").stdout) == []
 
 
 def test_a_second_start_goes_on_where_the_first_stopped(tube: CommandLine) -> None:
@@ -116,3 +117,35 @@ def test_ephemeral_keeps_nothing(tube: CommandLine) -> None:
     assert Path(ready["data"]).is_dir()
     stop(process)
     assert not Path(ready["data"]).exists()
+
+
+def test_two_at_once_have_a_profile_each(tube: CommandLine) -> None:
+    tube("profile", "add", "prod", "--master", "a:1", "--http", "http://a:2")
+    first, ready = tube.dev("--data", "one")
+    assert ready["profile"] == "dev"
+    second, other = tube.dev("--data", "two")
+    assert other["profile"] == "dev-2"
+    assert tube("produce", "demo", "to the first").returncode == ExitCode.DONE
+    assert tube("consume", "demo", "-P", "dev-2").stdout == b""
+    assert "-P dev-2" in stop(second)[1]
+    assert tube("consume", "demo").stdout == b"to the first\n"
+    stop(first)
+    left = json.loads(tube("profile", "list", "-o", "json").stdout)
+    assert [(profile["name"], profile["current"]) for profile in left] == [("prod", True)]
+
+
+def test_a_profile_that_a_killed_one_left_is_taken_over(tube: CommandLine) -> None:
+    process, _ = tube.dev("--data", "one")
+    process.kill()
+    process.communicate()
+    second, ready = tube.dev("--data", "two")
+    assert ready["profile"] == "dev"
+    stop(second)
+    assert json.loads(tube("profile", "list", "-o", "json").stdout) == []
+
+
+def test_a_directory_and_none_is_a_contradiction(tube: CommandLine) -> None:
+    found = tube("dev", "--data", "here", "--ephemeral")
+    assert found.returncode == ExitCode.USAGE
+    assert b"give one of them" in found.stderr
+    assert not (tube.home / "here").exists()

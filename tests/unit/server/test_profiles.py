@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.server.profiles import Profile, profiles_path, read_profiles, save_profile, use_profile
+from pytubemq.server.profiles import (
+    Profile,
+    Profiles,
+    profiles_path,
+    read_profiles,
+    restore_profiles,
+    save_profile,
+    use_profile,
+)
 
 DEV = Profile("dev", "127.0.0.1:8715", "http://127.0.0.1:8080", '/a "quoted" dir/ü')
 
@@ -50,3 +58,21 @@ def test_a_broken_file_is_named(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"profiles\.toml"):
         read_profiles(path)
+
+
+def test_what_was_written_for_a_while_is_taken_back(tmp_path: Path) -> None:
+    path = tmp_path / "profiles.toml"
+    mine = Profile("dev", "m:1", "http://m:2")
+    save_profile(mine, path=path)
+    before = read_profiles(path)
+    ours = Profile("dev", "x:1", "http://x:2", "/data")
+    save_profile(ours, path=path)
+    restore_profiles(ours, before, path=path)
+    assert read_profiles(path) == Profiles("dev", {"dev": mine})
+    # what somebody has changed since stays
+    restore_profiles(ours, Profiles(), path=path)
+    assert read_profiles(path).by_name == {"dev": mine}
+    other = Profile("dev-2", "y:1", "http://y:2", "/more")
+    save_profile(other, path=path)
+    restore_profiles(other, Profiles("dev-2", {"dev-2": other}), path=path)
+    assert read_profiles(path) == Profiles("", {"dev": mine})
