@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import TubeError
+from pytubemq.errors import FrameError, TubeError
 from pytubemq.wire.rpc import Request, encode_exception, encode_response
 
 if TYPE_CHECKING:
@@ -43,19 +43,22 @@ class Call:
 
     def reply(self, body: bytes | Sequence[bytes]) -> None:
         """Answer with an encoded business message, whole or in parts."""
-        if not self._take():
+        if self.answered:
             return
         connection = self.connection
-        parts = (body,) if isinstance(body, bytes) else body
-        connection.send(
-            encode_response(
+        try:
+            buffers = encode_response(
                 self.request.serial,
                 method=self.request.method,
-                body=parts,
+                body=(body,) if isinstance(body, bytes) else body,
                 capabilities=connection.announce(self.request),
                 block_bytes=connection.block_bytes,
             )
-        )
+        except FrameError as error:  # more than fits into a frame: the caller is told so, instead of nothing
+            self.crash(error)
+            return
+        if self._take():
+            connection.send(buffers)
 
     def fail(self, *, exception_name: str, text: str, fatal: bool = False) -> None:
         """Answer with an exception in the envelope; `text` must not be empty, or Java does not see the class."""
