@@ -47,6 +47,12 @@ FRAME_TIMEOUT_S: Final = 30.0
 """A frame that has begun must be whole by then, or the connection is closed."""
 IDLE_TIMEOUT_S: Final = 300.0
 """A connection without any byte for so long is closed (Java's idle rule)."""
+SILENT_CONNECTION_S: Final = 3.0
+"""A client gives up a connection on which calls ran out of time and no byte came for so long, and makes another."""
+VANISHED_SERVER_S: Final = 15.0
+"""A client's connection whose bytes nobody acknowledges for so long is broken (TCP_USER_TIMEOUT, keepalive)."""
+VANISHED_CLIENT_S: Final = 60.0
+"""The same at a server; longer, because a client that works on what it got and does not read meanwhile looks alike."""
 MAX_CONNECTIONS: Final = 10_000
 MAX_CALLS_PER_CONNECTION: Final = 10_000
 """Unanswered calls of one connection; beyond it the server stops reading from it."""

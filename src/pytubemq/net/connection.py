@@ -1,7 +1,8 @@
 """The client's side of one connection: requests out, answers matched by serial number.
 
 The invariants: every call ends, with its answer, with an error that says what is known, or by its time; a call that
-ended so is forgotten, and a late answer to it is dropped.
+ended so is forgotten, and a late answer to it is dropped; a connection on which calls end by their time while nothing
+at all comes is given up, so that the next call gets another.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from pytubemq.errors import (
     TubeError,
     UnreachableError,
 )
-from pytubemq.model.limits import BLOCK_BYTES, CONNECT_TIMEOUT_S
+from pytubemq.model.limits import BLOCK_BYTES, CONNECT_TIMEOUT_S, SILENT_CONNECTION_S, VANISHED_SERVER_S
 from pytubemq.net.outbox import Outbox
+from pytubemq.net.sockets import watch_peer
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.frame import FrameDecoder
@@ -72,6 +74,10 @@ class RpcConnection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._sweep_handle: asyncio.TimerHandle | None = None
+        self._heard_s = 0.0
+        """When the last byte came."""
+        self._asked_s: float | None = None
+        """When the first request left after that byte."""
 
     @classmethod
     async def connect(
@@ -120,7 +126,10 @@ class RpcConnection(asyncio.Protocol):
                 block_bytes=self._block_bytes,
             )
         )
-        self._waiting[serial] = _Waiting(future, self._loop.time() + timeout_s, timeout_s, method)
+        now_s = self._loop.time()
+        if self._asked_s is None:
+            self._asked_s = now_s
+        self._waiting[serial] = _Waiting(future, now_s + timeout_s, timeout_s, method)
         if self._sweep_handle is None:
             self._sweep_handle = self._loop.call_later(_SWEEP_S, self._sweep)
         return future
@@ -168,9 +177,12 @@ class RpcConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=1 << 20)
+        watch_peer(self._transport, gone_after_s=VANISHED_SERVER_S)
         self._outbox = Outbox(self._transport, self._loop)
 
     def data_received(self, data: bytes) -> None:
+        self._heard_s = self._loop.time()
+        self._asked_s = None
         try:
             for frame in self._decoder.feed(data):
                 self._answer(decode_response(frame))
@@ -213,17 +225,29 @@ class RpcConnection(asyncio.Protocol):
         expired = [
             serial for serial, waiting in self._waiting.items() if waiting.deadline_s <= now_s or waiting.future.done()
         ]
+        silent = False
         for serial in expired:
             waiting = self._waiting.pop(serial)
             if not waiting.future.done():
+                silent = silent or self._heard_s < waiting.deadline_s - waiting.timeout_s
                 waiting.future.set_exception(
                     RequestTimeoutError(
                         f"{self.peer} did not answer method {waiting.method} within {waiting.timeout_s:g} s",
                         hint="it may be overloaded or gone; whether it did the work is unknown",
                     )
                 )
-        if self._waiting and not self.closed:
+        silent_s = now_s - self._asked_s if silent and self._asked_s is not None else 0.0
+        if silent and silent_s >= SILENT_CONNECTION_S:
+            self._give_up(silent_s)
+        elif self._waiting and not self.closed:
             self._sweep_handle = self._loop.call_later(_SWEEP_S, self._sweep)
+
+    def _give_up(self, silent_s: float) -> None:
+        """A long wait at the peer ends before its call's time does, so this is no patience: the peer is not there."""
+        logger.warning("closing the connection to %s: no answer and no byte for %.1f s", self.peer, silent_s)
+        self._end(ConnectionLostError(f"nothing came from {self.peer} for {silent_s:.1f} s"))
+        if self._transport is not None:
+            self._transport.abort()
 
     def _end(self, reason: TubeError | None) -> None:
         if self.closed:

@@ -18,9 +18,11 @@ from pytubemq.model.limits import (
     MAX_CALLS_PER_CONNECTION,
     MAX_REQUEST_TIMEOUT_S,
     MIB,
+    VANISHED_CLIENT_S,
 )
 from pytubemq.net.call import Call
 from pytubemq.net.outbox import Outbox
+from pytubemq.net.sockets import watch_peer
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.frame import Frame, FrameDecoder
 from pytubemq.wire.methods import method_for
@@ -66,6 +68,7 @@ class ServerConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         self._transport.set_write_buffer_limits(high=_BACKLOG_BYTES)
+        watch_peer(transport, gone_after_s=VANISHED_CLIENT_S)
         self._outbox = Outbox(self._transport, asyncio.get_running_loop())
         if not self.server.admit(self):
             self.abort()

@@ -19,6 +19,7 @@ from pytubemq.errors import (
     UnreachableError,
 )
 from pytubemq.model.ids import Address
+from pytubemq.model.limits import MAX_FRAME_BYTES, VANISHED_CLIENT_S, VANISHED_SERVER_S
 from pytubemq.net.connection import RpcConnection
 from pytubemq.net.masters import MasterClient
 from pytubemq.net.pool import ConnectionPool
@@ -328,3 +329,82 @@ async def test_a_peer_that_is_answered_slowly_is_not_read_from_beyond_its_share(
             calls[answered].reply(OK)
         assert all(answer.success for answer in await asyncio.gather(*asked))
         await connection.close()
+
+
+class Silent(asyncio.Protocol):
+    """A peer that takes everything and says nothing, unless told to say a byte."""
+
+    def __init__(self) -> None:
+        self.transports: list[asyncio.Transport] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transports.append(transport)  # type: ignore[arg-type]
+
+
+@contextlib.asynccontextmanager
+async def silence() -> AsyncIterator[tuple[Silent, Address]]:
+    peer = Silent()
+    server = await asyncio.get_running_loop().create_server(lambda: peer, "127.0.0.1", 0)
+    try:
+        yield peer, Address(*server.sockets[0].getsockname()[:2])
+    finally:
+        for transport in peer.transports:
+            transport.abort()
+        server.close()
+        await server.wait_closed()
+
+
+async def test_a_connection_on_which_nothing_comes_is_given_up_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.net.connection.SILENT_CONNECTION_S", 0.2)
+    async with silence() as (_, address):
+        pool = ConnectionPool()
+        first = await pool.get(address)
+        long = first.call(CLOSE, Service.MASTER, b"", timeout_s=60)
+        with pytest.raises(RequestTimeoutError):
+            await ask(first, timeout_s=0.3)
+        with pytest.raises(ConnectionLostError):
+            await long
+        assert first.closed
+        second = await pool.get(address)
+        assert second is not first
+        await pool.close()
+
+
+async def test_a_connection_is_kept_after_a_call_ran_out_of_time_when_its_peer_still_speaks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pytubemq.net.connection.SILENT_CONNECTION_S", 0.0)
+    async with silence() as (peer, address):
+        connection = await RpcConnection.connect(address)
+        asking = asyncio.ensure_future(ask(connection, timeout_s=0.3))
+        await until(lambda: bool(peer.transports) and connection.in_flight == 1)
+        peer.transports[0].write(encode_frame(1, [b""])[0][:2])
+        with pytest.raises(RequestTimeoutError):
+            await asking
+        assert not connection.closed
+        await connection.close()
+
+
+async def test_both_sides_have_the_operating_system_watch_for_a_peer_that_vanished() -> None:
+    async with serving() as (server, address):
+        connection = await RpcConnection.connect(address)
+        await ask(connection)
+        (accepted,) = server.connections
+        for side, gone_after_s in ((connection, VANISHED_SERVER_S), (accepted, VANISHED_CLIENT_S)):
+            assert side._transport is not None
+            handle = side._transport.get_extra_info("socket")
+            assert handle.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # not every platform has it
+                assert handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == gone_after_s * 1000
+        await connection.close()
+
+
+async def test_an_answer_that_fits_into_no_frame_fails_its_call(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(lambda call: call.reply(bytes(MAX_FRAME_BYTES + 1))) as (server, address):
+        connection = await RpcConnection.connect(address)
+        with pytest.raises(RemoteError, match="FrameError"):
+            await ask(connection)
+        assert server.stats.failed == 1
+        assert not any(accepted.open_calls for accepted in server.connections)
+        await connection.close()
+    assert "do not fit into a frame" in caplog.text
