@@ -29,6 +29,7 @@ from pytubemq.model.limits import (
     DISK_READERS,
     LEASE_TIMEOUT_S,
     LOST_CONNECTION_GRACE_S,
+    MAX_CONNECTIONS,
     MAX_PROBLEM_CHARS,
     MAX_REPORTED_PROBLEMS,
     MAX_STAGED_BYTES,
@@ -81,6 +82,7 @@ class BrokerSettings:
     lost_connection_grace_s: float = LOST_CONNECTION_GRACE_S
     max_staged_bytes: int = MAX_STAGED_BYTES
     max_unapplied_bytes: int = MAX_UNAPPLIED_BYTES
+    max_connections: int = MAX_CONNECTIONS
     stop_timeout_s: float = 2.0
     """How long a stop waits for what is on its way to the disk."""
     store: StoreSettings = field(default_factory=StoreSettings)
@@ -142,6 +144,7 @@ class BrokerService:
             name="Broker",
             on_connection_lost=self._connection_lost,
             clock=self._clock,
+            max_connections=settings.max_connections,
         )
         self.address = await self._server.start(settings.listen)
         state.gate.started = True

@@ -82,6 +82,7 @@ class MasterService:
             name="master",
             on_connection_lost=self._connection_lost,
             clock=self._clock,
+            max_connections=settings.max_connections,
         )
         self._pool = ConnectionPool()
         self._watcher: asyncio.Task[None] | None = None

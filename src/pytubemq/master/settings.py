@@ -12,6 +12,7 @@ from pytubemq.model.limits import (
     EVENT_TIMEOUT_S,
     INSPECT_TIMEOUT_S,
     LOST_CONNECTION_GRACE_S,
+    MAX_CONNECTIONS,
     MAX_HEARTBEAT_WAIT_S,
     MAX_HELD_HEARTBEATS,
     RESTART_GRACE_S,
@@ -40,6 +41,7 @@ class MasterSettings:
     restart_grace_s: float = RESTART_GRACE_S
     broker_absence_s: float = BROKER_ABSENCE_S
     max_heartbeat_wait_s: float = MAX_HEARTBEAT_WAIT_S
+    max_connections: int = MAX_CONNECTIONS
     max_held_heartbeats: int = MAX_HELD_HEARTBEATS
     topic_ready_timeout_s: float = TOPIC_READY_TIMEOUT_S
     inspect_timeout_s: float = INSPECT_TIMEOUT_S

@@ -54,6 +54,9 @@ VANISHED_SERVER_S: Final = 15.0
 VANISHED_CLIENT_S: Final = 60.0
 """The same at a server; longer, because a client that works on what it got and does not read meanwhile looks alike."""
 MAX_CONNECTIONS: Final = 10_000
+"""Of one server; fewer where the operating system allows fewer open files."""
+MAX_OPEN_FILES: Final = 65_536
+"""What a server's process takes when the operating system lets it."""
 MAX_CALLS_PER_CONNECTION: Final = 10_000
 """Unanswered calls of one connection; beyond it the server stops reading from it."""
 MAX_UNSENT_BYTES: Final = 64 * MIB
@@ -119,6 +122,8 @@ MAX_REGISTRATIONS: Final = 100_000
 """Consumers' holds on partitions of one Broker; beyond it a registration is refused with 503."""
 MAX_BATCH_ENTRIES: Final = 50_000
 """Entries of one batch send; beyond it the whole request is refused with 400."""
+MAX_ORDERED_PRODUCERS: Final = 1024
+"""Producers of one connection whose refused batches are counted; beyond it the longest quiet one is forgotten."""
 
 # --- the client -------------------------------------------------------------------------------------------------
 PRODUCER_BUFFER_MESSAGES: Final = 100_000

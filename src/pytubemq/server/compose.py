@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 from pytubemq.net.clock import Clock, SystemClock
+from pytubemq.server.files import connections_within, file_limit
 from pytubemq.server.settings import DEFAULT_HTTP_PORT, Settings, parse_address
 from pytubemq.storage.disk import Disk, OsDisk
 
@@ -132,6 +133,7 @@ class Node:
                 client_timeout_s=section.client_timeout_s,
                 lost_connection_grace_s=section.lost_connection_grace_s,
                 auto_register_brokers=section.auto_register_brokers,
+                max_connections=self._connections(),
             ),
             clock=self._clock,
         )
@@ -166,6 +168,7 @@ class Node:
                 durability=Durability[section.durability.upper()],
                 heartbeat_period_s=section.heartbeat_period_s,
                 lease_timeout_s=section.lease_timeout_s,
+                max_connections=self._connections(),
                 store=StoreSettings(
                     segment_bytes=section.segment_bytes,
                     journal_segment_bytes=section.journal_segment_bytes,
@@ -178,6 +181,9 @@ class Node:
         self._closing.append((f"Broker {section.id}", self.broker.close))
         await self.broker.start()
         self.endpoints = Endpoints(self.endpoints.master, str(self.broker.address), self.endpoints.http)
+
+    def _connections(self) -> int:
+        return connections_within(file_limit(), servers=len(self.roles))
 
     def _masters(self) -> tuple[Address, ...]:
         """Those that were named; else the one in this process; else where it would listen."""

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from pytubemq.errors import ExitCode
 from pytubemq.server.compose import Endpoints, Node
+from pytubemq.server.files import raise_file_limit
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ def run_node(node: Node, *, on_ready: OnReady, until_ready: bool = False, stop_o
         until_ready: stop as soon as it does.
         stop_on_eof: stop when standard input ends, so that a child does not outlive its parent.
     """
+    raise_file_limit()
     clean = run_loop(_serve(node, on_ready=on_ready, until_ready=until_ready, stop_on_eof=stop_on_eof))
     if clean:
         return ExitCode.DONE
