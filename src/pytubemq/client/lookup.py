@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.client.patience import patiently
 from pytubemq.client.routes import Directory, TopicRoutes, topic_missing
-from pytubemq.errors import Code, ConfigError, NotFoundError, NotRegisteredError
+from pytubemq.errors import Code, ConfigError, NotFoundError, NotRegisteredError, TransportError, UnreachableError
 from pytubemq.model.ids import Address, Partition, check_topic
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.extension import PartitionOffsetsRequest, PartitionOffsetsResponse, TopicPartition
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pytubemq.net.connection import RpcConnection
 
 
+MAX_NAMED = 100_000
+"""Named partitions kept in mind; beyond that they are forgotten and asked for again."""
 REFRESH_S = 1.0
 """The Master is asked for the Brokers' addresses at most so often, however many partitions are waiting for one."""
 
@@ -38,6 +40,8 @@ class Lookup:
         self._registered = False
         self._one = asyncio.Lock()
         self._refreshed_s = float("-inf")
+        self._named: set[Partition] = set()
+        """What the Master has named, to tell a partition that is not there yet from one that nobody knows."""
         self.client_id = self._directory.client_id
 
     async def close(self) -> None:
@@ -47,10 +51,10 @@ class Lookup:
             await self._directory.goodbye()
 
     async def partitions(self, topic: str) -> list[Partition]:
-        """The partitions of a topic on the Brokers that are up now, sorted.
+        """All partitions of a topic, sorted, those of Brokers that are away included.
 
         Raises:
-            NotFoundError: there is no such topic, or no Broker serves it now.
+            NotFoundError: there is no such topic.
         """
         check_topic(topic)
         return await patiently(lambda: self._partitions(topic), for_s=self._retry_for_s, rng=self._cluster.rng)
@@ -74,6 +78,7 @@ class Lookup:
         Raises:
             NotFoundError: a Broker does not have one of them.
             UnavailableError: a Broker is not known to the Master.
+            UnreachableError: a Broker is away; the text names it.
         """
         by_broker: dict[int, list[Partition]] = {}
         for partition in partitions:
@@ -96,7 +101,11 @@ class Lookup:
             routes = await self._ask(topic)
         if topic not in routes:
             raise topic_missing(topic)
-        return list(routes[topic].partitions)
+        found = list(routes[topic].partitions)
+        if len(self._named) + len(found) > MAX_NAMED:
+            self._named.clear()
+        self._named.update(found)
+        return found
 
     async def _ask(self, topic: str) -> dict[str, TopicRoutes]:
         self._directory.topics = (topic,)
@@ -122,9 +131,20 @@ class Lookup:
         return self._cluster.address_of(broker_id)
 
     async def _offsets(self, broker_id: int, asked: list[Partition]) -> dict[Partition, tuple[int, int]]:
-        return await patiently(
-            lambda: self._offsets_once(broker_id, asked), for_s=self._retry_for_s, rng=self._cluster.rng
-        )
+        named = self._named.issuperset(asked)
+        try:
+            return await patiently(
+                lambda: self._offsets_once(broker_id, asked),
+                for_s=self._retry_for_s,
+                rng=self._cluster.rng,
+                # what the Master has named, its Broker will have in a moment
+                briefly_too=named,
+            )
+        except TransportError as error:
+            raise UnreachableError(
+                f"Broker {broker_id}, which has partitions of topic {asked[0].topic!r}, is away: {error.message}",
+                hint="start it again; until then only part of the topic can be read",
+            ) from error
 
     async def _offsets_once(self, broker_id: int, asked: list[Partition]) -> dict[Partition, tuple[int, int]]:
         connection = await self.connection(broker_id, asked[0].topic, Capability.PARTITION_OFFSETS, "tell offsets")

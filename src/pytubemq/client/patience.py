@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
-from pytubemq.core.retry import Backoff, Rng, Verdict, verdict
+from pytubemq.core.retry import BRIEF_S, Backoff, Rng, Verdict, verdict
 from pytubemq.errors import TubeError
 
 if TYPE_CHECKING:
@@ -20,10 +20,13 @@ T = TypeVar("T")
 PAUSES = Backoff(first_s=0.05, most_s=1.0)
 
 
-async def patiently(attempt: Callable[[], Awaitable[T]], *, for_s: float, rng: Rng) -> T:
-    """The result of `attempt`, tried again after retriable failures for up to `for_s`."""
+async def patiently(attempt: Callable[[], Awaitable[T]], *, for_s: float, rng: Rng, briefly_too: bool = False) -> T:
+    """The result of `attempt`, tried again after retriable failures for up to `for_s`.
+
+    `briefly_too` tries again after 403 and 404, too, for at most `BRIEF_S`.
+    """
     loop = asyncio.get_running_loop()
-    until_s = loop.time() + for_s
+    began_s = loop.time()
     tries = 0
     while True:
         try:
@@ -31,6 +34,7 @@ async def patiently(attempt: Callable[[], Awaitable[T]], *, for_s: float, rng: R
         except TubeError as error:
             tries += 1
             pause_s = PAUSES.delay_s(tries, rng)
-            if verdict(error) is not Verdict.RETRY or loop.time() + pause_s > until_s:
+            may_s = {Verdict.RETRY: for_s, Verdict.RETRY_BRIEFLY: min(for_s, BRIEF_S) if briefly_too else 0.0}
+            if loop.time() + pause_s - began_s > may_s.get(verdict(error), 0.0):
                 raise
             await asyncio.sleep(pause_s)

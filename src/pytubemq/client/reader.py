@@ -14,7 +14,7 @@ from pytubemq.client.batch import ReadBatch, read_messages
 from pytubemq.client.cluster import Cluster, check
 from pytubemq.client.options import FetchOptions, Start
 from pytubemq.client.patience import patiently
-from pytubemq.errors import ClosedError, Code, ConfigError, CorruptError, MessageError
+from pytubemq.errors import ClosedError, Code, ConfigError, CorruptError, MessageError, OffsetMovedError
 from pytubemq.model.ids import Partition
 from pytubemq.wire.codec import encode
 from pytubemq.wire.extensions import Capability
@@ -42,6 +42,7 @@ class Reader:
         *,
         start: int | Start,
         end: int | Start | None,
+        end_exists: bool,
         retry_for_s: float,
     ) -> None:
         self.partition = Partition.parse(partition) if isinstance(partition, str) else partition
@@ -49,6 +50,7 @@ class Reader:
         self._lookup = lookup
         self._start = _checked("start", start)
         self._end = None if end is None else _checked("end", end)
+        self._end_exists = end_exists
         self._retry_for_s = retry_for_s
         self._next: int | None = None
         self._stop: int | None = None
@@ -141,6 +143,7 @@ class Reader:
         if head.err_code == Code.NOT_FOUND or not stored:
             if head.next_offset is not None and head.next_offset > start:
                 self._next = head.next_offset
+            self._check_end(head.max_offset)
             return None
         messages, unreadable = read_messages(self.partition, stored)
         if unreadable:
@@ -153,6 +156,15 @@ class Reader:
             raise CorruptError(f"the Broker of {self.partition} answered messages but no way on from offset {start}")
         self._next = head.next_offset
         return ReadBatch(self.partition, tuple(messages), start, head.next_offset)
+
+    def _check_end(self, newest: int | None) -> None:
+        """Nothing came: if the partition now ends before a range that was there, nothing ever will."""
+        if self._end_exists and self._stop is not None and newest is not None and 0 <= newest < self._stop:
+            raise OffsetMovedError(
+                f"partition {self.partition} ends at {newest}, before the end {self._stop} of the range to read",
+                hint="its Broker has lost messages that it had before; see what happened to its data directory",
+                code=Code.MOVED,
+            )
 
     async def _fetch(self, start: int, options: FetchOptions) -> tuple[ReadRangeResponseB2C, list[StoredMessage]]:
         connection = await self._lookup.connection(

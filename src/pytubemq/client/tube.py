@@ -187,6 +187,7 @@ class Tube:
         *,
         start: int | Start = Start.EARLIEST,
         end: int | Start | None = None,
+        end_exists: bool = False,
         retry_for_s: float = 60.0,
     ) -> Reader:
         """A reader of [start, end) of one partition, for `async with`; it touches no group.
@@ -195,17 +196,30 @@ class Tube:
             partition: a partition, or its key `brokerId:topic:partitionId`.
             start: an offset, EARLIEST or LATEST.
             end: an offset, LATEST (as it is when the block is entered), or None to go on forever.
+            end_exists: the partition is known to reach as far as `end`: if it does not (any more), that is an error
+                instead of a reason to wait.
             retry_for_s: how long a Broker that is away is waited for.
         """
         cluster = self._open()
         assert self._lookup is not None
-        return self._add(Reader(cluster, self._lookup, partition, start=start, end=end, retry_for_s=retry_for_s))
+        reader = Reader(
+            cluster,
+            self._lookup,
+            partition,
+            start=start,
+            end=end,
+            end_exists=end_exists,
+            retry_for_s=retry_for_s,
+        )
+        return self._add(reader)
 
     async def partitions(self, topic: str) -> list[Partition]:
-        """The topic's partitions on the Brokers that are up now, sorted.
+        """All partitions of the topic, sorted, also those of Brokers that are away now.
+
+        A Master of the original names only those on Brokers that are up.
 
         Raises:
-            NotFoundError: there is no such topic, or no Broker serves it now.
+            NotFoundError: there is no such topic.
         """
         self._open()
         assert self._lookup is not None
@@ -216,6 +230,7 @@ class Tube:
 
         Raises:
             NotFoundError: one of them does not exist.
+            UnreachableError: a Broker that has some of them is away; the text names it.
             ConfigError: its Broker cannot tell (Java Brokers).
         """
         self._open()

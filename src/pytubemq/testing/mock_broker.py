@@ -73,6 +73,8 @@ class MockBroker:
         self.topics: dict[str, int] = dict(topics or {})
         self.peers: list[MockBroker] = []
         """Other mocks whose Broker this one's Master names, too."""
+        self.online = True
+        """Whether this Broker's Master names it to producers; who asks where topics are deployed hears of it always."""
         self.max_message_bytes: int | None = None
         self.partitions: defaultdict[tuple[str, int], MockPartition] = defaultdict(MockPartition)
         self.requests: list[Recorded] = []

@@ -97,16 +97,17 @@ class MockHandlers:
         if request.client_id not in mock.producers:
             return self.refusal(Method.PRODUCER_HEARTBEAT_P2M, Code.HB_NO_NODE, f"not registered: {request.client_id}")
         mock.producers[request.client_id] = mock.check_sum
+        named = [one for one in (mock, *mock.peers) if one.online or request.want_deployed]
         infos = [
             format_topic_info(
                 TopicInfo(
                     topic,
-                    tuple(TopicBroker(one.broker_id, one.topics[topic], 1) for one in (mock, *mock.peers)),
+                    tuple(TopicBroker(one.broker_id, one.topics[topic], 1) for one in named),
                     mock.max_message_bytes,
                 )
             )
             for topic in request.topic_list
-            if mock.topics.get(topic)
+            if mock.topics.get(topic) and named
         ]
         brokers = () if request.broker_check_sum == mock.check_sum else self._broker_infos()
         return master.HeartResponseM2P(

@@ -16,6 +16,7 @@ from pytubemq.errors import (
     MessageError,
     NotFoundError,
     OffsetMovedError,
+    UnreachableError,
 )
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.extensions import Capability
@@ -154,6 +155,40 @@ async def test_partitions_and_offsets() -> None:
             await tube.partitions("nope")
         mock.forget_clients()
         assert await tube.partitions("demo") == partitions
+
+
+async def test_the_partitions_of_a_broker_that_is_away_are_named_and_its_absence_is_told() -> None:
+    async with (
+        MockBroker(topics={"demo": 1}) as mock,
+        MockBroker(topics={"demo": 1}, broker_id=2) as other,
+        connect(mock.masters, request_timeout_s=0.5) as tube,
+    ):
+        mock.peers.append(other)
+        other.online = False
+        await other.stop_broker()
+        partitions = await tube.partitions("demo")
+        assert partitions == [P0, Partition(2, "demo", 0)]
+        with pytest.raises(UnreachableError, match=f"(?s)Broker 2.*'demo'.*{other.broker_address}"):
+            await tube.offsets(partitions)
+        await other.start_broker()
+        assert await tube.offsets(partitions) == {P0: (0, 0), partitions[1]: (0, 0)}
+
+
+async def test_a_partition_that_its_broker_does_not_have_yet_is_waited_for() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        partitions = await tube.partitions("demo")
+        mock.fail_next(Method.PARTITION_OFFSETS, code=404)
+        assert await tube.offsets(partitions) == {P0: (0, 0)}
+
+
+async def test_a_partition_that_ends_before_an_end_that_was_there_is_an_error() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", *TEN)
+        async with tube.reader(P0, end=560, end_exists=True) as reader:
+            batches = reader.batches(max_wait_s=0.02)
+            assert len(await anext(batches)) == 10
+            with pytest.raises(OffsetMovedError, match="1:demo:0 ends at 280, before the end 560"):
+                await anext(batches)
 
 
 async def test_bad_input_is_named() -> None:

@@ -131,14 +131,17 @@ class Tube:
         *,
         start: int | Start = Start.EARLIEST,
         end: int | Start | None = None,
+        end_exists: bool = False,
         retry_for_s: float = 60.0,
     ) -> Reader:
         """A reader of a range, for `with`; arguments as in `pytubemq.Tube.reader`."""
-        made = self._open().call(lambda: self._tube.reader(partition, start=start, end=end, retry_for_s=retry_for_s))
+        made = self._open().call(
+            lambda: self._tube.reader(partition, start=start, end=end, end_exists=end_exists, retry_for_s=retry_for_s)
+        )
         return Reader(self._open(), made)
 
     def partitions(self, topic: str) -> list[Partition]:
-        """The topic's partitions on the Brokers that are up now, sorted."""
+        """All partitions of the topic, sorted; see `pytubemq.Tube.partitions`."""
         return self._open().run(self._tube.partitions(topic))
 
     def offsets(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
