@@ -19,7 +19,7 @@ from pytubemq.errors import NotFoundError, OffsetMovedError, TransportError, Tub
 from pytubemq.spark.plan import Ends, OffsetRange, data_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from pytubemq.model.ids import Address, Partition
     from pytubemq.model.message import Message
@@ -49,35 +49,53 @@ class Cluster:
         self._asked_s: float | None = None
 
     def ends(self, topics: Sequence[str], *, needed: Collection[Partition] = ()) -> dict[Partition, Ends]:
-        """The ends of all partitions of the topics on the Brokers that are up; waits for those in `needed`.
+        """The ends of all partitions of the topics; waits for Brokers that are away, and for those in `needed`.
 
-        When a needed partition does not come within `OUTAGE_S`, the answer is without it.
+        There is no answer without a Broker on which a topic is deployed: a query would silently read a part of it.
+        When a needed partition is not among the topics' within `OUTAGE_S`, the answer is without it.
 
         Raises:
             NotFoundError: a topic does not exist.
-            TransportError: the Masters or a Broker could not be reached in time.
+            TransportError: the Masters or a Broker could not be reached in time; the text names it.
         """
+        return self._patiently(lambda: self._ask(topics), needed=needed)
+
+    def ends_of(self, partition: Partition) -> Ends:
+        """The ends of one partition, whatever its topic's other Brokers do.
+
+        Raises:
+            NotFoundError: it does not exist.
+            TransportError: its Broker could not be reached in time.
+        """
+        return self._patiently(lambda: self._offsets([partition]), needed=[partition])[partition]
+
+    def _patiently(
+        self, ask: Callable[[], dict[Partition, Ends]], *, needed: Collection[Partition]
+    ) -> dict[Partition, Ends]:
         known = self.masters in _reached
-        deadline_s = time.monotonic() + (OUTAGE_S if known else FIRST_CONTACT_S)
+        began_s = time.monotonic()
         tries = 0
         while True:
             tries += 1
             pause_s = _BACKOFF.delay_s(tries, random.random)
-            last_try = time.monotonic() + pause_s > deadline_s
             try:
-                ends = self._ask(topics)
+                ends = ask()
             except TubeError as error:
                 self.forget()
-                self._asked_s = None
                 # where a topic was read before, that nobody serves it means that its Brokers are away
-                if last_try or not (_may_mend(error) or (known and isinstance(error, NotFoundError))):
+                may_mend = _may_mend(error) or (known and isinstance(error, NotFoundError))
+                if not may_mend or self._too_late(began_s, pause_s):
                     raise
             else:
-                _reached.add(self.masters)
-                if last_try or all(partition in ends for partition in needed):
+                if all(partition in ends for partition in needed) or self._too_late(began_s, pause_s):
                     return ends
-                self._asked_s = None
+            self._asked_s = None
             time.sleep(pause_s)
+
+    def _too_late(self, began_s: float, pause_s: float) -> bool:
+        """Whether there is no time for another try. A Master that has answered by now was no wrong address."""
+        patience_s = OUTAGE_S if self.masters in _reached else FIRST_CONTACT_S
+        return time.monotonic() + pause_s > began_s + patience_s
 
     def fetches(self, wanted: OffsetRange, *, fail_on_data_loss: bool = True) -> Iterator[Sequence[Message]]:
         """The messages of a range, in order, one list per fetch.
@@ -91,7 +109,9 @@ class Cluster:
         tries, since_s = 0, time.monotonic()
         while at < wanted.end:
             try:
-                with self._tube().reader(wanted.partition, start=at, end=wanted.end, retry_for_s=OUTAGE_S) as reader:
+                with self._tube().reader(
+                    wanted.partition, start=at, end=wanted.end, end_exists=True, retry_for_s=OUTAGE_S
+                ) as reader:
                     for batch in reader.batches(max_bytes=FETCH_BYTES):
                         yield batch.messages
                         at = batch.next_offset
@@ -110,17 +130,22 @@ class Cluster:
 
     def _after_loss(self, wanted: OffsetRange, at: int, error: OffsetMovedError, *, fail: bool) -> int:
         """Where to go on when rows of a range are gone: the first row kept after `at`, or the range's end."""
-        there = self.ends([wanted.partition.topic]).get(wanted.partition, Ends(0, 0))
+        there = self.ends_of(wanted.partition)
         if fail:
             raise data_loss(wanted, there) from error
         return min(there.min_offset, wanted.end) if there.min_offset > at else wanted.end
 
     def _ask(self, topics: Sequence[str]) -> dict[Partition, Ends]:
-        tube = self._tube()
         if self._asked_s is None or time.monotonic() - self._asked_s > PARTITIONS_KNOWN_S:
+            tube = self._tube()
             self._partitions = [partition for topic in topics for partition in tube.partitions(topic)]
             self._asked_s = time.monotonic()
-        return {partition: Ends(*there) for partition, there in tube.offsets(self._partitions).items()}
+        return self._offsets(self._partitions)
+
+    def _offsets(self, partitions: Sequence[Partition]) -> dict[Partition, Ends]:
+        tube = self._tube()
+        _reached.add(self.masters)
+        return {partition: Ends(*there) for partition, there in tube.offsets(partitions).items()}
 
     def forget(self) -> None:
         """Close this process's connections to the cluster; the next use opens new ones."""
