@@ -199,6 +199,10 @@ class AppendPath:
             if submission.deadline_s <= now_s:
                 self._expire(submission)
                 continue
+            broken = submission.order.broken() if submission.order is not None else None
+            if broken is not None:  # one before it has failed since it came
+                self._refuse(submission, broken)
+                continue
             size_bytes += submission.size_bytes
             batch.append(submission)
         return batch
@@ -285,8 +289,7 @@ class AppendPath:
 
     def _settle_failed(self, batch: list[Submission], refusal: Refusal) -> None:
         for submission in batch:
-            self.staged_bytes -= submission.size_bytes
-            submission.refused(refusal)
+            self._refuse(submission, refusal)
         if self.failure is not None:
             self._refuse_all(refusal)
         elif self._queue:
@@ -310,11 +313,13 @@ class AppendPath:
         self.staged_bytes -= submission.size_bytes
         submission.expired()
 
+    def _refuse(self, submission: Submission, refusal: Refusal) -> None:
+        self.staged_bytes -= submission.size_bytes
+        submission.refused(refusal)
+
     def _refuse_all(self, refusal: Refusal) -> None:
         while self._queue:
-            submission = self._queue.popleft()
-            self.staged_bytes -= submission.size_bytes
-            submission.refused(refusal)
+            self._refuse(self._queue.popleft(), refusal)
         if not self._in_flight:
             self._idle.set()
 

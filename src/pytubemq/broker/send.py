@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker import checks
 from pytubemq.broker.checks import Gate, Refused
+from pytubemq.broker.send_order import SendOrder
 from pytubemq.broker.submission import ENTRY_OVERHEAD_BYTES, Confirmation, Entry, Refusal
 from pytubemq.broker.topics import HISTORY_TOPIC, ServedTopic, TopicTable
 from pytubemq.errors import Code
@@ -73,6 +74,8 @@ class _PendingOne(_Pending):
 
     __slots__ = ()
 
+    order: SendOrder | None = None
+
     def written(self, appended: Sequence[Appended]) -> None:
         message_id, offset, append_time_ms = appended[0]
         self.call.reply(
@@ -94,15 +97,27 @@ class _PendingOne(_Pending):
 class _PendingBatch(_Pending):
     """A SendBatch; `faults` are the entries that did not pass the checks, by their position in the request."""
 
-    __slots__ = ("faults",)
+    __slots__ = ("faults", "order")
 
     faults: dict[int, Refusal]
+    order: SendOrder | None
 
     def written(self, appended: Sequence[Appended]) -> None:
         self.call.reply(batch_answer(appended, self.faults))
 
     def refused(self, refusal: Refusal) -> None:
-        self.call.reply(hot.send_batch_answer(success=False, err_code=refusal.code, err_msg=refusal.text))
+        _refuse_batch(self.call, refusal, self.order)
+
+    def expired(self) -> None:
+        if self.order is not None:
+            self.order.dropped()
+        self.call.drop()
+
+
+def _refuse_batch(call: Call, refusal: Refusal, order: SendOrder | None) -> None:
+    if order is not None:
+        order.refused(refusal.code)
+    call.reply(hot.send_batch_answer(success=False, err_code=refusal.code, err_msg=refusal.text))
 
 
 def batch_answer(appended: Sequence[Appended], faults: dict[int, Refusal]) -> bytes:
@@ -185,16 +200,18 @@ class SendHandlers:
     def send_batch(self, call: Call) -> None:
         """SendBatch: many messages of one topic; one answer with a code, id and offset for each."""
         batch = hot.decode_send_batch(call.request.body)
-        items = batch.items
+        items, seen = batch.items, batch.refusals_seen
+        order = None if seen is None else SendOrder(call.connection, batch.client_id, batch.topic, seen)
         try:
             served = self._served(batch.client_id, batch.topic)
             if not items:
                 raise Refused(Code.BAD_REQUEST, "the batch has no message")
             if len(items) > MAX_BATCH_ENTRIES:
                 raise Refused(Code.BAD_REQUEST, f"the batch has {len(items)} messages, {MAX_BATCH_ENTRIES} are allowed")
+            if order is not None and (broken := order.broken()) is not None:
+                raise Refused(*broken)
         except Refused as refused:
-            code, text = refused.refusal
-            call.reply(hot.send_batch_answer(success=False, err_code=code, err_msg=text))
+            _refuse_batch(call, refused.refusal, order)
             return
         entries: list[Entry] = []
         faults: dict[int, Refusal] = {}
@@ -221,7 +238,7 @@ class SendHandlers:
             (batch.producer_id, batch.producer_epoch),
             payload_bytes,
         )
-        pending.faults = faults
+        pending.faults, pending.order = faults, order
         self._path.submit(pending)
 
     def _served(self, client_id: str, topic_name: str) -> ServedTopic:

@@ -13,6 +13,7 @@ from pytubemq.errors import Code
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pytubemq.broker.send_order import SendOrder
     from pytubemq.broker.waiters import PartitionKey
     from pytubemq.storage.staging import Appended
 
@@ -84,6 +85,11 @@ class Submission(Protocol):
         """A position to write, if that is what this is."""
         ...
 
+    @property
+    def order(self) -> SendOrder | None:
+        """Its place among its producer's batches, if the producer cares; looked at again when its turn comes."""
+        ...
+
     def written(self, appended: Sequence[Appended]) -> None:
         """It is durable and readable; one `Appended` per entry."""
         ...
@@ -108,6 +114,7 @@ class ConfirmSubmission:
     entries: Sequence[Entry] = ()
     producer: tuple[int | None, int | None] = (None, None)
     partitions: frozenset[PartitionKey] = frozenset()
+    order: SendOrder | None = None
 
     def __init__(self, confirmation: Confirmation, done: Callable[[Refusal | None], None]) -> None:
         self.confirmation = confirmation

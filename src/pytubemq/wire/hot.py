@@ -94,6 +94,7 @@ class SendBatch(NamedTuple):
     items: list[BatchItem]
     producer_id: int | None
     producer_epoch: int | None
+    refusals_seen: int | None = None
 
 
 class BatchAnswer(NamedTuple):
@@ -396,6 +397,7 @@ def encode_send_batch(
     producer_epoch: int | None = None,
     *,
     token: int | None = None,
+    refusals_seen: int | None = None,
 ) -> list[bytes]:
     """A `SendBatchRequestP2B` in parts."""
     head = SendBatchRequestP2B(client_id=client_id, topic_name=topic, sent_addr=sent_addr)
@@ -407,6 +409,8 @@ def encode_send_batch(
     if token is not None:
         auth = encode(AuthorizedInfo(visit_authorized_token=token))
         tail += b"\x3a%b%b" % (encode_varint(len(auth)), auth)
+    if refusals_seen is not None:
+        tail += b"\x40" + encode_varint(refusals_seen)
     parts = [encode(head)]
     append = parts.append
     varint = encode_varint
@@ -466,6 +470,7 @@ def decode_send_batch(body: bytes) -> SendBatch:
         items,
         pb.producerId if pb.HasField("producerId") else None,
         pb.producerEpoch if pb.HasField("producerEpoch") else None,
+        pb.refusalsSeen if pb.HasField("refusalsSeen") else None,
     )
 
 

@@ -92,8 +92,10 @@ class Peer:
         response = await self.connection.call(Method.SEND_MESSAGE_P2B, 3, body, timeout_s=TIMEOUT_S)
         return hot.decode_send_answer(response.body)
 
-    async def send_batch(self, items: Sequence[hot.BatchItem], *, timeout_s: float = TIMEOUT_S) -> hot.BatchAnswer:
-        body = hot.encode_send_batch(self.client_id, self.topic, 0x7F000001, items)
+    async def send_batch(
+        self, items: Sequence[hot.BatchItem], *, timeout_s: float = TIMEOUT_S, refusals_seen: int | None = None
+    ) -> hot.BatchAnswer:
+        body = hot.encode_send_batch(self.client_id, self.topic, 0x7F000001, items, refusals_seen=refusals_seen)
         response = await self.connection.call(Method.SEND_BATCH_P2B, 3, body, timeout_s=timeout_s)
         return hot.decode_send_batch_answer(response.body)
 

@@ -59,6 +59,7 @@ async def test_a_filter_reads_its_types_and_confirms_what_it_passed_over() -> No
         await peer.send_batch([item(b"no", msg_type="def")])
         head, messages = await peer.get()
         assert (head.err_code, messages, head.next_offset) == (Code.SUCCESS, [], 308)
+        await until(lambda: broker._store is not None and broker._store.confirmed("g", "demo", 0) == 308)
         assert (await peer.offsets(all_groups=True)).groups[0].confirmed_offset == 308
 
 

@@ -88,6 +88,7 @@ class Want:
         self.producer: tuple[int | None, int | None] = (None, None)
         self.partitions = frozenset({("demo", 0)})
         self.confirmation = confirmation
+        self.order: Any = None
         self.ends: list[Any] = []
 
     def written(self, appended: Sequence[Any]) -> None:

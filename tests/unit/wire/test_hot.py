@@ -150,7 +150,7 @@ def test_decode_send(message: SendMessageRequestP2B):
     )
 
 
-@given(NAME, NAME, I32, ITEMS, MAYBE_I64, MAYBE_I32, MAYBE_I64)
+@given(NAME, NAME, I32, ITEMS, MAYBE_I64, MAYBE_I32, MAYBE_I64, MAYBE_I64)
 def test_send_batch(
     client_id: str,
     topic: str,
@@ -159,8 +159,13 @@ def test_send_batch(
     producer_id: int | None,
     producer_epoch: int | None,
     token: int | None,
+    seen: int | None,
 ):
-    body = b"".join(hot.encode_send_batch(client_id, topic, sent_addr, items, producer_id, producer_epoch, token=token))
+    body = b"".join(
+        hot.encode_send_batch(
+            client_id, topic, sent_addr, items, producer_id, producer_epoch, token=token, refusals_seen=seen
+        )
+    )
     entries = tuple(
         [
             BatchEntry(
@@ -183,9 +188,12 @@ def test_send_batch(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             auth_info=None if token is None else AuthorizedInfo(visit_authorized_token=token),
+            refusals_seen=seen,
         )
     )
-    assert hot.decode_send_batch(body) == hot.SendBatch(client_id, topic, sent_addr, items, producer_id, producer_epoch)
+    assert hot.decode_send_batch(body) == hot.SendBatch(
+        client_id, topic, sent_addr, items, producer_id, producer_epoch, seen
+    )
 
 
 @given(messages(SendMessageResponseB2P))

@@ -23,7 +23,11 @@ class BatchEntry:
 
 @message
 class SendBatchRequestP2B:
-    """Many messages of one topic, for one Broker; each is accepted or refused by itself."""
+    """Many messages of one topic, for one Broker; each is accepted or refused by itself.
+
+    `refusals_seen` keeps a producer's order when several batches are under way: how many of its batches on this
+    connection it knows not to have been taken for now (419, 503, or out of time). One that is behind is refused, 419.
+    """
 
     client_id: str = required(1, STR)
     topic_name: str = required(2, STR)
@@ -32,6 +36,7 @@ class SendBatchRequestP2B:
     producer_id: int | None = optional(5, I64, default=None)
     producer_epoch: int | None = optional(6, I32, default=None)
     auth_info: AuthorizedInfo | None = optional(7, AuthorizedInfo, default=None)
+    refusals_seen: int | None = optional(8, I64, default=None)
 
 
 @message
