@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from pytubemq.admin.problems import ApiError, on_api_error
 from pytubemq.model.limits import MAX_HTTP_BODY_BYTES
@@ -114,16 +114,19 @@ async def read_body(request: Request, kind: type[T]) -> T:
 async def _bounded(request: Request) -> bytes:
     parts: list[bytes] = []
     size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > MAX_HTTP_BODY_BYTES:
-            raise ApiError(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"the body is longer than {MAX_HTTP_BODY_BYTES} bytes",
-                "bodies are bounded",
-                "send less",
-            )
-        parts.append(part)
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > MAX_HTTP_BODY_BYTES:
+                raise ApiError(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    f"the body is longer than {MAX_HTTP_BODY_BYTES} bytes",
+                    "bodies are bounded",
+                    "send less",
+                )
+            parts.append(part)
+    except ClientDisconnect as error:  # nobody hears this; it only ends the request without a trace in the log
+        raise _bad("the connection ended before the body did", "send it whole") from error
     return b"".join(parts)
 
 

@@ -1,7 +1,8 @@
 """Serving HTTP inside the running event loop.
 
-The invariant: the server is a guest: it takes no signals, installs no logging, and binds its socket itself, so that
-a taken port is one clear error before anything runs.
+The invariants: the server is a guest: it takes no signals, installs no logging, and binds its socket itself, so that
+a taken port is one clear error before anything runs; connections are bounded in number and in the time they may take
+to ask (see `connection`).
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
+from pytubemq.admin.connection import HttpConnection
 from pytubemq.model.ids import Address
+from pytubemq.model.limits import HTTP_REQUEST_TIMEOUT_S, MAX_HTTP_CONNECTIONS
 from pytubemq.net.listening import ListeningSocket, bind
 
 if TYPE_CHECKING:
@@ -25,7 +29,6 @@ logger = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S = 1
 IDLE_CONNECTION_S = 5
-MAX_CONCURRENCY = 256
 
 
 class _Guest(uvicorn.Server):
@@ -39,9 +42,17 @@ class _Guest(uvicorn.Server):
 class HttpServer:
     """Serves one application on one address."""
 
-    def __init__(self, app: ASGIApp, listen: Address) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        listen: Address,
+        *,
+        request_timeout_s: float = HTTP_REQUEST_TIMEOUT_S,
+        max_connections: int = MAX_HTTP_CONNECTIONS,
+    ) -> None:
         self._app = app
         self._listen = listen
+        self._protocol = partial(HttpConnection, request_timeout_s=request_timeout_s, max_connections=max_connections)
         self._server: _Guest | None = None
         self._task: asyncio.Task[None] | None = None
         self._socket: ListeningSocket | None = None
@@ -62,7 +73,7 @@ class HttpServer:
             date_header=False,
             proxy_headers=False,
             ws="none",
-            limit_concurrency=MAX_CONCURRENCY,
+            http=cast("type[asyncio.Protocol]", self._protocol),
             timeout_keep_alive=IDLE_CONNECTION_S,
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
         )

@@ -94,6 +94,10 @@ MAX_REPORTED_PROBLEMS: Final = 16
 MAX_PROBLEM_CHARS: Final = 500
 MAX_HTTP_BODY_BYTES: Final = 1 * MIB
 """Body of a request to the JSON API."""
+HTTP_REQUEST_TIMEOUT_S: Final = 10.0
+"""A request to the JSON API, head and body, must be whole by then, or its connection is closed."""
+MAX_HTTP_CONNECTIONS: Final = 256
+"""Beyond it the connection that has been asking longest is closed for the new one."""
 
 # --- the Broker -------------------------------------------------------------------------------------------------
 LEASE_TIMEOUT_S: Final = 30.0

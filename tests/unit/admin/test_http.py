@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from pytubemq.admin.guard import _bounded
 from pytubemq.admin.http import HttpServer
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
@@ -21,6 +23,19 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 LISTEN = Address("127.0.0.1", 0)
+
+
+HEAD = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+HALVES = {
+    "nothing": b"",
+    "half a head": HEAD,
+    "half a body": HEAD + b"Content-Length: 100\r\n\r\n{",
+    "half a body, unread": HEAD.replace(b"/ HTTP", b"/unread HTTP") + b"Content-Length: 100\r\n\r\n{",
+}
+
+
+async def echo(request: Request) -> PlainTextResponse:
+    return PlainTextResponse(str(len(await _bounded(request))))
 
 
 async def hello(_: Request) -> PlainTextResponse:
@@ -58,3 +73,62 @@ async def test_an_address_that_is_not_ours_is_named() -> None:
 
 async def test_closing_what_never_started_is_fine() -> None:
     await HttpServer(Starlette(), LISTEN).close()
+
+
+@pytest.mark.parametrize("half", HALVES.values(), ids=list(HALVES))
+async def test_a_request_that_is_never_finished_is_closed(half: bytes) -> None:
+    app = Starlette(routes=[Route("/", echo, methods=["POST"]), Route("/unread", hello, methods=["POST"])])
+    server = HttpServer(app, LISTEN, request_timeout_s=0.3)
+    address = await server.start()
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(half)
+    assert b"500" not in await reader.read()
+    writer.close()
+    await server.close()
+
+
+async def test_a_connection_is_kept_for_the_next_request() -> None:
+    server = HttpServer(Starlette(routes=[Route("/", hello)]), LISTEN, request_timeout_s=0.5)
+    address = await server.start()
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    for _ in range(2):
+        writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200")
+    writer.write(b"GET / HT")  # a third, never finished
+    assert await reader.read() == b""
+    writer.close()
+    await server.close()
+
+
+async def test_a_crowd_that_does_not_ask_keeps_nobody_out() -> None:
+    server = HttpServer(Starlette(routes=[Route("/", hello)]), LISTEN, request_timeout_s=60, max_connections=8)
+    address = await server.start()
+    crowd = [await asyncio.open_connection(address.host, address.port) for _ in range(20)]
+    for _, writer in crowd:
+        writer.write(HEAD)
+    async with httpx.AsyncClient() as client:
+        assert (await client.get(f"http://{address}/")).text == "hello"
+    for _, writer in crowd:
+        writer.close()
+    await server.close()
+
+
+async def test_when_all_are_being_answered_the_new_one_goes() -> None:
+    going, release = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: Request) -> PlainTextResponse:
+        going.set()
+        await release.wait()
+        return PlainTextResponse("done")
+
+    server = HttpServer(Starlette(routes=[Route("/", slow)]), LISTEN, max_connections=1)
+    address = await server.start()
+    async with httpx.AsyncClient() as client:
+        asking = asyncio.create_task(client.get(f"http://{address}/"))
+        await going.wait()
+        async with httpx.AsyncClient() as other:
+            with pytest.raises(httpx.TransportError):
+                await other.get(f"http://{address}/")
+        release.set()
+        assert (await asking).text == "done"
+    await server.close()
