@@ -28,6 +28,7 @@
     ├── ForkedError                  used in a forked child
     └── StorageError                 the disk, or what lies on it
         ├── DiskFullError            no space; service returns when there is some
+        ├── OutOfResourcesError      no file handle or memory for a file; service returns when there is some
         ├── DiskFailedError          a write or a flush failed; nothing more is accepted
         ├── CorruptError             bytes on disk fail their check
         ├── NewerVersionError        a file was written by a newer version; it is left untouched
@@ -296,6 +297,12 @@ class StorageError(TubeError):
 
 class DiskFullError(StorageError):
     """No space left; service returns by itself when there is some."""
+
+    retriable = True
+
+
+class OutOfResourcesError(StorageError):
+    """The system has no handle or memory for one more file; nothing was changed, and service returns by itself."""
 
     retriable = True
 

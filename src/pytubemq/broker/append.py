@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.broker.submission import Refusal, Submission
-from pytubemq.errors import Code, DiskFailedError, DiskFullError, TubeError
+from pytubemq.errors import Code, DiskFailedError, DiskFullError, OutOfResourcesError, TubeError
 from pytubemq.model.limits import MAX_JOURNAL_WRITE_BYTES, MAX_STAGED_BYTES, MAX_UNAPPLIED_BYTES
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class AppendPath:
         """Set once and for all when it is unknown what the disk holds, or by a fault of ours."""
         self.full: DiskFullError | None = None
         """Set while the last write failed for want of space."""
+        self.unopened: OutOfResourcesError | None = None
+        """Set while the last write failed because its file could not be opened."""
         self._store = store
         self._clock = clock
         self._on_published = on_published
@@ -247,7 +249,7 @@ class AppendPath:
         if error is not None:
             self._fail(batch, error)
             return
-        self.full = None
+        self.full = self.unopened = None
         self.stats.writes += 1
         # The next write starts before this one's callers are told: the disk and the loop work side by side.
         self._write_next()
@@ -280,6 +282,13 @@ class AppendPath:
             refusal = Refusal(
                 Code.SERVER_RECEIVE_OVERFLOW,
                 f"the Broker's disk is full: {error.message}; send again when there is space",
+            )
+        elif isinstance(error, OutOfResourcesError):
+            if self.unopened is None:
+                logger.error("sends are refused until the journal's next file can be opened: %s", error)
+            self.unopened = error
+            refusal = Refusal(
+                Code.SERVICE_UNAVAILABLE, f"this Broker cannot write now: {error.message}; send again later"
             )
         else:
             self.failure = error

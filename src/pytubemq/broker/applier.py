@@ -1,8 +1,8 @@
 """The background thread that carries messages from the journal into their partitions' logs.
 
 The invariant: a failure here is kept, logged and shown in the Broker's health; one that can mend by itself (a full
-disk) is tried again, any other ends the thread, after which the append path stops taking messages once its backlog
-is full.
+disk, no file handle) is tried again, any other ends the thread, after which the append path stops taking messages once
+its backlog is full.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.errors import DiskFullError
+from pytubemq.errors import DiskFullError, OutOfResourcesError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,9 +71,9 @@ class Applier:
         try:
             while self._store.apply() and not self._stop.is_set():
                 self._on_progress()
-        except DiskFullError as error:
+        except (DiskFullError, OutOfResourcesError) as error:
             if self.error is None:
-                logger.error("the disk is full, messages stay in the journal until there is space: %s", error)
+                logger.error("messages stay in the journal for now: %s", error)
             self.error = error
             self._on_progress()
             self._stop.wait(RETRY_S)

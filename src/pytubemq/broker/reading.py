@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.broker.submission import Refusal
-from pytubemq.errors import Code, OffsetMovedError, TubeError
+from pytubemq.errors import Code, OffsetMovedError, OutOfResourcesError, TubeError
 from pytubemq.model.limits import (
     ATTRIBUTE_ALLOWANCE_BYTES,
     MAX_ANSWER_BYTES,
@@ -110,6 +110,8 @@ def read(
 def _refusal(state: BrokerState, error: BaseException) -> Refusal:
     if isinstance(error, OffsetMovedError):
         return Refusal(Code.MOVED, error.message)
+    if isinstance(error, OutOfResourcesError):
+        return Refusal(Code.SERVICE_UNAVAILABLE, f"this Broker cannot read its disk now: {error.message}")
     state.on_fault(error)
     what = error.message if isinstance(error, TubeError) else type(error).__name__
     return Refusal(Code.INTERNAL_SERVER_ERROR, f"this Broker could not read its disk: {what}")

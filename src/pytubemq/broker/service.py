@@ -254,6 +254,9 @@ class BrokerService:
             await asyncio.sleep(_SWEEP_S)
             for hold in self._state.registry.expire(now_s=self._clock.now_s()):
                 logger.info("the hold of %s on %s has run out", hold.consumer_id, hold.key)
+            if self._state.path.unopened is not None:
+                self._state.path.unopened = None  # the next write shows whether that is over
+                self._state.positions.writable_again()
             if self._state.path.full is not None and await self._has_space():
                 logger.info("the disk has space again")
                 self._state.path.full = None
@@ -368,6 +371,8 @@ class BrokerService:
             problems.append(f"journal: {path.failure}")
         if path.full is not None:
             problems.append(f"disk full: {path.full.message}")
+        if path.unopened is not None:
+            problems.append(f"journal: {path.unopened.message}")
         if applier is not None and applier.error is not None:
             problems.append(f"partition logs: {applier.error}")
         return problems

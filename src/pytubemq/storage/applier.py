@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.model.limits import MIB
 from pytubemq.storage.checkpoint import Checkpoint, write_checkpoint
+from pytubemq.storage.disk import flush_directory, open_file
 from pytubemq.storage.journal import Durability, journal_path
 from pytubemq.storage.partition_log import Dirty
 
@@ -141,10 +142,10 @@ class Applier:
             with self._files.borrow(path) as file:
                 file.fdatasync()
         for directory in sorted(self._dirty.directories):
-            self._disk.fsync_dir(directory)
+            flush_directory(self._disk, directory)
         if self._durability is Durability.PROCESS:
             # The checkpoint must not know more than the journal does after a power loss.
-            with_journal = self._disk.open(journal_path(self._root / "journal", reached.journal))
+            with_journal = open_file(self._disk, journal_path(self._root / "journal", reached.journal))
             try:
                 with_journal.fdatasync()
             finally:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from pytubemq.storage.disk import read_exactly, write_all
+from pytubemq.storage.disk import flush_directory, open_file, read_exactly, write_all
 from pytubemq.storage.record import (
     HEADER_BYTES,
     FileHeader,
@@ -54,7 +54,7 @@ def write_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
     records = b"".join(parts)
     body = _BODY.pack(checkpoint.next_sequence, checkpoint.last_message_id, len(records)) + records
     fresh = root / f"{NAME}.tmp"
-    file = disk.open(fresh, create=True)
+    file = open_file(disk, fresh, create=True)
     try:
         file.truncate(0)
         write_all(file, [header, body, crc32(body).to_bytes(4, "little")], 0)
@@ -62,7 +62,7 @@ def write_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
     finally:
         file.close()
     disk.rename(fresh, root / NAME)
-    disk.fsync_dir(root)
+    flush_directory(disk, root)
 
 
 def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MAX_BUFFERS: Final = 1024
 """Buffers in one vectored write (Linux's IOV_MAX)."""
 
+_NO_HANDLE: Final = frozenset({errno.EMFILE, errno.ENFILE})
+_NOT_OPENED: Final = _NO_HANDLE | {errno.ENOMEM}
+
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has fsync alone
 
 
@@ -98,6 +101,34 @@ class Disk(Protocol):
     def lock(self, path: Path) -> DirectoryLock:
         """Take the lock file `path` for this process, or raise DirectoryLockedError naming who has it."""
         ...
+
+
+class NotOpenedError(OSError):
+    """The system had no handle or memory for the file: nothing was done to it, the same call may succeed later."""
+
+
+def open_file(disk: Disk, path: Path, *, create: bool = False) -> DiskFile:
+    """`disk.open`, which tells a system short of handles from a disk that fails.
+
+    Raises:
+        NotOpenedError: nothing was done. OSError: anything else.
+    """
+    try:
+        return disk.open(path, create=create)
+    except OSError as error:
+        if error.errno in _NOT_OPENED:
+            raise NotOpenedError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
+def flush_directory(disk: Disk, path: Path) -> None:
+    """`disk.fsync_dir` likewise; want of memory may mean the flush itself, so only want of handles is told apart."""
+    try:
+        disk.fsync_dir(path)
+    except OSError as error:
+        if error.errno in _NO_HANDLE:
+            raise NotOpenedError(error.errno, error.strerror, str(path)) from error
+        raise
 
 
 def write_all(file: DiskFile, buffers: Sequence[bytes], position: int) -> int:

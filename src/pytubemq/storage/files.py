@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from pytubemq.storage.disk import open_file
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -61,7 +63,7 @@ class FileCache:
             entry = self._entries.get(path)
             if entry is None:
                 # Opened under the lock: two openers of one path must end up with one entry.
-                entry = self._entries[path] = _Entry(self.disk.open(path, create=create))
+                entry = self._entries[path] = _Entry(open_file(self.disk, path, create=create))
             else:
                 self._entries.move_to_end(path)
             entry.users += 1

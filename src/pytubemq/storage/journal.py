@@ -12,8 +12,8 @@ from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.errors import DiskFailedError, DiskFullError
-from pytubemq.storage.disk import write_all
+from pytubemq.errors import DiskFailedError, DiskFullError, OutOfResourcesError
+from pytubemq.storage.disk import NotOpenedError, flush_directory, open_file, write_all
 from pytubemq.storage.record import HEADER_BYTES, FileHeader, FileKind, encode_block_header, encode_meta
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class Journal:
         """Write one block, and flush it if so promised.
 
         Raises:
+            OutOfResourcesError: the next journal file cannot be opened now; nothing was written.
             DiskFullError: no space; nothing of the block counts, and the journal is as before.
             DiskFailedError: what the disk holds is unknown; the journal must not be used again.
         """
@@ -132,17 +133,15 @@ class Journal:
         header = FileHeader(FileKind.JOURNAL, number, self.sequence, salt)
         file = None
         try:
-            file = self._disk.open(path, create=True)
+            file = open_file(self._disk, path, create=True)
             file.truncate(0)
             write_all(file, [header.encode()], 0)
             file.fdatasync()
-            self._disk.fsync_dir(self._directory)
+            flush_directory(self._disk, self._directory)
         except OSError as error:
             if file is not None:
                 file.close()
-            if error.errno not in FULL_ERRORS:
-                raise failed(path, error) from error
-            raise full(path) from error
+            raise storage_error(path, error) from error
         self._salt = salt
         return file
 
@@ -169,6 +168,21 @@ class Journal:
             with suppress(OSError):
                 file.truncate(self.end)
             raise failed(self.path, error) from error
+
+
+def storage_error(path: Path, error: OSError) -> OutOfResourcesError | DiskFullError | DiskFailedError:
+    """What an error of the system means for what was to be written to `path`."""
+    if isinstance(error, NotOpenedError):
+        return not_opened(error)
+    return full(path) if error.errno in FULL_ERRORS else failed(path, error)
+
+
+def not_opened(error: NotOpenedError) -> OutOfResourcesError:
+    """The error for a system without handles or memory for one more file."""
+    return OutOfResourcesError(
+        f"{error.filename} cannot be opened now: {error.strerror}",
+        hint="it is tried again by itself; allow this process more open files (ulimit -n), or close connections",
+    )
 
 
 def full(path: Path) -> DiskFullError:

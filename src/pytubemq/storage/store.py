@@ -21,9 +21,9 @@ from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
 from pytubemq.model.offset import to_offset
 from pytubemq.storage import recovery
 from pytubemq.storage.applier import Applier
-from pytubemq.storage.disk import Disk, OsDisk
+from pytubemq.storage.disk import Disk, NotOpenedError, OsDisk
 from pytubemq.storage.files import FileCache
-from pytubemq.storage.journal import FULL_ERRORS, Durability, Journal, failed, full
+from pytubemq.storage.journal import FULL_ERRORS, Durability, Journal, full, not_opened, storage_error
 from pytubemq.storage.partition_log import PartitionLog
 from pytubemq.storage.space import SpaceGuard
 from pytubemq.storage.staging import Appended, Prepared, Staging, build, no_partition
@@ -220,7 +220,7 @@ class BrokerStore:
         """Write the batch to the journal, flushed if so promised; for the one writer thread. Blocks.
 
         Raises:
-            DiskFullError: no space; abandon the batch, later ones may work.
+            DiskFullError, OutOfResourcesError: no space, no file handle; abandon the batch, later ones may work.
             DiskFailedError: the disk failed; nothing is accepted any more until a restart.
         """
         self._check_usable()
@@ -296,11 +296,16 @@ class BrokerStore:
 
         Raises:
             NotFoundError: no such partition. OffsetMovedError: `offset` lies below what is kept.
+            OutOfResourcesError: no file handle now, try again later.
             CorruptError: the bytes on disk fail their check. OSError: the disk could not be read.
         """
-        return self._log(topic, partition_id).read(
-            self._files, offset, end_offset=end_offset, max_bytes=max_bytes, max_messages=max_messages, codes=codes
-        )
+        log = self._log(topic, partition_id)
+        try:
+            return log.read(
+                self._files, offset, end_offset=end_offset, max_bytes=max_bytes, max_messages=max_messages, codes=codes
+            )
+        except NotOpenedError as error:
+            raise not_opened(error) from error
 
     def confirmed(self, group: str, topic: str, partition_id: int) -> int | None:
         """A group's confirmed offset, None if it never confirmed one."""
@@ -345,7 +350,8 @@ class BrokerStore:
         For a background thread. Blocks.
 
         Raises:
-            DiskFullError: nothing is lost, call again later. DiskFailedError: the disk failed, see `write`.
+            DiskFullError, OutOfResourcesError: nothing is lost, call again later.
+            DiskFailedError: the disk failed, see `write`.
         """
         self._check_usable()
         return self._on_disk(self._applier.apply)
@@ -359,11 +365,10 @@ class BrokerStore:
         try:
             return call()
         except OSError as error:
-            where = self.root / "logs"
-            if error.errno in FULL_ERRORS:
-                raise full(where) from error
-            self._failure = failed(where, error)
-            raise self._failure from error
+            meant = storage_error(self.root / "logs", error)
+            if isinstance(meant, DiskFailedError):
+                self._failure = meant
+            raise meant from error
 
     def _check_usable(self) -> None:
         if self._closed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -314,3 +315,45 @@ async def test_real_files(tmp_path: Path) -> None:
             assert answer.offsets[0] == 28 * start
             assert len((await peer.read_range(28 * start))[1]) == 10
     assert (tmp_path / "broker-1" / "journal").is_dir()
+
+
+async def test_sends_are_refused_while_no_file_can_be_opened_and_taken_afterwards() -> None:
+    disk = FaultyDisk()
+    async with running(disk) as broker, connected(broker) as peer:
+        disk.fail(Operation.OPEN, errno.EMFILE)
+        for _ in range(2):
+            refused = await peer.send(b"no")
+            assert refused.err_code == Code.SERVICE_UNAVAILABLE
+            assert "Too many open files" in refused.err_msg
+            assert "restart" not in refused.err_msg
+        assert broker.health()["status"] == "degraded"
+        assert any("Too many open files" in problem for problem in broker.health()["problems"])
+        disk.heal()
+        assert (await peer.send(b"yes")).append_offset == 0
+        assert broker.health()["status"] == "ok"
+        disk.fail(Operation.OPEN, errno.EMFILE)
+        await until(lambda: any("partition logs" in problem for problem in broker.health()["problems"]))
+        assert [message.payload for message in (await peer.read_range(0))[1]] == [b"yes"]
+        disk.heal()
+        await until(lambda: broker.health()["unapplied_bytes"] == 0 and broker.health()["status"] == "ok")
+
+
+async def test_a_read_that_cannot_open_its_file_is_refused_for_now() -> None:
+    disk = FaultyDisk()
+    async with running(disk) as broker, connected(broker) as peer:
+        await peer.send(b"kept")
+    async with running(disk) as broker, connected(broker) as peer:
+        await peer.register()
+        disk.fail(Operation.OPEN, errno.ENFILE, path_contains="/logs/")
+        assert (await peer.get())[0].err_code == Code.SERVICE_UNAVAILABLE
+        disk.heal()
+        assert len((await peer.get())[1]) == 1
+        assert broker.health()["status"] == "ok"
+
+
+async def test_no_file_to_write_is_over_though_nobody_sends() -> None:
+    disk = FaultyDisk()
+    async with running(disk) as broker, connected(broker) as peer:
+        disk.fail(Operation.OPEN, errno.EMFILE, path_contains="journal", times=1)
+        assert (await peer.send()).err_code == Code.SERVICE_UNAVAILABLE
+        await until(lambda: broker.health()["status"] == "ok")

@@ -18,6 +18,7 @@ from pytubemq.errors import (
     MessageError,
     NotFoundError,
     OffsetMovedError,
+    OutOfResourcesError,
     ServerOverflowError,
 )
 from pytubemq.model.limits import MAX_SCAN_ENTRIES
@@ -408,3 +409,89 @@ def test_a_closed_store_says_so() -> None:
     for call in (store.apply, store.checkpoint, lambda: store.prepare(store.staging(), NOW_MS)):
         with pytest.raises(ClosedError):
             call()
+
+
+SCARCE = [errno.EMFILE, errno.ENFILE, errno.ENOMEM]
+
+
+@pytest.mark.parametrize("error", SCARCE, ids=errno.errorcode.get)
+def test_a_journal_file_that_cannot_be_opened_for_now_is_opened_later(error: int) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    sent: list[bytes] = []
+    for round_ in range(4):
+        disk.fail(Operation.OPEN, error, path_contains="journal")
+        refused = 0
+        for number in range(12):  # more than one journal file takes
+            payload = b"%d-%d" % (round_, number) * 30
+            try:
+                send(store, payload)
+            except OutOfResourcesError:
+                refused += 1
+            else:
+                sent.append(payload)
+        assert refused
+        with pytest.raises(OutOfResourcesError, match="cannot be opened") as raised:
+            send(store, b"x")
+        assert raised.value.retriable
+        disk.heal()
+        send(store, b"again")
+        sent.append(b"again")
+    assert payloads(store) == sent
+    disk.crash()
+    assert payloads(open_store(disk, SMALL)) == sent
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
+def test_a_directory_that_cannot_be_opened_for_its_flush_is_flushed_later(error: int) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    disk.fail(Operation.FSYNC_DIR, error, path_contains="journal", times=2)
+    for _ in range(2):
+        with pytest.raises(OutOfResourcesError):
+            send(store, b"x")
+    send(store, b"a")
+    disk.crash()
+    assert payloads(open_store(disk)) == [b"a"]
+
+
+@pytest.mark.parametrize("error", SCARCE, ids=errno.errorcode.get)
+@pytest.mark.parametrize("after_calls", range(5))
+def test_log_files_that_cannot_be_opened_for_now_are_opened_later(error: int, after_calls: int) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    for partition_id in range(2):
+        send(store, b"a" * 100, partition_id=partition_id)
+    disk.fail(Operation.OPEN, error, after_calls=after_calls, path_contains="/data")
+    with pytest.raises(OutOfResourcesError):
+        store.checkpoint()
+    disk.heal()
+    send(store, b"b")
+    store.checkpoint()
+    assert [payloads(store, partition_id) for partition_id in range(2)] == [[b"a" * 100, b"b"], [b"a" * 100]]
+    disk.crash()
+    again = open_store(disk, SMALL)
+    assert [payloads(again, partition_id) for partition_id in range(2)] == [[b"a" * 100, b"b"], [b"a" * 100]]
+
+
+def test_a_read_that_cannot_open_its_file_says_so_and_works_later() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"a")
+    store.close()
+    store = open_store(disk)
+    disk.fail(Operation.OPEN, errno.EMFILE)
+    with pytest.raises(OutOfResourcesError):
+        payloads(store)
+    disk.heal()
+    assert payloads(store) == [b"a"]
+
+
+def test_any_other_fault_at_opening_is_the_disk_s() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    disk.fail(Operation.OPEN, errno.EIO, path_contains="journal", times=1)
+    with pytest.raises(DiskFailedError):
+        send(store, b"x")
+    with pytest.raises(DiskFailedError):
+        send(store, b"x")
