@@ -59,6 +59,9 @@ MAX_OPEN_FILES: Final = 65_536
 """What a server's process takes when the operating system lets it."""
 MAX_CALLS_PER_CONNECTION: Final = 10_000
 """Unanswered calls of one connection; beyond it the server stops reading from it."""
+MAX_BUFFERED_BYTES: Final = 512 * MIB
+"""Bytes of unfinished frames and of unanswered requests at one server, of all its connections together; beyond it the
+connection that holds the most of them is closed."""
 MAX_UNSENT_BYTES: Final = 64 * MIB
 """Answers a peer does not read; beyond it the connection is closed (a well-behaved one pauses us long before)."""
 

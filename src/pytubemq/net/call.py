@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 class Call:
     """A request with where it came from, when, and how long its answer is wanted."""
 
-    __slots__ = ("answered", "connection", "deadline_s", "received_s", "request")
+    __slots__ = ("answered", "connection", "deadline_s", "received_s", "request", "size_bytes")
 
     def __init__(self, request: Request, connection: ServerConnection, received_s: float, deadline_s: float) -> None:
         self.request = request
@@ -30,6 +30,8 @@ class Call:
         self.received_s = received_s
         self.deadline_s = deadline_s
         self.answered = False
+        self.size_bytes = len(request.body)
+        """What came with it, also after the body was let go."""
 
     @property
     def peer(self) -> str:
@@ -81,7 +83,7 @@ class Call:
         if not self.answered:
             self.answered = True
             self.connection.server.stats.late += 1
-            self.connection.finished()
+            self.connection.finished(self.size_bytes)
 
     def crash(self, error: BaseException) -> None:
         """Answer for a handler that raised: the caller learns that it failed, the log learns why."""
@@ -101,7 +103,7 @@ class Call:
             return False
         self.answered = True
         connection = self.connection
-        connection.finished()
+        connection.finished(self.size_bytes)
         if connection.closed:
             return False
         if connection.server.clock.now_s() >= self.deadline_s:

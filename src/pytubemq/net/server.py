@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
-from pytubemq.model.limits import FRAME_TIMEOUT_S, IDLE_TIMEOUT_S, MAX_CONNECTIONS
+from pytubemq.model.limits import FRAME_TIMEOUT_S, IDLE_TIMEOUT_S, MAX_BUFFERED_BYTES, MAX_CONNECTIONS
 from pytubemq.net.call import Call
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.server_connection import ServerConnection
@@ -63,6 +63,7 @@ class RpcServer:
         frame_timeout_s: float = FRAME_TIMEOUT_S,
         idle_timeout_s: float = IDLE_TIMEOUT_S,
         max_connections: int = MAX_CONNECTIONS,
+        max_buffered_bytes: int = MAX_BUFFERED_BYTES,
     ) -> None:
         """`offered` are the service types (1 Master, 2 Broker read, 3 Broker write) that this server answers for."""
         self.handlers = handlers
@@ -76,6 +77,9 @@ class RpcServer:
         self._frame_timeout_s = frame_timeout_s
         self._idle_timeout_s = idle_timeout_s
         self._max_connections = max_connections
+        self.max_buffered_bytes = max_buffered_bytes
+        self.buffered_bytes = 0
+        """What came with unanswered calls and lies in unfinished frames, of all connections."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -141,6 +145,19 @@ class RpcServer:
         self.stats.connections = len(self.connections)
         if self._on_connection_lost is not None:
             self._on_connection_lost(connection)
+
+    def shed(self) -> None:
+        """Too much is held: close the connection that holds the most."""
+        victim = max(self.connections, key=lambda connection: connection.buffered_bytes, default=None)
+        if victim is None:
+            return
+        held_bytes = victim.buffered_bytes
+        victim.fault(
+            f"it holds {held_bytes} bytes in unfinished or unanswered requests, and all together hold "
+            f"{self.buffered_bytes}; {self.max_buffered_bytes} are allowed"
+        )
+        victim.abort()
+        victim.let_go()
 
     def run(self, call: Call, coroutine: Coroutine[Any, Any, None]) -> None:
         """Own a handler's task; its failure becomes the call's answer."""

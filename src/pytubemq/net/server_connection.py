@@ -1,7 +1,7 @@
 """One accepted connection: bytes to calls, answers to bytes, with limits on both.
 
 The invariant: a peer that sends faster than it reads, or asks faster than it is answered, is not read from until it
-has caught up; what it may hold of our memory is bounded.
+has caught up; what it may hold of our memory is bounded, by itself and together with all others.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 NO_CAPABILITY = Capability(0)
 _BACKLOG_BYTES = 2 * MIB
+_LARGE_BODY_BYTES = 4096
 
 
 class ServerConnection(asyncio.Protocol):
@@ -53,9 +54,12 @@ class ServerConnection(asyncio.Protocol):
         """Called when `paused` has ended."""
         self.closed = False
         self.open_calls = 0
+        self.buffered_bytes = 0
+        """What came with its unanswered calls and lies in a frame that is not whole yet."""
         self.last_byte_s = server.clock.now_s()
         self.mid_frame_since_s: float | None = None
         self._decoder = FrameDecoder()
+        self._unfinished_bytes = 0
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
         self._writing_paused = False
@@ -85,6 +89,10 @@ class ServerConnection(asyncio.Protocol):
             self.mid_frame_since_s = None
         elif frames or self.mid_frame_since_s is None:
             self.mid_frame_since_s = now_s
+        unfinished_bytes = self._decoder.buffered_bytes
+        if unfinished_bytes != self._unfinished_bytes:
+            self._buffer(unfinished_bytes - self._unfinished_bytes)
+            self._unfinished_bytes = unfinished_bytes
         for frame in frames:
             if self.closed:
                 return
@@ -102,7 +110,7 @@ class ServerConnection(asyncio.Protocol):
             self.on_writable()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.closed = True
+        self.let_go()
         self.server.forget(self)
 
     # --- the server and its calls use these -----------------------------------------------------------------
@@ -127,11 +135,18 @@ class ServerConnection(asyncio.Protocol):
         """The capability field of the answer: told only to a peer that told its own."""
         return None if request.capabilities is None else int(self.server.capabilities)
 
-    def finished(self) -> None:
-        """A call has had its answer."""
+    def finished(self, size_bytes: int) -> None:
+        """A call of that size has had its answer."""
         self.open_calls -= 1
+        self._buffer(-size_bytes)
         if self._reading_paused:
             self._balance_reading()
+
+    def let_go(self) -> None:
+        """It has ended: nothing of it counts any more."""
+        self.closed = True
+        self.server.buffered_bytes -= self.buffered_bytes
+        self.buffered_bytes = 0
 
     def fault(self, reason: str) -> None:
         """End a connection whose bytes cannot be understood: one line in the log."""
@@ -173,6 +188,7 @@ class ServerConnection(asyncio.Protocol):
         )
         call = Call(request, self, now_s, now_s + timeout_s)
         self.open_calls += 1
+        self._buffer(call.size_bytes)
         handler = server.handlers.get(request.method)
         if handler is None:
             call.fail(
@@ -189,6 +205,19 @@ class ServerConnection(asyncio.Protocol):
         else:
             if inspect.iscoroutine(result):
                 server.run(call, result)
+            elif not call.answered and call.size_bytes > _LARGE_BODY_BYTES:
+                # It was read; while the call waits for its answer, nobody looks at the bytes again.
+                call.request = request._replace(body=b"")
+
+    def _buffer(self, more_bytes: int) -> None:
+        """Count what is held for this peer, and for all of them."""
+        if self.closed:
+            return
+        self.buffered_bytes += more_bytes
+        server = self.server
+        server.buffered_bytes += more_bytes
+        if server.buffered_bytes > server.max_buffered_bytes and more_bytes > 0:
+            server.shed()
 
     def _refuse(self, serial: int, error: EnvelopeError) -> None:
         self.server.stats.failed += 1

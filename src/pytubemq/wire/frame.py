@@ -96,6 +96,11 @@ class FrameDecoder:
         """Whether a frame has begun and is not whole yet."""
         return self._blocks > 0 or bool(self._rest)
 
+    @property
+    def buffered_bytes(self) -> int:
+        """What is kept of a frame that is not whole yet."""
+        return self._size + len(self._rest)
+
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that `data` completes, in order.
 

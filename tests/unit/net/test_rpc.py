@@ -408,3 +408,58 @@ async def test_an_answer_that_fits_into_no_frame_fails_its_call(caplog: pytest.L
         assert not any(accepted.open_calls for accepted in server.connections)
         await connection.close()
     assert "do not fit into a frame" in caplog.text
+
+
+async def test_the_bytes_of_a_request_are_let_go_while_it_waits_for_its_answer() -> None:
+    held: list[Call] = []
+    async with serving(held.append) as (server, address):
+        connection = await RpcConnection.connect(address)
+        large = encode(CloseRequestP2M(client_id="p" * 100_000))
+        answer = connection.call(CLOSE, Service.MASTER, large, timeout_s=5)
+        await until(lambda: bool(held))
+        assert held[0].request.body == b""
+        assert server.buffered_bytes == len(large)
+        held[0].reply(OK)
+        await answer
+        assert server.buffered_bytes == 0
+        await connection.close()
+
+
+async def test_what_all_hold_is_bounded_and_the_one_that_holds_the_most_goes() -> None:
+    async with serving(max_buffered_bytes=100_000) as (server, address):
+        peers = [await asyncio.open_connection(address.host, address.port) for _ in range(3)]
+        frame = b"".join(encode_frame(1, [bytes(90_000)], block_bytes=None))
+        header = len(frame) - 90_000
+        expected = 0
+        for (_, writer), size in zip(peers, (30_000, 60_000), strict=False):
+            writer.write(frame[: header + size])
+            expected += size
+            await until(lambda held=expected: server.buffered_bytes == held)
+        peers[2][1].write(frame[: header + 20_000])
+        with contextlib.suppress(ConnectionResetError):
+            assert await peers[1][0].read() == b""
+        await until(lambda: server.stats.connections == 2)
+        await until(lambda: server.buffered_bytes == 50_000)
+        assert server.stats.faults == 1
+        connection = await RpcConnection.connect(address)
+        assert (await ask(connection)).success
+        await connection.close()
+        for _, writer in peers:
+            writer.close()
+        await until(lambda: server.stats.connections == 0)
+        assert server.buffered_bytes == 0
+
+
+async def test_unanswered_calls_count_as_well_and_nothing_is_left_of_a_connection_that_went() -> None:
+    held: list[Call] = []
+    async with serving(held.append, max_buffered_bytes=250_000) as (server, address):
+        connection = await RpcConnection.connect(address)
+        large = encode(CloseRequestP2M(client_id="p" * 100_000))
+        answers = [connection.call(CLOSE, Service.MASTER, large, timeout_s=5) for _ in range(3)]
+        with pytest.raises(ConnectionLostError):
+            await answers[0]
+        await asyncio.gather(*answers, return_exceptions=True)
+        for call in held:
+            call.reply(OK)
+        assert server.buffered_bytes == 0
+        await connection.close()
