@@ -6,15 +6,20 @@ import asyncio
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytubemq import connect
+from pytubemq.client.lane import EAGER_MESSAGES
+from pytubemq.model.limits import MAX_BATCH_MESSAGES
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.messages.extension import SendBatchResponseB2P
 from pytubemq.wire.methods import Method
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytubemq.net.call import Call
 
 PARTITIONS = 3
@@ -30,11 +35,13 @@ class Fault(Enum):
     ANSWER_LOST = "the connection breaks before the answer is out"
 
 
+group_sizes = st.one_of(st.integers(1, 30), st.integers(EAGER_MESSAGES, 2 * MAX_BATCH_MESSAGES))
+"""The large ones leave while others are under way."""
 faults = st.lists(st.sampled_from(list(Fault)), max_size=8)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(faults=faults, groups=st.lists(st.integers(1, 30), min_size=1, max_size=8))
+@given(faults=faults, groups=st.lists(group_sizes, min_size=1, max_size=8))
 def test_every_message_arrives_in_order(faults: list[Fault], groups: list[int]) -> None:
     asyncio.run(_check(faults, groups))
 
@@ -73,6 +80,40 @@ async def _check(faults: list[Fault], groups: list[int]) -> None:
         for receipt, (_, body) in zip(receipts, sent, strict=True):
             assert receipt.offset is not None
             assert bodies[receipt.partition.partition_id][receipt.offset // 28] == body
+
+
+@pytest.mark.parametrize("refused_at", [0, 1, 2, 3])
+@pytest.mark.parametrize("code", [419, 503])
+def test_one_refusal_among_many_under_way_keeps_the_order_of_a_key(refused_at: int, code: int) -> None:
+    def refuse(mock: MockBroker) -> None:
+        mock.fail_next(Method.SEND_BATCH_P2B, code=code)
+
+    asyncio.run(_check_one_key(refused_at, refuse))
+
+
+@pytest.mark.parametrize("silent_at", [0, 1, 3])
+def test_one_request_that_is_not_answered_keeps_the_order_of_a_key(silent_at: int) -> None:
+    """Neither does a refusal right after it, when the Broker's count and the producer's may differ."""
+
+    def fault(mock: MockBroker) -> None:
+        mock.silence(Method.SEND_BATCH_P2B)
+        mock.script(Method.SEND_BATCH_P2B, lambda _call, _request: None)
+        mock.fail_next(Method.SEND_BATCH_P2B, code=419)
+
+    asyncio.run(_check_one_key(silent_at, fault))
+
+
+async def _check_one_key(after: int, fault: Callable[[MockBroker], None]) -> None:
+    """More than one request's worth of one key, so that later requests are under way when one is refused."""
+    bodies = [b"%06d" % number for number in range(4 * MAX_BATCH_MESSAGES)]
+    async with MockBroker(topics={"demo": PARTITIONS}) as mock:
+        mock.script(Method.SEND_BATCH_P2B, *([lambda _call, _request: None] * after))
+        fault(mock)
+        async with connect(mock.masters, request_timeout_s=1.0) as tube, tube.producer("demo") as producer:
+            await producer.send(b"so that it is known what the Broker takes", partition=0)
+            await asyncio.gather(*[producer.submit(body, key="one") for body in bodies])
+        stored = [body for body in mock.bodies("demo") if len(body) == 6]
+        assert stored == bodies
 
 
 def _refuse_from_the_middle(mock: MockBroker) -> Any:

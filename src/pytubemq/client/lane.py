@@ -1,6 +1,8 @@
 """One producer's messages for one Broker: grouped, sent, answered, sent again.
 
-The invariants: messages leave in the order they came, and those that have to be sent again leave before newer ones; at
+The invariants: messages leave in the order they came, and those that have to be sent again leave before newer ones;
+each batch says how many refusals have been seen, so that a Broker of ours takes none that left before a refusal was
+known (see `docs/design/protocol.md`, the order of batches under way); at
 most `MAX_FLIGHTS` requests are unanswered; a message whose future was cancelled is not sent any more; every message
 ends with a receipt or an error by its deadline.
 """
@@ -9,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytubemq.client.events import Connected, Lost
 from pytubemq.core.retry import Backoff
-from pytubemq.errors import Code, ConnectionLostError, TubeError, refused
+from pytubemq.errors import Code, ConnectionLostError, RequestTimeoutError, TubeError, refused
 from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES
 from pytubemq.model.message import Receipt
 from pytubemq.wire.codec import decode
@@ -42,8 +44,19 @@ EAGER_BYTES = MAX_BATCH_BYTES // 4
 """So much is worth a batch of its own while another is on its way; less waits for that one's answer."""
 RETRY = Backoff(first_s=0.02, most_s=1.0)
 RECONNECT = Backoff(first_s=0.02, most_s=0.5)
+_FOR_NOW = frozenset({Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE})
+"""Refusals that Broker and producer count."""
 _OVERHEAD_BYTES = 32
 """What an entry takes beyond its payload, roughly."""
+
+
+class Flight(NamedTuple):
+    """A request on its way."""
+
+    messages: list[Pending]
+    connection: RpcConnection
+    counted: bool
+    """Whether its refusal counts: single messages are not counted."""
 
 
 class LaneOwner(Protocol):
@@ -90,7 +103,11 @@ class Lane:
         self._again: list[Pending] = []
         self._pause: asyncio.TimerHandle | None = None
         self._lost = False
-        self._flying: dict[asyncio.Future[Response], list[Pending]] = {}
+        self._flying: dict[asyncio.Future[Response], Flight] = {}
+        self._refusals_seen = 0
+        """Batches of this connection that are known not to have been taken for now."""
+        self._unsure = False
+        """An answer stayed out, so the Broker's count may be lower than ours: only one batch at a time keeps order."""
         self._abandoned = False
 
     def put(self, pending: Pending) -> None:
@@ -136,7 +153,7 @@ class Lane:
         self._abandoned = True
         if self._pause is not None:
             self._pause.cancel()
-        left = [*self._again, *(pending for batch in self._flying.values() for pending in batch), *self.queue]
+        left = [*self._again, *(one for flight in self._flying.values() for one in flight.messages), *self.queue]
         self._again, self._flying, self.queue, self.queued_bytes = [], {}, deque(), 0
         return left
 
@@ -156,7 +173,8 @@ class Lane:
             self._pump_plain(connection, MAX_PLAIN_FLIGHTS if connection.answered else 1)
 
     def _pump_batches(self, connection: RpcConnection) -> None:
-        while self.queue and len(self._flying) < MAX_FLIGHTS:
+        most = 1 if self._unsure else MAX_FLIGHTS
+        while self.queue and len(self._flying) < most:
             if self._flying and len(self.queue) < EAGER_MESSAGES and self.queued_bytes < EAGER_BYTES:
                 return
             batch = self._next_batch()
@@ -170,8 +188,10 @@ class Lane:
                     self._owner.topic,
                     self._owner.cluster.sent_addr,
                     [pending.item for pending in batch],
+                    refusals_seen=self._refusals_seen,
                 ),
                 batch,
+                counted=True,
             )
 
     def _pump_plain(self, connection: RpcConnection, limit: int) -> None:
@@ -201,30 +221,40 @@ class Lane:
         return batch
 
     def _fly(
-        self, connection: RpcConnection, method: Method, body: bytes | Sequence[bytes], batch: list[Pending]
+        self,
+        connection: RpcConnection,
+        method: Method,
+        body: bytes | Sequence[bytes],
+        batch: list[Pending],
+        *,
+        counted: bool = False,
     ) -> None:
         self.batches += 1
         left_s = batch[0].deadline_s - self._loop.time()
         answer = connection.call(
             method, Service.BROKER_WRITE, body, timeout_s=min(self._owner.request_timeout_s, max(left_s, 0.05))
         )
-        self._flying[answer] = batch
+        self._flying[answer] = Flight(batch, connection, counted)
         answer.add_done_callback(self._landed)
 
     # --- answers --------------------------------------------------------------------------------------------
 
     def _landed(self, answer: asyncio.Future[Response]) -> None:
-        batch = self._flying.pop(answer, None)
-        if batch is None or self._abandoned:
+        flight = self._flying.pop(answer, None)
+        if flight is None or self._abandoned:
             answer.cancelled() or answer.exception()  # looked at; its messages have failed already
             return
+        batch = flight.messages
         error = ConnectionLostError("the request was cancelled") if answer.cancelled() else answer.exception()
         if error is None:
             try:
-                self._read(batch, answer.result())
+                self._read(flight, answer.result())
             except TubeError as unreadable:
                 self._failed(batch, unreadable)
         elif isinstance(error, TubeError):
+            if isinstance(error, RequestTimeoutError) and self._counts(flight):
+                self._refusals_seen += 1  # the Broker counts what it dropped for its age, and may have done so
+                self._unsure = True
             self._failed(batch, error)
         else:
             self._failed(batch, TubeError(f"sending failed: {type(error).__name__}: {error}"))
@@ -234,9 +264,16 @@ class Lane:
         elif self.queue:
             self._pump()
 
-    def _read(self, batch: list[Pending], response: Response) -> None:
+    def _counts(self, flight: Flight) -> bool:
+        """Whether the Broker counts this one's refusal for the connection that we send on now."""
+        return flight.counted and flight.connection is self._connection
+
+    def _read(self, flight: Flight, response: Response) -> None:
+        batch = flight.messages
         if response.method == Method.SEND_BATCH_P2B:
             many = decode(SendBatchResponseB2P, response.body)
+            if self._counts(flight) and _refuses_for_now(many):
+                self._refusals_seen += 1
             if many.err_codes:
                 self._read_each(batch, many)
                 return
@@ -336,7 +373,9 @@ class Lane:
         while self.queue:
             try:
                 address = self._owner.cluster.address_of(self.broker_id)
-                self._connection = await self._owner.cluster.pool.get(address)
+                connection = await self._owner.cluster.pool.get(address)
+                if connection is not self._connection:
+                    self._connection, self._refusals_seen, self._unsure = connection, 0, False
                 break
             except TubeError as error:
                 attempt += 1
@@ -363,6 +402,13 @@ class Lane:
 
     def _peer(self) -> Address | None:
         return self._owner.cluster.brokers.get(self.broker_id)
+
+
+def _refuses_for_now(answer: SendBatchResponseB2P) -> bool:
+    if answer.err_code in _FOR_NOW:
+        return True
+    codes = answer.err_codes
+    return codes.count(Code.SUCCESS) != len(codes) and not _FOR_NOW.isdisjoint(codes)
 
 
 def _old_style_id(text: str) -> int:

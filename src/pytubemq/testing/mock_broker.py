@@ -23,6 +23,7 @@ from pytubemq.errors import Code
 from pytubemq.model.ids import Address, BrokerInfo, Partition
 from pytubemq.net.call import Call
 from pytubemq.net.server import Handler, RpcServer
+from pytubemq.testing import mock_order
 from pytubemq.testing.mock_handlers import MockHandlers
 from pytubemq.testing.mock_state import MockMessage, MockPartition
 from pytubemq.wire.codec import decode, encode
@@ -282,13 +283,25 @@ class MockBroker:
         request = decode(METHODS[method].request, call.request.body)
         self.requests.append(Recorded(method, request, call.peer))
         self.touch()
+        if call.connection.closed:
+            return  # broken by what was scripted for an earlier one: nothing that came after it is done
+        if mock_order.behind(call, request):
+            answer = self._handlers.refusal(method, Code.SERVER_RECEIVE_OVERFLOW, "an earlier batch was refused")
+        else:
+            answer = await self._answer(method, call, request)
+        if answer is not SILENCE:
+            mock_order.answered(call, request, answer)
+        elif not call.answered:
+            mock_order.dropped(call, request)
+        if answer is not SILENCE:
+            call.reply(encode(answer) if not isinstance(answer, list | bytes) else answer)
+        self.touch()
+
+    async def _answer(self, method: Method, call: Call, request: Any) -> Any:
+        """As scripted, else as usual."""
         scripts = self._scripts[method]
         script = scripts.popleft() if scripts else self._always.get(method)
         answer = script(call, request) if script is not None else None
         if isinstance(answer, Awaitable):
             answer = await answer
-        if answer is None:
-            answer = await self._handlers.answer(call, request)
-        if answer is not SILENCE:
-            call.reply(encode(answer) if not isinstance(answer, list | bytes) else answer)
-        self.touch()
+        return await self._handlers.answer(call, request) if answer is None else answer

@@ -1,0 +1,47 @@
+"""The mock's half of the rule that keeps the batches of a producer in order, as a pytubemq Broker has it.
+
+The invariant: of a producer that counts its refusals, no batch is taken that was sent without knowledge of an earlier
+one that was refused for now.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import Code
+from pytubemq.wire.messages.extension import SendBatchRequestP2B, SendBatchResponseB2P
+
+if TYPE_CHECKING:
+    from pytubemq.net.call import Call
+
+FOR_NOW = frozenset({Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE})
+_CONTEXT = "mock send order"
+
+
+def behind(call: Call, request: object) -> bool:
+    """Whether `request` is a batch that was sent without knowledge of an earlier refusal."""
+    if not isinstance(request, SendBatchRequestP2B) or request.refusals_seen is None:
+        return False
+    return _counts(call).get(_producer(request), 0) > request.refusals_seen
+
+
+def answered(call: Call, request: object, answer: object) -> None:
+    """Count the answer, if it refuses anything for now."""
+    if isinstance(answer, SendBatchResponseB2P) and not FOR_NOW.isdisjoint((answer.err_code, *answer.err_codes)):
+        dropped(call, request)
+
+
+def dropped(call: Call, request: object) -> None:
+    """Count a batch that was not taken and comes again."""
+    if isinstance(request, SendBatchRequestP2B) and request.refusals_seen is not None:
+        counts = _counts(call)
+        counts[_producer(request)] = counts.get(_producer(request), 0) + 1
+
+
+def _producer(request: SendBatchRequestP2B) -> tuple[str, str]:
+    return request.client_id, request.topic_name
+
+
+def _counts(call: Call) -> dict[tuple[str, str], int]:
+    counts: dict[tuple[str, str], int] = call.connection.context.setdefault(_CONTEXT, {})
+    return counts
