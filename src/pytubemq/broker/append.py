@@ -83,7 +83,8 @@ class AppendPath:
         self._loop = asyncio.get_running_loop()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="pytubemq-journal")
         self._in_flight = False
-        self._scheduled = False
+        self._next_turn: asyncio.Handle | None = None
+        """The one turn that is to come, at once or after a pause."""
         self._closing = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -104,7 +105,7 @@ class AppendPath:
     def resume(self) -> None:
         """The backlog behind the journal has shrunk: go on if that was in the way."""
         if self._queue and not self._in_flight:
-            self._loop.call_soon(self._turn)
+            self._turn_at(self._loop.call_soon(self._turn))
 
     @property
     def congested(self) -> bool:
@@ -151,14 +152,33 @@ class AppendPath:
         return Refusal(code, f"this Broker cannot move messages from its journal: {what}")
 
     def _schedule(self) -> None:
-        if not self._scheduled and not self._in_flight:
-            self._scheduled = True
-            self._loop.call_soon(self._turn)
+        if self._next_turn is None and not self._in_flight:
+            self._turn_at(self._loop.call_soon(self._turn))
+
+    def _turn_at(self, handle: asyncio.Handle) -> None:
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+        self._next_turn = handle
 
     def _turn(self) -> None:
-        self._scheduled = False
+        self._next_turn = None
         if not self._in_flight:
             self._write_next()
+
+    def _write_ahead(self) -> None:
+        """Start the next write while the callers of the last are not told yet: so nobody is refused here, and what
+        cannot be written is left to `_write_next`."""
+        if not self._queue or self.congested:
+            return
+        batch = self._next_batch(refuse=False)
+        if not batch:
+            return
+        try:
+            prepared = self._prepare(batch)
+        except Exception:
+            self._queue.extendleft(reversed(batch))
+        else:
+            self._start(batch, prepared)
 
     def _write_next(self) -> None:
         """Start the next write, if there is something and nothing is in the way."""
@@ -172,8 +192,7 @@ class AppendPath:
                 return
             self._drop_expired()
             # `resume` comes sooner if the backlog shrinks; this only keeps those who give up from piling up.
-            self._scheduled = True
-            self._loop.call_later(_CONGESTED_S, self._turn)
+            self._turn_at(self._loop.call_later(_CONGESTED_S, self._turn))
             return
         batch = self._next_batch()
         if not batch:
@@ -187,23 +206,32 @@ class AppendPath:
                 batch, Refusal(Code.INTERNAL_SERVER_ERROR, f"this Broker failed at the request: {error}")
             )
             return
+        self._start(batch, prepared)
+
+    def _start(self, batch: list[Submission], prepared: Prepared) -> None:
         self._in_flight = True
         future = self._loop.run_in_executor(self._writer, self._store.write, prepared)
         future.add_done_callback(lambda done: self._ended(batch, prepared, done))
 
-    def _next_batch(self) -> list[Submission]:
+    def _next_batch(self, *, refuse: bool = True) -> list[Submission]:
+        """What goes out next; with `refuse` unset it ends before the first one that must not go out."""
         now_s = self._clock.now_s()
         batch: list[Submission] = []
         size_bytes = 0
         queue = self._queue
         while queue and (not batch or size_bytes + queue[0].size_bytes <= self._max_write_bytes):
             submission = queue.popleft()
-            if submission.deadline_s <= now_s:
-                self._expire(submission)
-                continue
+            late = submission.deadline_s <= now_s
+            # one before it may have failed since it came
             broken = submission.order.broken() if submission.order is not None else None
-            if broken is not None:  # one before it has failed since it came
-                self._refuse(submission, broken)
+            if late or broken is not None:
+                if not refuse:
+                    queue.appendleft(submission)
+                    break
+                if late or broken is None:
+                    self._expire(submission)
+                else:
+                    self._refuse(submission, broken)
                 continue
             size_bytes += submission.size_bytes
             batch.append(submission)
@@ -252,8 +280,10 @@ class AppendPath:
         self.full = self.unopened = None
         self.stats.writes += 1
         # The next write starts before this one's callers are told: the disk and the loop work side by side.
-        self._write_next()
+        self._write_ahead()
         self._tell(batch, appended)
+        if not self._in_flight:
+            self._write_next()
         self._on_written()
 
     def _tell(self, batch: list[Submission], appended: list[Appended]) -> None:

@@ -245,3 +245,113 @@ async def test_a_stop_does_not_wait_for_a_disk_that_hangs() -> None:
     assert (stuck.ends, queued.ends) == ([], [Code.SERVICE_UNAVAILABLE])
     bench.store.go.set()
     await until(lambda: stuck.ends)
+
+
+class Told(Want):
+    """Writes its end into a list that several share."""
+
+    def __init__(self, told: list[Any], *payloads: bytes, **options: Any) -> None:
+        super().__init__(*payloads, **options)
+        self.ends = told
+
+    def written(self, appended: Sequence[Any]) -> None:
+        self.ends.append(("written", self.entries[0].payload))
+
+    def refused(self, refusal: Refusal) -> None:
+        self.ends.append((refusal.code, self.entries[0].payload))
+
+    def expired(self) -> None:
+        self.ends.append(("expired", self.entries[0].payload))
+
+
+class Broken:
+    """The place of a batch behind one that failed."""
+
+    def broken(self) -> Refusal:
+        return Refusal(Code.SERVER_RECEIVE_OVERFLOW, "again in order")
+
+
+@pytest.mark.parametrize("cause", ["stuck", "expired", "out of order", "unprepared"])
+async def test_what_is_refused_behind_a_write_is_told_after_what_was_written(cause: str) -> None:
+    errors: list[StorageError] = []
+    bench = Bench(max_unapplied_bytes=100, backlog_error=lambda: errors[0] if errors else None)
+    bench.store.go.clear()
+    told: list[Any] = []
+    bench.path.submit(Told(told, b"a"))
+    await until(lambda: bench.store.in_flight)
+    second = Told(told, b"b", deadline_s=1.0)
+    if cause == "out of order":
+        second.order = Broken()
+    bench.path.submit(second)
+    bench.path.submit(Told(told, b"c"))
+    if cause == "stuck":
+        bench.store.unapplied_bytes = 101
+        errors.append(DiskFullError("no space for logs"))
+    elif cause == "expired":
+        bench.clock.time_s = 2.0
+    elif cause == "unprepared":
+        bench.store.prepare_errors = [ValueError("a bug")] * 2
+    bench.store.go.set()
+    await until(lambda: len(told) == 3)
+    overflow, fault = Code.SERVER_RECEIVE_OVERFLOW, Code.INTERNAL_SERVER_ERROR
+    assert (
+        told
+        == {
+            "stuck": [("written", b"a"), (overflow, b"b"), (overflow, b"c")],
+            "expired": [("written", b"a"), ("expired", b"b"), ("written", b"c")],
+            "out of order": [("written", b"a"), (overflow, b"b"), ("written", b"c")],
+            "unprepared": [("written", b"a"), (fault, b"b"), (fault, b"c")],
+        }[cause]
+    )
+    assert bench.path.staged_bytes == 0
+    await bench.path.close(timeout_s=5)
+
+
+async def test_the_next_write_starts_before_the_callers_of_the_last_are_told() -> None:
+    bench = Bench()
+    bench.store.go.clear()
+    in_flight_when_told: list[int] = []
+
+    class Looks(Want):
+        def written(self, appended: Sequence[Any]) -> None:
+            super().written(appended)
+            in_flight_when_told.append(bench.store.in_flight)
+
+    first, second = Looks(b"a"), Looks(b"b")
+    bench.path.submit(first)
+    await until(lambda: bench.store.in_flight)
+    bench.path.submit(second)
+    bench.store.go.set()
+    await until(lambda: second.ends)
+    assert in_flight_when_told == [1, 0]
+    await bench.path.close(timeout_s=5)
+
+
+async def test_one_timer_waits_for_the_backlog_however_often_it_moves() -> None:
+    bench = Bench(max_unapplied_bytes=100)
+    bench.store.unapplied_bytes = 101
+    loop = asyncio.get_running_loop()
+    turns, call_later = [], loop.call_later
+
+    def counted(delay_s: float, callback: Any, *args: Any) -> asyncio.TimerHandle:
+        handle = call_later(delay_s, callback, *args)
+        if callback == bench.path._turn:
+            turns.append(handle)
+        return handle
+
+    bench.path._loop = SimpleNamespace(  # type: ignore[assignment]
+        call_later=counted, call_soon=loop.call_soon, run_in_executor=loop.run_in_executor
+    )
+    want = Want(b"a")
+    bench.path.submit(want)
+    for _ in range(20):
+        bench.path.resume()
+        bench.path.resume()
+        bench.path.submit(Want(b"b"))
+        await asyncio.sleep(0)
+    assert len([handle for handle in turns if not handle.cancelled()]) <= 1
+    bench.store.unapplied_bytes = 0
+    bench.path.resume()
+    await until(lambda: want.ends)
+    assert all(handle.cancelled() or handle.when() <= loop.time() for handle in turns)
+    await bench.path.close(timeout_s=5)
