@@ -114,6 +114,7 @@ _LOCAL: dict[str, str] = {
     "forked": "connect in the child process",
     "storage": "look at the disk and the directory that the message names",
     "disk-full": "make room on the disk; service returns by itself",
+    "out-of-resources": "raise the limit of open files (ulimit -n) or free memory; service returns by itself",
     "disk-failed": "check the disk, then restart the Broker: it recovers what was acknowledged",
     "corrupt": "restore the file from a copy, or remove the partition it belongs to",
     "newer-version": "run the newer version of pytubemq that wrote it",
