@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from pytubemq.cli.api import Api
+from pytubemq.cli.names import topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, http_option, master_option
 from pytubemq.cli.output import emit_object
 from pytubemq.cli.target import http_url, masters
@@ -37,7 +38,8 @@ def load_options(*, messages: int, window: int) -> Callable[[F], F]:
             click.option("--messages", type=click.IntRange(1), default=messages, show_default=True, help="How many."),
             click.option("--size", "size_bytes", type=click.IntRange(8, 20 * 2**20), default=1024, show_default=True,
                          metavar="BYTES", help="Of each body."),
-            click.option("--topic", default="bench", show_default=True, help="Made over the JSON API if missing."),
+            click.option("--topic", callback=topic_name, default="bench", show_default=True,
+                         help="Made over the JSON API if missing."),
         ):  # fmt: skip
             command = option(command)
         return command

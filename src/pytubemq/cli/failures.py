@@ -33,13 +33,18 @@ def report(error: BaseException, options: GlobalOptions) -> int:
         # The reader of our output has what it wanted (`| head`). Nothing more can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitCode.INTERRUPTED)
+    if isinstance(error, click.UsageError) and type(error).__name__ == "NoArgsIsHelpError":  # not in every click
+        click.echo(error.format_message())
+        return int(ExitCode.DONE)
+    notes = getattr(error, "__notes__", [])
     if isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
         if not options.quiet:
-            click.echo("interrupted", err=True)
+            click.echo("; ".join(["interrupted", *notes]), err=True)
         return int(ExitCode.INTERRUPTED)
     if isinstance(error, BaseExceptionGroup):
         return report(_first(error), options)
     failure = describe(error)
+    failure["message"] = "\n".join([str(failure["message"]), *notes])
     show(failure, options)
     if options.verbose:
         traceback.print_exception(error, file=sys.stderr)

@@ -92,6 +92,7 @@ def global_options(command: F) -> F:
         ),
         click.option(
             "-o", "--output", type=click.Choice(OUTPUTS), expose_value=False, callback=_store("output"),
+            is_eager=True,  # before the others, so that what is wrong with them is told in this form
             help="How data is written to standard output.",
         ),
         click.option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from pytubemq.cli.api import Api
+from pytubemq.cli.names import topic_name
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.target import http_url
@@ -18,7 +19,7 @@ def topic() -> None:
 
 
 @topic.command("create")
-@click.argument("name")
+@click.argument("name", callback=topic_name)
 @click.option("-p", "--partitions", type=click.IntRange(1, 10_000), default=4, show_default=True,
               help="Partitions on each Broker.")  # fmt: skip
 @click.option("--exist-ok", is_flag=True, help="A topic that exists already is no error.")
@@ -49,7 +50,7 @@ def list_topics(http: str | None) -> None:
 
 
 @topic.command("show")
-@click.argument("name")
+@click.argument("name", callback=topic_name)
 @http_option
 @global_options
 def show(name: str, http: str | None) -> None:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
+from pytubemq.cli.api import Api
 from pytubemq.cli.main import COMMANDS, root
 from pytubemq.cli.options import OUTPUTS
-from pytubemq.errors import ExitCode
+from pytubemq.errors import ExitCode, NotFoundError
 
 from .conftest import Ran
 
@@ -146,17 +147,44 @@ def test_an_unhealthy_cluster_ends_with_10(tube: Tube, api: FakeApi) -> None:
     assert "Broker 1" in found.out
 
 
+def test_no_command_is_a_question_for_help(tube: Tube) -> None:
+    for arguments in ((), ("topic",)):
+        found = tube(*arguments)
+        assert (found.code, found.err) == (ExitCode.DONE, "")
+        assert found.out.startswith("Usage: pytubemq")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("produce", "no such", "x"), ("consume", "9"), ("consume", "t", "--group", "a b"), ("topic", "create", "a/b"),
+     ("topic", "show", "ü"), ("bench", "e2e", "--topic", "a b")],
+)  # fmt: skip
+def test_a_name_that_cannot_be_one_is_refused_alike_everywhere(tube: Tube, arguments: tuple[str, ...]) -> None:
+    found = tube(*arguments)
+    assert (found.code, found.out) == (ExitCode.USAGE, "")
+    assert re.search("not a (topic|group) name: .* use a letter, then", found.err)
+
+
+def test_an_input_that_is_no_file_is_named(tube: Tube, tmp_path: Path) -> None:
+    for wrong in (str(tmp_path), "nofile"):
+        found = tube("produce", "t", "-f", wrong)
+        assert found.code == ExitCode.USAGE
+        assert wrong in found.err
+        assert "  try   " in found.err
+
+
 def test_create_tells_the_next_command(tube: Tube, api: FakeApi) -> None:
-    found = tube("topic", "create", "a/b", "--partitions", "3", "--http", api.url)
+    found = tube("topic", "create", "ab", "--partitions", "3", "--http", api.url)
     assert found.code == ExitCode.DONE
-    assert api.asked == [("POST", "/api/v1/topics", {"name": "a/b", "partitions": 3})]
+    assert api.asked == [("POST", "/api/v1/topics", {"name": "ab", "partitions": 3})]
     assert "Next:" in found.err
     assert tube("-q", "topic", "create", "b", "--http", api.url).err == ""
     assert tube("topic", "create", "flights", "--exist-ok", "--http", api.url).code == ExitCode.DONE
 
 
-def test_names_are_quoted_in_the_path(tube: Tube, api: FakeApi) -> None:
-    tube("topic", "show", "a/../b?c", "--http", api.url)
+def test_names_are_quoted_in_the_path(api: FakeApi) -> None:
+    with pytest.raises(NotFoundError):
+        Api(api.url, timeout_s=10).get("topics", "a/../b?c")
     assert api.asked == [("GET", "/api/v1/topics/a%2F..%2Fb%3Fc", None)]
 
 
