@@ -1,7 +1,7 @@
 """Input in pieces, read on a thread so that sending goes on meanwhile and Ctrl-C always works.
 
 The invariant: at most PIECES_AHEAD pieces of PIECE_BYTES are read ahead, and lines come out as they went in, without
-their line end.
+their line end (LF or CRLF).
 """
 
 from __future__ import annotations
@@ -61,6 +61,6 @@ async def lines(descriptor: int, *, max_line_bytes: int) -> AsyncIterator[list[b
         if len(rest) > max_line_bytes:
             raise ValueError(f"a line is longer than {max_line_bytes:,} bytes")
         if whole:
-            yield whole
+            yield [line.removesuffix(b"\r") for line in whole] if b"\r" in piece or whole[0].endswith(b"\r") else whole
     if rest:
         yield [rest]

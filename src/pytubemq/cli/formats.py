@@ -6,7 +6,7 @@ The invariant: what `-f json` prints, `produce --input json` reads back byte for
 from __future__ import annotations
 
 import base64
-import binascii
+import difflib
 import json
 import re
 from collections.abc import Callable
@@ -81,22 +81,81 @@ def to_dict(message: Message) -> dict[str, Any]:
     return found
 
 
-def parse_json_line(line: bytes, *, number: int) -> Outgoing:
-    """One line of `--input json`.
+def parse_json_line(line: bytes, *, number: int, source: str = "") -> Outgoing:
+    """One line of `--input json`; `source` stands before its number in errors.
 
     Raises:
-        MessageError: not an object with `body` or `body_base64`; names the line.
+        MessageError: not an object with `body` or `body_base64`; names the line and what is wrong with it.
     """
     try:
-        found = json.loads(line)
-        body = found["body"].encode() if "body" in found else base64.b64decode(found["body_base64"], validate=True)
-        attributes = {str(key): str(value) for key, value in (found.get("attributes") or {}).items()}
-        return Outgoing(body, attributes, found.get("msg_type"), found.get("msg_time"), found.get("key"))
-    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
-        raise MessageError(
-            f"line {number} is not a message in JSON: {type(error).__name__}: {error}",
-            hint='write one object a line, as in {"body": "hello", "attributes": {"k": "v"}}',
-        ) from error
+        return _outgoing(json.loads(line))
+    except UnicodeDecodeError:
+        wrong = "is not UTF-8"
+    except json.JSONDecodeError as error:
+        wrong = f"is not JSON: {error.msg} at character {error.pos + 1}"
+    except RecursionError:
+        wrong = "is nested too deeply"
+    except _WrongLine as error:
+        wrong = str(error)
+    raise MessageError(
+        f"{source}line {number} {wrong}",
+        hint='write one object a line, as in {"body": "hello", "attributes": {"k": "v"}}',
+        code=400,
+    )
+
+
+class _WrongLine(Exception):
+    """What is wrong with a line."""
+
+
+def _outgoing(found: Any) -> Outgoing:
+    if not isinstance(found, dict):
+        raise _WrongLine(f"is {_kind(found)}, a message is an object")
+    unknown = [name for name in found if name not in COLUMNS and name != "key"]
+    near = next((close for name in unknown for close in difflib.get_close_matches(name, _INPUTS, 1)), None)
+    meant = f", did you mean {near}?" if near else ""
+    if "body" not in found and "body_base64" not in found:
+        raise _WrongLine(f"has no body; it has {', '.join(found) or 'nothing'}{meant}")
+    if unknown:
+        raise _WrongLine(f"has an unknown field: {', '.join(unknown)}{meant}")
+    attributes = found.get("attributes") or {}
+    if not isinstance(attributes, dict):
+        raise _WrongLine(f"has as attributes {_kind(attributes)}, they are an object")
+    for name, value in attributes.items():
+        _as_text(f"attribute {name!r}", value)
+    msg_type, msg_time, key = (
+        None if found.get(name) is None else _as_text(name, found[name]) for name in ("msg_type", "msg_time", "key")
+    )
+    return Outgoing(_json_body(found), attributes, msg_type, msg_time, key)
+
+
+_INPUTS = ("body", "body_base64", "attributes", "msg_type", "msg_time", "key")
+
+
+def _json_body(found: dict[str, Any]) -> bytes:
+    if "body" in found and "body_base64" in found:
+        raise _WrongLine("has both body and body_base64")
+    if "body" in found:
+        return _as_text("body", found["body"]).encode()
+    try:
+        return base64.b64decode(_as_text("body_base64", found["body_base64"]), validate=True)
+    except ValueError:
+        raise _WrongLine("has a body_base64 that is not base64") from None
+
+
+def _as_text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise _WrongLine(f"has {_kind(value)} as {name}, which must be text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _WrongLine(f"has half a character in {name}: an unpaired \\ud800 to \\udfff") from None
+    return value
+
+
+def _kind(value: object) -> str:
+    kinds = {dict: "an object", list: "an array", str: "text", bool: "true or false", type(None): "null"}
+    return kinds.get(type(value), "a number")
 
 
 def _literal(text: str) -> Render:

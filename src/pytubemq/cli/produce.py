@@ -12,6 +12,7 @@ import click
 
 from pytubemq.cli.feed import lines, pieces
 from pytubemq.cli.formats import Outgoing, parse_json_line
+from pytubemq.cli.names import topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
 from pytubemq.cli.output import emit_object
 from pytubemq.cli.target import masters
@@ -35,9 +36,10 @@ Examples:
   pytubemq produce demo -f photo.jpg --input raw    a file as one message
   pytubemq consume demo -f json | pytubemq produce other --input json
 """)  # fmt: skip
-@click.argument("topic")
+@click.argument("topic", callback=topic_name)
 @click.argument("messages", nargs=-1)
-@click.option("-f", "--file", "files", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+@click.option("-f", "--file", "files", multiple=True, metavar="FILE",
+              type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True, path_type=Path),
               help="Read from a file, - for standard input; may be given more than once.")  # fmt: skip
 @click.option("--input", "form", type=click.Choice(["lines", "json", "raw"]), default="lines", show_default=True,
               help="A message a line, a JSON object a line, or all of a file as one message.")  # fmt: skip
@@ -67,29 +69,36 @@ def produce(
     if messages and files:
         raise click.UsageError("give messages or files, not both")
     source = _given(messages) if messages else _read(files or (Path("-"),), form)
-    sent, skipped = run_loop(_produce(options, masters(options, master), topic, source, defaults))
+    results = Results()
+    try:
+        skipped = run_loop(_produce(options, masters(options, master), topic, source, defaults, results))
+    except (Exception, KeyboardInterrupt) as error:
+        if results.began:
+            error.add_note(f"sent {results.sent:,} to {topic} before that")
+        raise
     if skipped:
         options.say(f"{skipped} empty line{'s' if skipped > 1 else ''} passed over")
     if options.output:
-        emit_object(options, {"topic": topic, "sent": sent, "skipped": skipped}, name="topic")
+        emit_object(options, {"topic": topic, "sent": results.sent, "skipped": skipped}, name="topic")
     else:
-        options.say(f"sent {sent:,} to {topic}")
+        options.say(f"sent {results.sent:,} to {topic}")
 
 
 Source = AsyncIterator[list[Outgoing]]
 
 
 async def _produce(
-    options: GlobalOptions, master: str, topic: str, source: Source, defaults: Outgoing
-) -> tuple[int, int]:
+    options: GlobalOptions, master: str, topic: str, source: Source, defaults: Outgoing, results: Results
+) -> int:
+    """Send all of it; returns how many empty lines were passed over."""
     import pytubemq
 
-    results = Results()
     skipped = 0
     async with (
         pytubemq.connect(master, request_timeout_s=options.timeout_s) as tube,
         tube.producer(topic) as producer,
     ):
+        results.began = True
         async for batch in source:
             for message in batch:
                 if not message.body:
@@ -99,13 +108,14 @@ async def _produce(
             results.check()
         await producer.flush()
     results.check()
-    return results.sent, skipped
+    return skipped
 
 
 class Results:
     """Counts receipts and keeps the first error."""
 
     def __init__(self) -> None:
+        self.began = False
         self.sent = 0
         self.error: BaseException | None = None
 
@@ -148,8 +158,11 @@ async def _read(files: tuple[Path, ...], form: str) -> Source:
     for path in files:
         descriptor = sys.stdin.fileno() if str(path) == "-" else os.open(path, os.O_RDONLY)
         try:
-            async for batch in _messages(descriptor, form):
+            async for batch in _messages(descriptor, form, source="" if str(path) == "-" else f"{path}, "):
                 yield batch
+        except OSError as error:
+            error.filename = error.filename or str(path)
+            raise
         except ValueError as error:
             raise MessageError(f"{path}: {error}", hint="use --input raw for a file as one message") from error
         finally:
@@ -157,7 +170,7 @@ async def _read(files: tuple[Path, ...], form: str) -> Source:
                 os.close(descriptor)
 
 
-async def _messages(descriptor: int, form: str) -> Source:
+async def _messages(descriptor: int, form: str, *, source: str) -> Source:
     if form == "raw":
         whole = bytearray()
         async for piece in pieces(descriptor):
@@ -176,7 +189,7 @@ async def _messages(descriptor: int, form: str) -> Source:
         found = []
         for line in batch:
             number += 1
-            found.append(parse_json_line(line, number=number) if line.strip() else _plain(b""))
+            found.append(parse_json_line(line, number=number, source=source) if line.strip() else _plain(b""))
         yield found
 
 

@@ -24,13 +24,19 @@ async def read_lines(data: bytes, *, max_line_bytes: int = 1000) -> list[bytes]:
         return [line async for batch in feed.lines(file.fileno(), max_line_bytes=max_line_bytes) for line in batch]
 
 
-@given(lines=st.lists(st.binary(max_size=40).map(lambda line: line.replace(b"\n", b""))), ended=st.booleans())
+@given(lines=st.lists(st.binary(max_size=40).map(lambda line: line.translate(None, b"\n\r"))), ended=st.booleans())
 def test_lines_come_out_as_they_went_in(lines: list[bytes], ended: bool) -> None:
     data = b"\n".join(lines) + (b"\n" if ended and lines else b"")
     expected = data.split(b"\n")
     if expected[-1] == b"":
         expected.pop()
     assert asyncio.run(read_lines(data)) == expected
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 100])
+def test_line_ends_of_windows_are_line_ends(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    monkeypatch.setattr(feed, "PIECE_BYTES", piece)
+    assert asyncio.run(read_lines(b"a\r\n\r\nb\rc\nd\r\r\ne\r")) == [b"a", b"", b"b\rc", b"d\r", b"e\r"]
 
 
 def test_lines_longer_than_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:

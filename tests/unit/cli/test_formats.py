@@ -62,7 +62,28 @@ def test_json_is_json(body: bytes) -> None:
     assert json.loads(renderer("json")(message)) == to_dict(message)
 
 
-@pytest.mark.parametrize("line", [b"{", b"[]", b"{}", b'{"body": 1}', b'{"body_base64": "?"}', b"\xff", b'"x"'])
-def test_a_line_that_is_no_message_is_named(line: bytes) -> None:
-    with pytest.raises(MessageError, match="line 7 is not a message"):
-        parse_json_line(line, number=7)
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"{", "is not JSON: .* at character 2"),
+        (b"[]", "is an array, a message is an object"),
+        (b'"x"', "is text, a message is an object"),
+        (b"\xff", "is not UTF-8"),
+        (b"[" * 100_000, "is nested too deeply"),
+        (b"{}", "has no body; it has nothing"),
+        (b'{"bdy": "x"}', r"has no body; it has bdy, did you mean body\?"),
+        (b'{"body": "x", "atributes": {}}', r"unknown field: atributes, did you mean attributes\?"),
+        (b'{"body": 1}', "has a number as body, which must be text"),
+        (b'{"body": null}', "has null as body, which must be text"),
+        (b'{"body": "\\ud800"}', "has half a character in body"),
+        (b'{"body_base64": "?"}', "that is not base64"),
+        (b'{"body": "x", "body_base64": "eA=="}', "has both"),
+        (b'{"body": "x", "attributes": {"k": 1}}', "has a number as attribute 'k', which must be text"),
+        (b'{"body": "x", "attributes": ["k"]}', "has as attributes an array"),
+        (b'{"body": "x", "key": true}', "has true or false as key"),
+    ],
+)
+def test_a_line_that_is_no_message_is_named(line: bytes, said: str) -> None:
+    with pytest.raises(MessageError, match=f"^data, line 7 .*{said}") as caught:
+        parse_json_line(line, number=7, source="data, ")
+    assert "Error" not in caught.value.message
