@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pytubemq.cli.formats import FIELDS
+from pytubemq.cli.names import group_name, topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
 from pytubemq.cli.sink import Sink
 from pytubemq.cli.target import masters
@@ -33,12 +34,14 @@ Examples:
   pytubemq consume demo --tail -f '%p %o %v\\n'      what comes from now on
   pytubemq consume demo --group g1 -n 10            ten messages as a member of a group, confirmed
 """)  # fmt: skip
-@click.argument("topic")
-@click.option("--group", metavar="NAME", help="Read as a member of a group; confirms what was printed.")
+@click.argument("topic", callback=topic_name)
+@click.option(
+    "--group", callback=group_name, metavar="NAME", help="Read as a member of a group; confirms what was printed."
+)
 @click.option("-n", "--count", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
 @click.option("--from", "start", type=click.Choice(["earliest", "latest"]),
               help="Where to begin [earliest; latest with --tail]. A group goes on where it was.")  # fmt: skip
-@click.option("--tail", is_flag=True, help="Go on with new messages until Ctrl-C (a group always does).")
+@click.option("--tail", is_flag=True, help="Wait for new messages, until Ctrl-C (a group always does).")
 @click.option("--idle", "idle_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
               help="End when nothing has come for so long.")  # fmt: skip
 @click.option("--type", "types", multiple=True, metavar="ITEM", help="Only messages of this type; may be repeated.")
@@ -63,9 +66,10 @@ def consume(
     options = current()
     sink = Sink(output=options.output, form=form)
     earliest = (start or ("latest" if tail and not group else "earliest")) == "earliest"
-    follow = tail or start == "latest"
+    if not earliest and not tail and group is None:
+        options.say("nothing to print: --from latest begins behind the last message, and only --tail waits for more")
     wanted = Wanted(sink, count, frozenset(types))
-    run_loop(_consume(options, masters(options, master), topic, group, wanted, earliest, follow, idle_s))
+    run_loop(_consume(options, masters(options, master), topic, group, wanted, earliest, tail, idle_s))
     options.note(f"{sink.written:,} messages")
 
 
@@ -107,7 +111,6 @@ async def _consume(
     import pytubemq
 
     async with pytubemq.connect(master, request_timeout_s=options.timeout_s) as tube:
-        await wanted.sink.open()
         try:
             if group is None:
                 await _read(tube, topic, wanted, earliest=earliest, follow=follow, idle_s=idle_s)
@@ -133,6 +136,7 @@ async def _in_group(
     size = BATCH_MESSAGES if wanted.left is None else min(BATCH_MESSAGES, max(1, wanted.left // 100))
     start = Start.EARLIEST if earliest else Start.LATEST
     async with tube.consumer(group, topic, start=start, filters=sorted(wanted.types) or None) as consumer:
+        await wanted.sink.open()
         async for batch in consumer.batches(max_messages=size, idle_timeout_s=idle_s):
             if not await wanted.put(batch.messages):
                 options.say(f"the last batch of {batch.partition} was not printed to its end: its messages come again")
@@ -144,6 +148,7 @@ async def _in_group(
 
 async def _read(tube: Tube, topic: str, wanted: Wanted, *, earliest: bool, follow: bool, idle_s: float | None) -> None:
     partitions = await tube.partitions(topic)
+    await wanted.sink.open()  # not before: with an unknown topic there is nothing to print
     if not follow:
         for partition in partitions:
             await _read_one(tube, partition, wanted, earliest=earliest, follow=False, idle_s=idle_s)

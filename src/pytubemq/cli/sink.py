@@ -64,8 +64,8 @@ class Sink:
         await self._write(b"".join(rendered))
 
     async def close(self) -> None:
-        """Write what comes after the last message."""
-        if self._array:
+        """Write what comes after the last message; nothing if it was not opened."""
+        if self._array and self._thread is not None:
             await self._write(b"\n]\n" if self.written else b"]\n")
 
     async def _write(self, data: bytes) -> None:

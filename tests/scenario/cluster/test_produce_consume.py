@@ -113,9 +113,9 @@ def test_a_reader_that_has_enough_ends_it(tube: CommandLine, at: tuple[str, str]
     [
         (("produce", "missing", "x"), ExitCode.NOT_FOUND, "pytubemq topic create missing"),
         (("consume", "missing"), ExitCode.NOT_FOUND, "pytubemq topic create missing"),
-        (("produce", "no such", "x"), ExitCode.FAILED, "not a topic name"),
+        (("produce", "no such", "x"), ExitCode.USAGE, "not a topic name"),
         (("produce", "t", "-a", "novalue", "x"), ExitCode.USAGE, "K=V"),
-        (("produce", "t", "-f", "nofile"), ExitCode.FAILED, "nofile"),
+        (("produce", "t", "-f", "nofile"), ExitCode.USAGE, "nofile"),
         (("consume", "t", "-f", "%q"), ExitCode.BAD_CONFIG, "%q"),
     ],
 )
@@ -124,7 +124,7 @@ def test_errors_name_the_thing_and_the_remedy(
 ) -> None:
     found = tube(*arguments, *at, *output)
     assert found.returncode == code, found.stderr
-    assert found.stdout in (b"", b"[]\n")
+    assert found.stdout == b""
     text = found.stderr.decode()
     assert said in text
     assert "Traceback" not in text
@@ -190,4 +190,27 @@ def test_lines_are_sent_as_they_come_and_ctrl_c_ends_it(tube: CommandLine, at: t
     producer.send_signal(signal.SIGINT)  # while it waits for another line
     assert producer.wait(timeout=60) == ExitCode.INTERRUPTED
     assert producer.stderr is not None
-    assert producer.stderr.read() == b"interrupted\n"
+    assert producer.stderr.read() == b"interrupted; sent 2 to t before that\n"
+
+
+def test_a_bad_line_tells_how_many_were_sent_before_it(tube: CommandLine, at: tuple[str, str]) -> None:
+    follower = tube.start("consume", "t", "--tail", "--from", "earliest", *at)
+    process = tube.start("produce", "t", "--input", "json", *at, stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    assert follower.stdout is not None
+    process.stdin.write(b'{"body": "a"}\n{"body": "b"}\n')
+    process.stdin.flush()
+    assert sorted(follower.stdout.readline() for _ in range(2)) == [b"a\n", b"b\n"]
+    _, said = process.communicate(b'{"bdy": "c"}\n', timeout=60)
+    assert process.returncode == ExitCode.FAILED
+    assert b"line 3 has no body; it has bdy, did you mean body?" in said
+    assert b"sent 2 to t before that" in said
+    found = tube("produce", "t", "--input", "json", "-o", "json", *at, stdin=b"[]")
+    assert json.loads(found.stderr)["message"].splitlines()[1] == "sent 0 to t before that"
+
+
+def test_from_latest_ends_at_once_and_says_what_waits(tube: CommandLine, at: tuple[str, str]) -> None:
+    tube("produce", "t", "old", *at)
+    found = tube("consume", "t", "--from", "latest", *at)
+    assert (found.returncode, found.stdout) == (ExitCode.DONE, b"")
+    assert b"--tail" in found.stderr
