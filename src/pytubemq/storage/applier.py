@@ -67,6 +67,8 @@ class Applier:
         self._last = checkpoint
         """The checkpoint on the device; its ends and offsets are not kept."""
         self._reached: Prepared | None = None
+        self._newest_journal = 0
+        """The journal file with the block published last."""
         self._since_checkpoint = 0
         self.unapplied_bytes = 0
         self.applied_bytes = 0
@@ -75,6 +77,7 @@ class Applier:
     def add(self, block: Prepared) -> None:
         """Queue a published block; the caller holds the store's lock."""
         self._queue.append(block)
+        self._newest_journal = block.journal
         self.unapplied_bytes += block.size_bytes
 
     def apply(self) -> int:
@@ -143,15 +146,16 @@ class Applier:
                 file.fdatasync()
         for directory in sorted(self._dirty.directories):
             flush_directory(self._disk, directory)
+        with self._lock:
+            confirmed, newest_journal = dict(self._confirmed), self._newest_journal
         if self._durability is Durability.PROCESS:
-            # The checkpoint must not know more than the journal does after a power loss.
-            with_journal = open_file(self._disk, journal_path(self._root / "journal", reached.journal))
+            # The checkpoint must not know more than the journal does after a power loss: all that was confirmed when
+            # the positions were copied is on the device now (older journal files were flushed when they were closed).
+            with_journal = open_file(self._disk, journal_path(self._root / "journal", newest_journal))
             try:
                 with_journal.fdatasync()
             finally:
                 with_journal.close()
-        with self._lock:
-            confirmed = dict(self._confirmed)
         logs = list(self._partitions.items())
         ends = {key: (log.applied_ordinal, log.applied_position) for key, log in logs if log.applied_ordinal}
         made = Checkpoint(

@@ -285,3 +285,36 @@ def test_a_failed_start_gives_the_lock_back() -> None:
     for _ in range(2):
         with pytest.raises(CorruptError):
             open_store(disk)
+
+
+@pytest.mark.parametrize("when", ["/logs/", "/journal/"])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_checkpoint_knows_no_confirm_of_messages_that_power_loss_may_take(
+    monkeypatch: pytest.MonkeyPatch, when: str, seed: int
+) -> None:
+    """What is confirmed while a checkpoint is made may lie in a journal file that is not flushed."""
+    relaxed = StoreSettings(durability=Durability.PROCESS, reserve_bytes=0, journal_segment_bytes=1500)
+    disk = FaultyDisk(seed=seed)
+    store = open_store(disk, relaxed)
+    send(store, b"first", confirm=28)
+    store.apply()
+    flush, busy = FaultyFile.fdatasync, False
+
+    def flush_and_go_on(file: FaultyFile) -> None:
+        nonlocal busy
+        flush(file)
+        if not busy and when in str(file._path):
+            busy = True
+            send(store, b"x" * 1400)
+            send(store, b"in the next file", confirm=84)
+
+    monkeypatch.setattr(FaultyFile, "fdatasync", flush_and_go_on)
+    store.checkpoint()
+    assert busy
+    assert store.confirmed("g", "demo", 0) == 84
+    monkeypatch.undo()
+    disk.crash()
+    again = open_store(disk, relaxed)
+    confirmed = again.confirmed("g", "demo", 0)
+    assert confirmed is not None
+    assert confirmed <= again.ends("demo", 0)[1]
