@@ -242,6 +242,12 @@ class Brokers:
         record = self._catalogue.brokers.get(broker_id)
         if record is None and not self._settings.auto_register_brokers:
             raise RefusalError(Code.BAD_REQUEST, f"broker {broker_id} is not configured at this Master, add it first")
+        if record is None and len(self._catalogue.brokers) >= self._settings.max_brokers:
+            raise RefusalError(
+                Code.BAD_REQUEST,
+                f"broker {broker_id} is not known, and this Master has {len(self._catalogue.brokers)} Brokers; "
+                f"{self._settings.max_brokers} are allowed",
+            )
         wanted = replace(record or BrokerRecord(broker_id, address), address=address, tls_port=tls_port)
         if record != wanted:
             self._check_move(record, wanted)

@@ -67,6 +67,7 @@ class Consumers:
         host = answers.check_host(request.host_name)
         name = answers.check_group_name(request.group_name)
         terms = self._terms(client_id, request)
+        self._groups.check_room(name, client_id, call.connection, call.size_bytes)
         holds = _held(request.subscribe_info)
         mismatch = self._groups.join(
             name,
@@ -75,6 +76,7 @@ class Consumers:
             MemberInfo(host, call.peer, self._clock.wall_ms()),
             holds=holds,
             allocated=request.not_allocated is False,
+            size_bytes=call.size_bytes,
         )
         if mismatch is not None:
             raise RefusalError(mismatch.code, mismatch.text)
@@ -96,6 +98,7 @@ class Consumers:
         group = self._groups.find(name, client_id)
         if group is None:
             raise RefusalError(Code.HB_NO_NODE, f"consumer {client_id} is not in group {name}, register first")
+        self._groups.said(name, client_id, call.size_bytes)
         self._groups.seen(group, client_id, call.connection)
         if request.event is not None and (request.event.rebalance_id or 0) > 0:
             group.not_allocated = False

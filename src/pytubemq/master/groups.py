@@ -33,6 +33,7 @@ from pytubemq.master.waiting import Attempt, Waiting
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from pytubemq.master.admission import Admission
     from pytubemq.master.brokers import Brokers
     from pytubemq.master.settings import MasterSettings
     from pytubemq.model.ids import Partition
@@ -75,13 +76,17 @@ MemberKey = tuple[str, str]
 class Groups:
     """All groups; `poke` is called when the next `tick` is due sooner than it was."""
 
-    def __init__(self, brokers: Brokers, settings: MasterSettings, clock: Clock, poke: Callable[[], None]) -> None:
+    def __init__(
+        self, brokers: Brokers, settings: MasterSettings, clock: Clock, poke: Callable[[], None], admission: Admission
+    ) -> None:
         self.groups: dict[str, Group] = {}
         self.waiting = Waiting(limit=settings.max_held_heartbeats)
         self.rebalances = 0
         self._brokers = brokers
         self._clock = clock
         self._poke = poke
+        self._max_per_connection = settings.max_clients_per_connection
+        self._admission = admission
         self._peers = Peers(self._lost)
         self._timing = Timing(
             client_timeout_s=settings.client_timeout_s,
@@ -95,7 +100,15 @@ class Groups:
     # --- what handlers do ---------------------------------------------------------------------------------------
 
     def join(
-        self, name: str, member: str, terms: Terms, info: MemberInfo, *, holds: frozenset[Partition], allocated: bool
+        self,
+        name: str,
+        member: str,
+        terms: Terms,
+        info: MemberInfo,
+        *,
+        holds: frozenset[Partition],
+        allocated: bool,
+        size_bytes: int = 0,
     ) -> Mismatch | None:
         """A consumer registers, for the first time or again; None when it is in."""
         group = self.groups.get(name)
@@ -106,6 +119,7 @@ class Groups:
         else:
             group = Group(name, terms, GroupView(timing=self._timing, next_rebalance_id=self._next_rebalance_id))
             self.groups[name] = group
+        self._admission.enter(_key(name, member), size_bytes)
         group.members[member] = replace(info, joined_ms=group.members.get(member, info).joined_ms)
         if holds or allocated:
             group.not_allocated = False
@@ -117,6 +131,15 @@ class Groups:
         self._refresh(group)
         logger.info("group %s: %s joined with %d partitions", name, member, len(holds))
         return None
+
+    def check_room(self, name: str, member: str, connection: Connection, size_bytes: int) -> None:
+        """Whether a consumer that says so much may join. Raises RefusalError."""
+        self._peers.check_room((name, member), connection, most=self._max_per_connection)
+        self._admission.check(_key(name, member), size_bytes)
+
+    def said(self, name: str, member: str, size_bytes: int) -> None:
+        """A consumer says so much in a heartbeat. Raises RefusalError."""
+        self._admission.heard(_key(name, member), size_bytes)
 
     def find(self, name: str, member: str) -> Group | None:
         """The group of a registered consumer."""
@@ -229,6 +252,7 @@ class Groups:
         """A consumer that is still waiting learns at once that it must register again."""
         key = (group.name, member)
         group.members.pop(member, None)
+        self._admission.leave(_key(*key))
         self._peers.forget(key)
         self.waiting.release(key)
 
@@ -237,3 +261,7 @@ class Groups:
         self._next_rebalance_id = max(self._next_rebalance_id, group.view.next_rebalance_id)
         if self.groups.get(group.name) is group:
             del self.groups[group.name]
+
+
+def _key(name: str, member: str) -> Hashable:
+    return ("consumer", name, member)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from pytubemq.errors import Code
+from pytubemq.master.answers import RefusalError
 from pytubemq.wire.extensions import Capability
 
 if TYPE_CHECKING:
@@ -30,6 +32,18 @@ class Peers:
         self._on_lost = on_lost
         self._connection: dict[Hashable, Connection] = {}
         self._carried: dict[int, set[Hashable]] = {}
+
+    def check_room(self, key: Hashable, connection: Connection, *, most: int) -> None:
+        """Whether this connection may carry one more client.
+
+        Raises:
+            RefusalError: it carries `most` others.
+        """
+        carried = self._carried.get(id(connection), ())
+        if key not in carried and len(carried) >= most:
+            raise RefusalError(
+                Code.BAD_REQUEST, f"this connection carries {len(carried)} clients of this kind, {most} are allowed"
+            )
 
     def seen(self, key: Hashable, connection: Connection) -> bool:
         """A client spoke; whether it did so over another connection than before."""

@@ -15,7 +15,13 @@ from pytubemq.master import answers
 from pytubemq.master.answers import RefusalError
 from pytubemq.master.peers import Peers
 from pytubemq.master.waiting import Waiting, allowed_wait_s
-from pytubemq.model.limits import CLIENT_TIMEOUT_S, LOST_CONNECTION_GRACE_S, MAX_HEARTBEAT_WAIT_S, MAX_HELD_HEARTBEATS
+from pytubemq.model.limits import (
+    CLIENT_TIMEOUT_S,
+    LOST_CONNECTION_GRACE_S,
+    MAX_CLIENTS_PER_CONNECTION,
+    MAX_HEARTBEAT_WAIT_S,
+    MAX_HELD_HEARTBEATS,
+)
 from pytubemq.wire.codec import encode
 from pytubemq.wire.messages.master import (
     CloseRequestP2M,
@@ -31,6 +37,7 @@ from pytubemq.wire.strings import TopicInfo, format_topic_info
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from pytubemq.master.admission import Admission
     from pytubemq.master.brokers import Brokers
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.net.call import Call
@@ -63,6 +70,8 @@ class Producers:
         lost_grace_s: float = LOST_CONNECTION_GRACE_S,
         longest_wait_s: float = MAX_HEARTBEAT_WAIT_S,
         max_held: int = MAX_HELD_HEARTBEATS,
+        max_per_connection: int = MAX_CLIENTS_PER_CONNECTION,
+        admission: Admission,
     ) -> None:
         self.by_id: dict[str, Producer] = {}
         self.waiting = Waiting(limit=max_held)
@@ -73,6 +82,8 @@ class Producers:
         self._client_timeout_s = client_timeout_s
         self._lost_grace_s = lost_grace_s
         self._longest_wait_s = longest_wait_s
+        self._max_per_connection = max_per_connection
+        self._admission = admission
         self._peers = Peers(self._lost)
 
     def register(self, call: Call, request: RegisterRequestP2M) -> RegisterResponseM2P:
@@ -80,7 +91,10 @@ class Producers:
         client_id = answers.check_client_id(request.client_id)
         host = answers.check_host(request.host_name)
         topics = answers.check_produced(request.topic_list, client=client_id)
-        self.by_id[client_id] = Producer(client_id, host, self._deadline_s(), topics)
+        self._peers.check_room(client_id, call.connection, most=self._max_per_connection)
+        self._admission.check(_key(client_id), call.size_bytes)
+        self._admission.enter(_key(client_id), call.size_bytes)
+        self.by_id[client_id] = Producer(client_id, host, self._deadline_s(), self._known(topics))
         self.waiting.release(client_id)
         self._peers.seen(client_id, call.connection)
         return RegisterResponseM2P(
@@ -102,14 +116,19 @@ class Producers:
         if producer is None:
             raise RefusalError(Code.HB_NO_NODE, f"producer {client_id} is not registered, register first")
         producer.deadline_s = self._deadline_s()
-        producer.topics = topics
+        self._admission.heard(_key(client_id), call.size_bytes)
+        if topics != producer.topics:
+            producer.topics = self._known(topics)
+        topics = producer.topics
         if self._peers.seen(client_id, call.connection):
             self.waiting.release(client_id)
             producer.told = None
         wait_s = allowed_wait_s(
             request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
         )
-        self.waiting.hold(client_id, wait_s, lambda must: self._answer(producer, call, request, topics, must=must))
+        self.waiting.hold(
+            client_id, wait_s, lambda must: self._answer(producer, call, request, producer.topics, must=must)
+        )
 
     def close(self, call: Call, request: CloseRequestP2M) -> CloseResponseM2P:
         """Method 3; an unknown producer is closed all the same."""
@@ -176,6 +195,11 @@ class Producers:
             TopicInfo(name, places, None if size == self._catalogue.settings.max_message_bytes else size)
         )
 
+    def _known(self, topics: tuple[str, ...]) -> tuple[str, ...]:
+        """The same names, each the one text that the catalogue has of it, however many producers name it."""
+        records = self._catalogue.topics
+        return tuple(records[topic].name if topic in records else topic for topic in topics)
+
     def _deadline_s(self) -> float:
         return self._clock.now_s() + self._client_timeout_s
 
@@ -188,8 +212,13 @@ class Producers:
 
     def _release(self, client_id: str) -> None:
         self.by_id.pop(client_id, None)
+        self._admission.leave(_key(client_id))
         self._peers.forget(client_id)
         self.waiting.release(client_id)
+
+
+def _key(client_id: str) -> Hashable:
+    return ("producer", client_id)
 
 
 def refused_heartbeat(code: int, text: str) -> HeartResponseM2P:

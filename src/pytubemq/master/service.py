@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq._version import __version__
 from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableError
+from pytubemq.master.admission import Admission
 from pytubemq.master.brokers import Brokers
 from pytubemq.master.catalogue import Catalogue
 from pytubemq.master.consumers import Consumers
@@ -62,7 +63,8 @@ class MasterService:
         self._poked = asyncio.Event()
         self._changed = asyncio.Event()
         self._brokers = Brokers(self._catalogue, settings, self._clock, token, self._layout_changed)
-        self._groups = Groups(self._brokers, settings, self._clock, self._poked.set)
+        admission = Admission(max_clients=settings.max_clients, max_bytes=settings.max_client_state_bytes)
+        self._groups = Groups(self._brokers, settings, self._clock, self._poked.set, admission)
         self._producers = Producers(
             self._catalogue,
             self._brokers,
@@ -72,6 +74,8 @@ class MasterService:
             lost_grace_s=settings.lost_connection_grace_s,
             longest_wait_s=settings.heartbeat_wait_s,
             max_held=settings.max_held_heartbeats,
+            max_per_connection=settings.max_clients_per_connection,
+            admission=admission,
         )
         consumers = Consumers(
             self._catalogue, self._groups, self._clock, token, longest_wait_s=settings.heartbeat_wait_s

@@ -12,6 +12,10 @@ from pytubemq.model.limits import (
     EVENT_TIMEOUT_S,
     INSPECT_TIMEOUT_S,
     LOST_CONNECTION_GRACE_S,
+    MAX_BROKERS,
+    MAX_CLIENT_STATE_BYTES,
+    MAX_CLIENTS,
+    MAX_CLIENTS_PER_CONNECTION,
     MAX_CONNECTIONS,
     MAX_HEARTBEAT_WAIT_S,
     MAX_HELD_HEARTBEATS,
@@ -42,6 +46,10 @@ class MasterSettings:
     broker_absence_s: float = BROKER_ABSENCE_S
     max_heartbeat_wait_s: float = MAX_HEARTBEAT_WAIT_S
     max_connections: int = MAX_CONNECTIONS
+    max_clients: int = MAX_CLIENTS
+    max_clients_per_connection: int = MAX_CLIENTS_PER_CONNECTION
+    max_client_state_bytes: int = MAX_CLIENT_STATE_BYTES
+    max_brokers: int = MAX_BROKERS
     max_held_heartbeats: int = MAX_HELD_HEARTBEATS
     topic_ready_timeout_s: float = TOPIC_READY_TIMEOUT_S
     inspect_timeout_s: float = INSPECT_TIMEOUT_S

@@ -84,6 +84,14 @@ RESTART_GRACE_S: Final = 15.0
 """After a start of the Master: how long what has not come back yet counts as on its way (Java's heartbeat is 13 s)."""
 BROKER_ABSENCE_S: Final = 30.0
 """How long the partitions of a Broker that went away stay with their consumers; then they are withdrawn."""
+MAX_CLIENTS: Final = 50_000
+"""Producers and consumers registered at one Master; beyond it a registration is refused with 400."""
+MAX_CLIENTS_PER_CONNECTION: Final = 1_000
+"""Producers, and consumers, that one connection may carry."""
+MAX_CLIENT_STATE_BYTES: Final = 128 * MIB
+"""What all clients may have told the Master of themselves (topics, filters, partitions), as they sent it."""
+MAX_BROKERS: Final = 1_000
+"""Brokers a Master enters by itself."""
 MAX_HELD_HEARTBEATS: Final = 20_000
 """Heartbeats the Master holds at once; beyond it they are answered at once, which costs traffic and nothing else."""
 TOPIC_READY_TIMEOUT_S: Final = 5.0

@@ -10,6 +10,7 @@ import pytest
 from pytubemq.errors import (
     AlreadyExistsError,
     BadRequestError,
+    Code,
     ConfigError,
     MessageError,
     NotFoundError,
@@ -191,3 +192,14 @@ async def test_a_port_in_use_is_named() -> None:
         second = MasterService(MasterSettings(listen=t.master.address))
         with pytest.raises(ConfigError, match="the port is in use"):
             await second.start()
+
+
+async def test_a_master_enters_a_bounded_number_of_brokers_by_itself() -> None:
+    async with town(max_brokers=1) as t:
+        await t.broker(1)
+        second = await t.peer(FakeBroker, broker_id=2)
+        refused = await second.register()
+        assert (refused.success, refused.err_code) == (False, Code.BAD_REQUEST)
+        assert "1 are allowed" in refused.err_msg
+        first = await t.peer(FakeBroker, broker_id=1)
+        assert (await first.register()).success

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.errors import RemoteError
+from pytubemq.errors import Code, RemoteError
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.master import (
     CloseRequestC2M,
@@ -305,3 +305,24 @@ async def test_bad_strings_are_answered_and_the_connection_goes_on() -> None:
 async def test_closing_an_unknown_consumer_succeeds() -> None:
     async with town() as t:
         await leave(await named(t, "nobody"))
+
+
+async def test_consumers_are_bounded_in_number_and_in_what_they_say() -> None:
+    async with town(max_clients=1, max_client_state_bytes=2_000) as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topic("demo", 2)
+        first = await t.peer(FakeConsumer)
+        second = await t.peer(FakeConsumer, client_id="g_127.0.0.1-2-2-2-Pull-1.0")
+        assert (await first.register()).success
+        refused = await second.register()
+        assert (refused.success, refused.err_code) == (False, Code.BAD_REQUEST)
+        assert "1 clients, 1 are allowed" in refused.err_msg
+        holds = tuple(f"{first.client_id}@g#1:127.0.0.9:8123:demo:{number}" for number in range(100))
+        too_much = await first.heartbeat(holds=holds)
+        assert (too_much.success, too_much.err_code) == (False, Code.BAD_REQUEST)
+        await first.ask(
+            CloseRequestC2M(client_id=first.client_id, group_name="g"), CloseResponseM2C, Method.CONSUMER_CLOSE_C2M
+        )
+        assert (await second.register()).success
+        serving.cancel()

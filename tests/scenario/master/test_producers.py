@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytubemq.errors import Code
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.master import (
     ApprovedClientConfig,
@@ -184,3 +185,40 @@ async def test_the_size_limit_is_told_to_who_does_not_have_it() -> None:
             request = RegisterRequestP2M(**fields, appd_config=known)
             answer = await producer.ask(request, RegisterResponseM2P, Method.PRODUCER_REGISTER_P2M)
             assert answer.appd_config == ApprovedClientConfig(config_id=-2, max_msg_size=size)
+
+
+async def test_registrations_are_bounded_and_places_become_free_again() -> None:
+    async with town(max_clients=2, max_clients_per_connection=2) as t:
+        first, second, third = [await t.peer(FakeProducer, client_id=f"127.0.0.1-1-1-{n}-1.0") for n in range(3)]
+        assert (await first.register()).success
+        assert (await second.register()).success
+        refused = await third.register()
+        assert (refused.success, refused.err_code) == (False, Code.BAD_REQUEST)
+        assert "2 clients, 2 are allowed" in refused.err_msg
+        assert (await first.register()).success
+        closed = await second.ask(
+            CloseRequestP2M(client_id=second.client_id), CloseResponseM2P, Method.PRODUCER_CLOSE_P2M
+        )
+        assert closed.success
+        assert (await third.register()).success
+
+
+async def test_one_connection_carries_a_bounded_number_of_producers() -> None:
+    async with town(max_clients_per_connection=2) as t:
+        producer = await t.peer(FakeProducer)
+        answers = []
+        for number in range(3):
+            producer.client_id = f"127.0.0.1-1-1-{number}-1.0"
+            answers.append(await producer.register())
+        assert [answer.success for answer in answers] == [True, True, False]
+        assert "carries 2 clients" in answers[2].err_msg
+
+
+async def test_what_producers_say_is_bounded_in_bytes() -> None:
+    async with town(max_client_state_bytes=2_000) as t:
+        producer = await t.peer(FakeProducer)
+        assert (await producer.register()).success
+        refused = await producer.heartbeat(*(f"topic_{number:050}" for number in range(100)))
+        assert (refused.success, refused.err_code) == (False, Code.BAD_REQUEST)
+        assert "2000 are allowed" in refused.err_msg
+        assert (await producer.heartbeat("demo")).success
