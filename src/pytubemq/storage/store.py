@@ -41,6 +41,9 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _MESSAGE_ID_SHIFT: Final = 22
+_LAST_ID_MS: Final = (1 << 41) - (1 << 36)
+"""The milliseconds of an id go no further (July 2037), so that an int64 is never full: from there on ids count up by
+one, for which 2^58 are left."""
 _REPLAY_BYTES: Final = 32 * MIB
 """Replayed messages held in memory at a time while a store opens."""
 _TOPIC = re.compile(r"\w[\w.-]{0,254}")
@@ -210,7 +213,7 @@ class BrokerStore:
         if self._in_flight is not None:
             raise RuntimeError("the batch prepared before is neither published nor abandoned")
         # Unique over restarts, and rising even when the clock goes back: never below the last one found on disk.
-        last = max(self._last_message_id, now_ms << _MESSAGE_ID_SHIFT)
+        last = max(self._last_message_id, min(now_ms, _LAST_ID_MS) << _MESSAGE_ID_SHIFT)
         prepared = build(staging, self._partitions, last, now_ms)
         self._last_message_id = prepared.last_message_id
         self._in_flight = prepared

@@ -495,3 +495,23 @@ def test_any_other_fault_at_opening_is_the_disk_s() -> None:
         send(store, b"x")
     with pytest.raises(DiskFailedError):
         send(store, b"x")
+
+
+@pytest.mark.parametrize("year_ms", [1 << 41, (1 << 41) - 1, 4_102_444_800_000, 1 << 63])
+def test_message_ids_keep_their_range_and_rise_whatever_the_clock_says(year_ms: int) -> None:
+    """Milliseconds in the upper bits of an id of 63 bits last until September 2039."""
+    disk = FaultyDisk()
+    store = open_store(disk)
+    ids: list[int] = []
+    for now_ms in (NOW_MS, year_ms, year_ms, NOW_MS, year_ms + 1000):
+        staging = store.staging()
+        for _ in range(3):
+            staging.append("demo", 0, b"x", 0, -1)
+        prepared = store.prepare(staging, min(now_ms, (1 << 63) - 1))
+        store.write(prepared)
+        ids += [appended.message_id for appended in store.publish(prepared)]
+        store.close()
+        store = open_store(disk)
+    assert ids == sorted(set(ids))
+    assert ids[-1] < (1 << 63) - (1 << 57), "with room for all that are still to come"
+    assert [message.message_id for message in messages(store)] == ids
