@@ -81,6 +81,11 @@ class Consumer:
         self._entered = False
         self._fetched = self._confirmed = self._skipped = self._batches = self._rebalances = 0
 
+    def __repr__(self) -> str:
+        topics = ", ".join(map(repr, self.options.topics))
+        state = "" if self._entered and not self._closed else ", not open"
+        return f"Consumer({self.options.group!r}, {topics}, {len(self.assignment)} partitions{state})"
+
     # --- life -----------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Consumer:

@@ -26,6 +26,8 @@ from pytubemq.model.limits import (
 )
 
 FirstConnect = Literal["fail", "wait"]
+OnMalformed = Literal["raise", "raw"]
+"""What a reader does with a message whose payload does not contain the attributes that it claims."""
 
 
 @unique
@@ -95,6 +97,7 @@ class ConsumerOptions:
     close_timeout_s: float = 5.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "start", check_start(self.start))
         _between("confirm_timeout_s", self.confirm_timeout_s, 0.05, 86_400.0)
         _between("close_timeout_s", self.close_timeout_s, 0.0, 3_600.0)
 
@@ -117,10 +120,32 @@ class FetchOptions:
             _between("idle_timeout_s", self.idle_timeout_s, 0.0, 1e9)
 
 
+def check_start(start: Start | str) -> Start:
+    """A `Start`, also from its value as text, as in "earliest".
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        return Start(start)
+    except ValueError:
+        raise ConfigError(
+            f"start is {start!r}", hint="write Start.EARLIEST, Start.LATEST or Start.ALWAYS_LATEST"
+        ) from None
+
+
 def check_topics(topics: Sequence[str]) -> tuple[str, ...]:
     """The topics of a consumer: at least one, each once, each with a name that every peer takes."""
     if not topics:
         raise ConfigError("a consumer needs a topic", hint="write  tube.consumer('group', 'topic')")
+    given: Sequence[object] = topics
+    for topic in given:
+        if not isinstance(topic, str):
+            names = ", ".join(map(repr, topic)) if isinstance(topic, (list, tuple, set, frozenset)) else "'a', 'b'"
+            raise ConfigError(
+                f"a topic is named by text, not {type(topic).__name__}",
+                hint=f"write the topics one after the other: tube.consumer(group, {names})",
+            )
     if len(topics) > MAX_TOPICS_PER_CLIENT:
         raise ConfigError(f"{len(topics)} topics are too many for one consumer; at most {MAX_TOPICS_PER_CLIENT}")
     return tuple(dict.fromkeys(check_topic(topic) for topic in topics))

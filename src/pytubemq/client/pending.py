@@ -5,6 +5,7 @@ The invariant: what passes these checks is something every Broker takes; what do
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,7 +22,6 @@ from pytubemq.wire.payload import encode_payload
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping
 
     from pytubemq.model.ids import Partition
     from pytubemq.model.message import Receipt
@@ -83,6 +83,28 @@ def check_body(body: Body, max_bytes: int) -> bytes:
     return body
 
 
+def check_key(key: bytes | str) -> bytes:
+    """The key as bytes.
+
+    Raises:
+        MessageError: neither text nor bytes.
+    """
+    if isinstance(key, str):
+        try:
+            return key.encode()
+        except UnicodeEncodeError as error:
+            raise MessageError(
+                f"the key {key!r} cannot be written as UTF-8", hint="give it as bytes", code=Code.BAD_REQUEST
+            ) from error
+    if not isinstance(key, (bytes, bytearray, memoryview)):
+        raise MessageError(
+            f"a key is text or bytes, not {type(key).__name__}",
+            hint=f"write key={str(key)!r}",
+            code=Code.BAD_REQUEST,
+        )
+    return bytes(key)
+
+
 def too_long(size_bytes: int, max_bytes: int) -> MessageError:
     """The error for a message beyond the topic's limit."""
     return MessageError(
@@ -105,11 +127,34 @@ def encode_message(
         MessageError: an attribute, the type or the time is malformed, or all together is too long.
     """
     time_text = msg_time.strftime(MSG_TIME_FORMAT) if isinstance(msg_time, datetime) else msg_time
-    payload, flag = encode_payload(body, attrs, msg_type=msg_type, msg_time=time_text)
+    try:
+        payload, flag = encode_payload(body, attrs, msg_type=msg_type, msg_time=time_text)
+    except (AttributeError, TypeError) as error:
+        raise _wrong_type(attrs, msg_type, msg_time) from error
     # The original's producer counts the attributes' characters into the limit; the four bytes of length are free.
     if len(payload) - 4 > max_bytes:
         raise too_long(len(payload) - 4, max_bytes)
     return payload, flag, msg_type, time_text
+
+
+def _wrong_type(attrs: object, msg_type: object, msg_time: object) -> MessageError:
+    """Which of them is not what it has to be; found out only after it was seen that one is wrong."""
+    # None stands for "left out" in the first two only.
+    texts: list[tuple[str, object]] = [
+        (name, "" if value is None else value) for name, value in (("msg_type", msg_type), ("msg_time", msg_time))
+    ]
+    if attrs:
+        if not isinstance(attrs, Mapping):
+            return MessageError(
+                f"attrs are a mapping, not {type(attrs).__name__}",
+                hint='write attrs={"key": "value"}',
+                code=Code.BAD_REQUEST,
+            )
+        texts += [(f"the key {key!r} of an attribute", key) for key in attrs]
+        texts += [(f"the value of attribute {key!r}", value) for key, value in attrs.items()]
+    name, value = next(((name, value) for name, value in texts if not isinstance(value, str)), texts[-1])
+    hint = "write a datetime or the text yyyyMMddHHmm" if name == "msg_time" else f"write {str(value)!r}"
+    return MessageError(f"{name} is text, not {type(value).__name__}", hint=hint, code=Code.BAD_REQUEST)
 
 
 def final_error(pending: Pending, cause: BaseException | None) -> TubeError:

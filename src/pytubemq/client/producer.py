@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pytubemq.client.buffer import Buffer
 from pytubemq.client.lane import Lane
 from pytubemq.client.membership import Membership
-from pytubemq.client.pending import Body, Encoded, Pending, check_body, encode_message, final_error
+from pytubemq.client.pending import Body, Encoded, Pending, check_body, check_key, encode_message, final_error
 from pytubemq.client.routes import ProducerRole, TopicRoutes
 from pytubemq.client.tasks import Tasks
 from pytubemq.core.retry import may_retry
@@ -86,6 +86,10 @@ class Producer:
         self._failed = 0
         self._retried = 0
         self._entered = False
+
+    def __repr__(self) -> str:
+        state = "" if self._refusal is None else ", not open"
+        return f"Producer({self.topic!r}, {len(self._router.partitions)} partitions{state})"
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -333,7 +337,7 @@ class Producer:
         if partition is not None:
             found = self._named(partition)
             return found, found
-        raw = key.encode() if isinstance(key, str) else bytes(key or b"")
+        raw = b"" if key is None else check_key(key)
         return raw, self._router.for_key(raw)
 
     def _named(self, partition: Partition | int) -> Partition:

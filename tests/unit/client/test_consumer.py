@@ -536,7 +536,15 @@ async def test_options_that_make_no_sense_are_refused_by_name() -> None:
             tube.consumer("g", "demo", filters=["a,b"])
         with pytest.raises(ConfigError, match="confirm_timeout_s"):
             tube.consumer("g", "demo", confirm_timeout_s=0)
+        with pytest.raises(ConfigError, match=r"tube.consumer\(group, 'a', 'b'\)"):
+            tube.consumer("g", ["a", "b"])  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="start is 'first'"):
+            tube.consumer("g", "demo", start="first")  # type: ignore[arg-type]
+        as_text = tube.consumer("g", "demo", start="earliest")  # type: ignore[arg-type]
+        assert as_text.options.start is Start.EARLIEST
+        assert repr(as_text) == "Consumer('g', 'demo', 0 partitions, not open)"
         async with tube.consumer("g", "demo") as consumer:
+            assert repr(consumer).startswith("Consumer('g', 'demo', ")
             with pytest.raises(ConfigError, match="max_messages"):
                 consumer.batches(max_messages=0)
             with pytest.raises(ConfigError, match="max_wait_s"):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq import Connected, Lost, Partition, connect
+from pytubemq import Connected, Lost, Partition, Producer, connect
 from pytubemq.errors import (
     BadRequestError,
     BufferFullError,
@@ -226,6 +227,32 @@ async def test_local_checks_name_what_is_wrong() -> None:
                 producer.submit(b"x", partition=7)
             assert await producer.send(bytearray(b"y" * 100))
         assert not mock.received(Method.SEND_BATCH_P2B)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"key": 5}, r"a key is text or bytes, not int\nwrite key='5'"),
+        ({"key": "\ud800"}, "cannot be written as UTF-8"),
+        ({"attrs": {"a": "b", "n": 1}}, "the value of attribute 'n' is text, not int\nwrite '1'"),
+        ({"attrs": {"n": None}}, "the value of attribute 'n' is text, not NoneType"),
+        ({"attrs": {"n": b"x"}}, "the value of attribute 'n' is text, not bytes"),
+        ({"attrs": {7: "x"}}, "the key 7 of an attribute is text, not int"),
+        ({"attrs": ["a"]}, "attrs are a mapping, not list"),
+        ({"msg_type": 3}, "msg_type is text, not int"),
+        ({"msg_time": 202401010000}, "msg_time is text, not int\nwrite a datetime or the text"),
+    ],
+)
+async def test_arguments_of_another_type_are_named(wrong: dict[str, Any], said: str) -> None:
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters) as tube,
+        tube.producer("demo") as producer,
+    ):
+        with pytest.raises(MessageError, match=said):
+            producer.submit(b"x", **wrong)
+        assert repr(producer) == "Producer('demo', 1 partitions)"
+        await producer.send(b"x", key=bytearray(b"k"))  # type: ignore[arg-type]
 
 
 async def test_the_buffer_is_bounded_and_room_tells_when_there_is_some() -> None:
@@ -480,3 +507,31 @@ async def test_partitions_that_are_gone_give_their_messages_to_the_others() -> N
             await one.start_broker()
             receipts = await asyncio.gather(*futures)
             assert {receipt.partition.broker_id for receipt in receipts} == {1}
+
+
+async def test_what_was_made_of_a_connection_closes_together_and_one_failure_leaves_none_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with MockBroker(topics=DEMO) as mock:
+        tube = connect(mock.masters)
+        await tube.__aenter__()
+        producers = [await tube.producer("demo").__aenter__() for _ in range(3)]
+        closing = asyncio.Barrier(len(producers))
+
+        async def failing(one: Producer = producers[1]) -> None:
+            await closing.wait()
+            await Producer.close(one)
+            raise RuntimeError("this one fails")
+
+        async def meeting(one: Producer) -> None:
+            await closing.wait()  # never over if one is closed after the other
+            await Producer.close(one)
+
+        for one in producers:
+            monkeypatch.setattr(one, "close", failing if one is producers[1] else partial(meeting, one))
+        async with asyncio.timeout(10):
+            with pytest.raises(RuntimeError, match="this one fails"):
+                await tube.close()
+        assert all(one.ended for one in producers)
+        with pytest.raises(ClosedError):
+            await tube.partitions("demo")

@@ -92,6 +92,13 @@ def test_many_threads_share_a_producer(mock: MockBroker) -> None:
         assert mine == [b"%d:%d" % (name, n) for n in range(100)]
 
 
+def test_a_wrong_key_is_refused_at_the_call(mock: MockBroker) -> None:
+    with sync.connect(mock.masters) as tube, tube.producer("demo") as producer:
+        with pytest.raises(MessageError, match="a key is text or bytes"):
+            producer.submit(b"x", key=5)  # type: ignore[arg-type]
+        assert repr(producer) == "sync.Producer('demo', 2 partitions)"
+
+
 def test_errors_are_the_same(mock: MockBroker) -> None:
     with sync.connect(mock.masters) as tube:
         with pytest.raises(NotFoundError, match="nope"), tube.producer("nope"):

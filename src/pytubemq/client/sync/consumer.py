@@ -70,6 +70,9 @@ class Consumer:
         self._io = io
         self._consumer = consumer
 
+    def __repr__(self) -> str:
+        return f"sync.{self._consumer!r}"
+
     def __enter__(self) -> Consumer:
         """Register; see `pytubemq.Consumer`."""
         self._io.run(self._consumer.__aenter__())

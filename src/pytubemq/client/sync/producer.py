@@ -13,6 +13,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pytubemq.client.pending import check_key
 from pytubemq.errors import BufferFullError, ClosedError, TubeError
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ class Producer:
         self._posted = False
         self._full = False
         self._turn = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"sync.{self._producer!r}"
 
     def __enter__(self) -> Producer:
         """Register and learn the partitions; see `pytubemq.Producer`."""
@@ -102,6 +106,8 @@ class Producer:
             MessageError, ClosedError, ForkedError: as for `send`.
         """
         self._producer.check_open()
+        if key is not None:
+            key = check_key(key)
         encoded = self._producer.encode(body, attrs, msg_type, msg_time)
         future: concurrent.futures.Future[Receipt] = concurrent.futures.Future()
         size_bytes = len(encoded[0])
