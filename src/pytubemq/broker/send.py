@@ -19,6 +19,7 @@ from pytubemq.model.filters import NO_FILTER_CODE, filter_code
 from pytubemq.model.limits import MAX_BATCH_ENTRIES
 from pytubemq.wire import hot
 from pytubemq.wire.checksum import check_sum
+from pytubemq.wire.payload import HAS_ATTRIBUTES, attributes_fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,7 +172,7 @@ class SendHandlers:
         try:
             served = self._served(request.client_id, request.topic)
             checks.partition(served, request.partition_id)
-            fault = _fault(served, payload)
+            fault = _fault(served, payload, request.flag)
             if fault is not None:
                 raise Refused(*fault)
             if request.check_sum != NO_CHECK_SUM and request.check_sum != check_sum(payload):
@@ -221,11 +222,11 @@ class SendHandlers:
         for item in items:
             partition_id, payload, flag, msg_type, _, sequence = item
             size = len(payload)
-            if partition_id in ids and 0 < size <= most:
+            if partition_id in ids and 0 < size <= most and (not flag & HAS_ATTRIBUTES or attributes_fit(payload)):
                 payload_bytes += size
                 entries.append(new(Entry, (partition_id, payload, flag, key_code(msg_type), sequence)))
             else:
-                faults[len(entries) + len(faults)] = _entry_fault(served, partition_id, payload)
+                faults[len(entries) + len(faults)] = _entry_fault(served, partition_id, payload, flag)
         if not entries:
             call.reply(batch_answer((), faults))
             return
@@ -252,7 +253,7 @@ class SendHandlers:
         return served
 
 
-def _fault(served: ServedTopic, payload: bytes) -> Refusal | None:
+def _fault(served: ServedTopic, payload: bytes, flag: int) -> Refusal | None:
     if not payload:
         return Refusal(Code.BAD_REQUEST, "the message is empty")
     if len(payload) > served.max_payload_bytes:
@@ -260,14 +261,20 @@ def _fault(served: ServedTopic, payload: bytes) -> Refusal | None:
             Code.BAD_REQUEST,
             f"the message has {len(payload)} bytes, topic {served.config.name} takes {served.max_payload_bytes}",
         )
+    if flag & HAS_ATTRIBUTES and not attributes_fit(payload):
+        # no consumer could read it (the original takes it, and its consumers drop it silently)
+        return Refusal(
+            Code.BAD_REQUEST,
+            f"the message's flag {flag} claims attributes that do not fit into its {len(payload)} bytes",
+        )
     return None
 
 
-def _entry_fault(served: ServedTopic, partition_id: int, payload: bytes) -> Refusal:
+def _entry_fault(served: ServedTopic, partition_id: int, payload: bytes, flag: int) -> Refusal:
     try:
         checks.partition(served, partition_id)
     except Refused as refused:
         return refused.refusal
-    fault = _fault(served, payload)
-    assert fault is not None  # the caller found that one of the three checks fails
+    fault = _fault(served, payload, flag)
+    assert fault is not None  # the caller found that one of the checks fails
     return fault

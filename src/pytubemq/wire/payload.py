@@ -44,6 +44,11 @@ def encode_payload(
     return b"%b%b%b" % (len(block).to_bytes(4, "big"), block, body), HAS_ATTRIBUTES
 
 
+def attributes_fit(payload: bytes) -> bool:
+    """Whether a payload whose flag claims attributes has room for as many bytes as it says they are."""
+    return len(payload) >= 4 and int.from_bytes(payload[:4], "big", signed=True) <= len(payload) - 4
+
+
 def decode_payload(payload: bytes, flag: int) -> tuple[bytes, str | None]:
     """The body and the attribute string (None without one).
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytubemq.wire import hot
 from pytubemq.wire.frame import Frame, FrameDecoder
+from pytubemq.wire.payload import encode_payload
 from pytubemq.wire.rpc import decode_response
 from pytubemq.wire.schema import Status
-from tests.scenario.broker.support import connected, running
+from tests.scenario.broker.support import connected, item, running
 
 if TYPE_CHECKING:
     from pytubemq.broker.service import BrokerService
@@ -93,3 +95,18 @@ async def test_the_reason_names_the_thing() -> None:
         assert "clientId" in str((await peer.get())[0].err_msg)
         peer.client_id = "c"
         assert "501 filter items" in (await peer.register(filter_cond_str=tuple(map(str, range(501))))).err_msg
+
+
+@pytest.mark.parametrize("payload", [b"abc", b"\x00\x00\x00\x05abcd", b"\x7f\xff\xff\xffabc"])
+async def test_attributes_that_do_not_fit_are_refused_before_they_trouble_a_reader(payload: bytes) -> None:
+    async with running() as broker, connected(broker) as peer:
+        template = hot.SendTemplate(peer.client_id, "demo", 0)
+        response = await peer.connection.call(13, 3, template.encode(0, payload, 1), timeout_s=20)
+        answer = hot.decode_send_answer(response.body)
+        assert answer.err_code == 400
+        assert "attributes" in answer.err_msg
+        many = await peer.send_batch([item(b"good"), item(payload)._replace(flag=3), item(payload)])
+        assert list(many.err_codes) == [200, 400, 200], "without the flag it is a payload like any other"
+        assert "attributes" in many.err_msg
+        fitting = encode_payload(b"body", {"a": "b"})
+        assert (await peer.send_batch([item(fitting[0])._replace(flag=fitting[1])])).success

@@ -10,7 +10,7 @@ from pytubemq.errors import FormatError, MessageError
 from pytubemq.model.filters import filter_code
 from pytubemq.wire.attributes import check_msg_time, format_attributes, parse_attributes
 from pytubemq.wire.checksum import check_sum
-from pytubemq.wire.payload import decode_payload, encode_payload
+from pytubemq.wire.payload import attributes_fit, decode_payload, encode_payload
 from tests.unit.wire.strategies import fault
 
 WORD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=",=$"), min_size=1, max_size=10).filter(
@@ -132,3 +132,21 @@ def test_noise_gives_a_payload_or_format_error(payload: bytes, flag: int):
 def test_any_text_parses(text: str):
     attributes, _, _ = parse_attributes(text)
     assert all(isinstance(value, str) for value in attributes.values())
+
+
+@given(st.one_of(st.just(b""), st.integers(-3, 12).map(lambda size: size.to_bytes(4, "big", signed=True))), st.binary())
+def test_fits_says_whether_the_attributes_can_be_taken_off(size: bytes, rest: bytes):
+    payload = size + rest
+    try:
+        decode_payload(payload, 1)
+        fits = True
+    except FormatError as error:
+        fits = "UTF-8" in str(error)  # the length fits; the text is the reader's to judge
+    assert attributes_fit(payload) is fits
+
+
+@pytest.mark.parametrize(
+    ("payload", "fits"), [(b"", False), (b"\0\0\0", False), (b"\0\0\0\1", False), (b"\0\0\0\0", True)]
+)
+def test_the_smallest_payloads_with_attributes(payload: bytes, fits: bool):
+    assert attributes_fit(payload) is fits
