@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
+from pytubemq.net.iothread import IoThread
 from pytubemq.spark.schema import spark_schema
+from pytubemq.testing.mock_broker import MockBroker
 from tests.spark.conftest import PARTITIONS, Topic
 
 if TYPE_CHECKING:
@@ -109,3 +111,21 @@ def test_bodies_beyond_one_fetch(spark: SparkSession, topic: Topic) -> None:
     assert [(row.offset // 28, row.size, row.first[0]) for row in sorted(rows, key=lambda row: row.offset)] == [
         (n, size, n) for n in range(count)
     ]
+
+
+def test_a_malformed_message_is_a_row_without_attributes(spark: SparkSession) -> None:
+    """Producers of Java Brokers can claim attributes that are not there; our Broker refuses them, so a mock has one."""
+    payload = b"\x00\x00\x10\x00no such block"
+    io = IoThread()
+    mock = MockBroker(topics={"demo": 1})
+    io.run(mock.start())
+    try:
+        mock.store("demo", b"before", payload, b"after")
+        mock.partitions["demo", 0].messages[1].flag = 1
+        frame = spark.read.format("tubemq").option("master", mock.masters).option("topic", "demo").load()
+        rows = sorted(frame.collect(), key=lambda row: row.offset)
+    finally:
+        io.run(mock.stop())
+        io.close()
+    assert [(row.body, row.attributes) for row in rows] == [(b"before", {}), (payload, None), (b"after", {})]
+    assert [(row.msgType, row.msgTime) for row in rows] == [(None, None)] * 3

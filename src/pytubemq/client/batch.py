@@ -23,12 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """Messages read by a reader. `next_offset` is where the next batch begins."""
+    """Messages read by a reader. `next_offset` is where the next batch begins.
+
+    `malformed` holds the positions of messages whose payload does not contain the attributes that it claims; the
+    whole payload is their body. It is empty unless the reader was made with `on_malformed="raw"`.
+    """
 
     partition: Partition
     messages: tuple[Message, ...]
     start_offset: int
     next_offset: int
+    malformed: frozenset[int] = frozenset()
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self.messages)
@@ -109,12 +114,17 @@ class Unreadable:
 
 
 def read_messages(
-    partition: Partition, stored: Sequence[StoredMessage], wanted: frozenset[str] | None = None
+    partition: Partition,
+    stored: Sequence[StoredMessage],
+    wanted: frozenset[str] | None = None,
+    *,
+    malformed: set[int] | None = None,
 ) -> tuple[list[Message], list[Unreadable]]:
     """Messages as a user sees them, and those that cannot be read.
 
     `wanted` filters again by text: Brokers choose by a hash that different items may share. As in the original's
-    Java client a message without a type is not among those wanted.
+    Java client a message without a type is not among those wanted. With `malformed` given, messages whose attributes
+    cannot be read are handed out raw instead, and their positions put there.
     """
     found: list[Message] = []
     unreadable: list[Unreadable] = []
@@ -132,8 +142,11 @@ def read_messages(
                 if text:
                     attributes, msg_type, msg_time = parse_attributes(text)
             except FormatError as error:
-                unreadable.append(Unreadable(item.offset, error.message))
-                continue
+                if malformed is None:
+                    unreadable.append(Unreadable(item.offset, error.message))
+                    continue
+                malformed.add(len(found))
+                body, attributes, msg_type, msg_time = payload, {}, None, None
         if wanted is not None and msg_type not in wanted:
             continue
         found.append(

@@ -1,18 +1,18 @@
 """Reads a range of one partition, without a group.
 
-The invariants: batches come in order and without gap; the reader touches no group's position; messages that cannot be
-read end it with an error, because a range with a hole is no range.
+The invariants: batches come in order and without gap; the reader touches no group's position; a message that
+cannot be read ends it with an error after those before it, because a range with a hole is no range.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from pytubemq.client.batch import ReadBatch, read_messages
 from pytubemq.client.cluster import Cluster, check
-from pytubemq.client.options import FetchOptions, Start
+from pytubemq.client.options import FetchOptions, OnMalformed, Start
 from pytubemq.client.patience import patiently
 from pytubemq.errors import ClosedError, Code, ConfigError, CorruptError, MessageError, OffsetMovedError
 from pytubemq.model.ids import Partition
@@ -23,6 +23,7 @@ from pytubemq.wire.messages.extension import ReadRangeRequestC2B, ReadRangeRespo
 from pytubemq.wire.methods import Method, Service
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
     from pytubemq.client.lookup import Lookup
@@ -43,6 +44,7 @@ class Reader:
         start: int | Start,
         end: int | Start | None,
         end_exists: bool,
+        on_malformed: OnMalformed,
         retry_for_s: float,
     ) -> None:
         self.partition = Partition.parse(partition) if isinstance(partition, str) else partition
@@ -51,6 +53,9 @@ class Reader:
         self._start = _checked("start", start)
         self._end = None if end is None else _checked("end", end)
         self._end_exists = end_exists
+        if on_malformed not in get_args(OnMalformed):
+            raise ConfigError(f"on_malformed is {on_malformed!r}", hint='write "raise" or "raw"')
+        self._raw = on_malformed == "raw"
         self._retry_for_s = retry_for_s
         self._next: int | None = None
         self._stop: int | None = None
@@ -145,17 +150,28 @@ class Reader:
                 self._next = head.next_offset
             self._check_end(head.max_offset)
             return None
-        messages, unreadable = read_messages(self.partition, stored)
-        if unreadable:
-            raise CorruptError(
-                f"{len(unreadable)} messages of {self.partition} from offset {unreadable[0].offset} on cannot be read: "
-                f"{unreadable[0].reason}",
-                hint="read around them by starting after that offset",
-            )
         if head.next_offset is None or head.next_offset <= start:
             raise CorruptError(f"the Broker of {self.partition} answered messages but no way on from offset {start}")
-        self._next = head.next_offset
-        return ReadBatch(self.partition, tuple(messages), start, head.next_offset)
+        batch = self._batch(start, head.next_offset, stored)
+        self._next = batch.next_offset
+        return batch
+
+    def _batch(self, start: int, end: int, stored: Sequence[StoredMessage]) -> ReadBatch:
+        """The messages up to the first one that cannot be read; if that is the first of all, an error."""
+        malformed: set[int] = set()
+        messages, unreadable = read_messages(self.partition, stored, malformed=malformed if self._raw else None)
+        if not unreadable:
+            return ReadBatch(self.partition, tuple(messages), start, end, frozenset(malformed))
+        bad = unreadable[0]
+        until = start if bad.offset is None else bad.offset
+        before = tuple(message for message in messages if message.offset is not None and message.offset < until)
+        if before:
+            kept = frozenset(position for position in malformed if position < len(before))
+            return ReadBatch(self.partition, before, start, until, kept)
+        raise CorruptError(
+            f"{len(unreadable)} messages of {self.partition} from offset {bad.offset} on cannot be read: {bad.reason}",
+            hint="read around them by starting after that offset",
+        )
 
     def _check_end(self, newest: int | None) -> None:
         """Nothing came: if the partition now ends before a range that was there, nothing ever will."""

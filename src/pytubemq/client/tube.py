@@ -15,6 +15,7 @@ from pytubemq.client.options import (
     ConnectOptions,
     ConsumerOptions,
     FirstConnect,
+    OnMalformed,
     ProducerOptions,
     Start,
     check_filters,
@@ -188,6 +189,7 @@ class Tube:
         start: int | Start = Start.EARLIEST,
         end: int | Start | None = None,
         end_exists: bool = False,
+        on_malformed: OnMalformed = "raise",
         retry_for_s: float = 60.0,
     ) -> Reader:
         """A reader of [start, end) of one partition, for `async with`; it touches no group.
@@ -198,6 +200,8 @@ class Tube:
             end: an offset, LATEST (as it is when the block is entered), or None to go on forever.
             end_exists: the partition is known to reach as far as `end`: if it does not (any more), that is an error
                 instead of a reason to wait.
+            on_malformed: for a message whose payload does not contain the attributes that it claims: "raise" ends the
+                range there with an error, "raw" hands it out with its whole payload as body (`ReadBatch.malformed`).
             retry_for_s: how long a Broker that is away is waited for.
         """
         cluster = self._open()
@@ -209,6 +213,7 @@ class Tube:
             start=start,
             end=end,
             end_exists=end_exists,
+            on_malformed=on_malformed,
             retry_for_s=retry_for_s,
         )
         return self._add(reader)

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pytubemq.spark.schema import spark_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set
     from datetime import tzinfo
 
     from pytubemq.model.ids import Partition
@@ -33,12 +33,12 @@ class BatchBuilder:
         self._columns = tuple(columns)
         self._schema: Any = to_arrow_schema(spark_schema(columns), timezone="UTC")
 
-    def build(self, messages: Sequence[Message]) -> Any:
-        """A `pyarrow.RecordBatch` with one row per message."""
-        arrays = [self._column(name, messages, self._schema.field(name).type) for name in self._columns]
+    def build(self, messages: Sequence[Message], *, malformed: Set[int] = frozenset()) -> Any:
+        """A `pyarrow.RecordBatch` with one row per message; those at the positions `malformed` have no attributes."""
+        arrays = [self._column(name, messages, self._schema.field(name).type, malformed) for name in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _column(self, name: str, messages: Sequence[Message], kind: Any) -> Any:
+    def _column(self, name: str, messages: Sequence[Message], kind: Any, malformed: Set[int]) -> Any:
         match name:
             case "topic":
                 return pa.repeat(pa.scalar(self._partition.topic, kind), len(messages))
@@ -56,7 +56,7 @@ class BatchBuilder:
             case "msgType":
                 return pa.array([message.msg_type for message in messages], kind)
             case "attributes":
-                return _maps([message.attributes for message in messages], kind)
+                return _maps([message.attributes for message in messages], kind, malformed)
             case _:
                 return pa.array([message.body for message in messages], kind)
 
@@ -65,14 +65,16 @@ def _timestamps(times_us: list[int | None], kind: Any) -> Any:
     return pa.array(times_us, pa.int64()).cast(kind)
 
 
-def _maps(attributes: list[Mapping[str, str]], kind: Any) -> Any:
-    offsets: list[int] = [0]
+def _maps(attributes: list[Mapping[str, str]], kind: Any, malformed: Set[int]) -> Any:
+    offsets: list[int | None] = [0]
     keys: list[str] = []
     values: list[str] = []
     for entries in attributes:
         keys.extend(entries)
         values.extend(entries.values())
         offsets.append(len(keys))
+    for position in malformed:
+        offsets[position] = None  # a null where a map would begin is a null instead of that map
     return pa.MapArray.from_arrays(
         pa.array(offsets, pa.int32()), pa.array(keys, pa.string()), pa.array(values, pa.string()), type=kind
     )

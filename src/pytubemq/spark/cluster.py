@@ -21,8 +21,8 @@ from pytubemq.spark.plan import Ends, OffsetRange, data_loss
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from pytubemq.client.batch import ReadBatch
     from pytubemq.model.ids import Address, Partition
-    from pytubemq.model.message import Message
     from pytubemq.sync import Tube
 
 FIRST_CONTACT_S: Final = 8.0
@@ -97,8 +97,8 @@ class Cluster:
         patience_s = OUTAGE_S if self.masters in _reached else FIRST_CONTACT_S
         return time.monotonic() + pause_s > began_s + patience_s
 
-    def fetches(self, wanted: OffsetRange, *, fail_on_data_loss: bool = True) -> Iterator[Sequence[Message]]:
-        """The messages of a range, in order, one list per fetch.
+    def fetches(self, wanted: OffsetRange, *, fail_on_data_loss: bool = True) -> Iterator[ReadBatch]:
+        """The messages of a range, in order, one batch per fetch; what is malformed comes raw.
 
         Raises:
             OffsetMovedError: the Broker no longer has them all and `fail_on_data_loss` is set; otherwise what is gone
@@ -110,10 +110,15 @@ class Cluster:
         while at < wanted.end:
             try:
                 with self._tube().reader(
-                    wanted.partition, start=at, end=wanted.end, end_exists=True, retry_for_s=OUTAGE_S
+                    wanted.partition,
+                    start=at,
+                    end=wanted.end,
+                    end_exists=True,
+                    on_malformed="raw",
+                    retry_for_s=OUTAGE_S,
                 ) as reader:
                     for batch in reader.batches(max_bytes=FETCH_BYTES):
-                        yield batch.messages
+                        yield batch
                         at = batch.next_offset
                         tries, since_s = 0, time.monotonic()
                 if at < wanted.end:

@@ -35,7 +35,7 @@ def spark_schema(columns: Sequence[str] = COLUMNS) -> StructType:
         "timestamp": types.StructField("timestamp", types.TimestampType()),
         "msgTime": types.StructField("msgTime", types.TimestampType()),
         "msgType": types.StructField("msgType", text),
-        "attributes": types.StructField("attributes", types.MapType(text, text), nullable=False),
+        "attributes": types.StructField("attributes", types.MapType(text, text)),
         "body": types.StructField("body", types.BinaryType(), nullable=False),
     }
     return types.StructType([of[name] for name in columns])

@@ -32,5 +32,5 @@ def read_range(options: SourceOptions, partition: InputPartition) -> Iterator[pa
         return
     wanted = partition.wanted
     builder = BatchBuilder(wanted.partition, options.columns, options.time_zone)
-    for messages in Cluster(options.masters).fetches(wanted, fail_on_data_loss=options.fail_on_data_loss):
-        yield builder.build(messages)
+    for batch in Cluster(options.masters).fetches(wanted, fail_on_data_loss=options.fail_on_data_loss):
+        yield builder.build(batch.messages, malformed=batch.malformed)

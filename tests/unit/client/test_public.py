@@ -102,7 +102,7 @@ def test_the_signatures_users_rely_on_are_pinned() -> None:
         names(Producer.send) == names(Producer.submit) == ["body", "attrs", "msg_type", "msg_time", "key", "partition"]
     )
     assert names(Consumer.batches) == ["max_messages", "max_wait_s", "max_bytes", "idle_timeout_s"]
-    assert names(Tube.reader) == ["partition", "start", "end", "end_exists", "retry_for_s"]
+    assert names(Tube.reader) == ["partition", "start", "end", "end_exists", "on_malformed", "retry_for_s"]
     assert names(Tube.consumer) == [
         "group",
         "topic",

@@ -124,13 +124,36 @@ async def test_what_was_deleted_is_an_error_with_the_first_offset() -> None:
                 await anext(reader.batches())
 
 
-async def test_a_message_that_cannot_be_read_ends_the_range() -> None:
+async def test_a_message_that_cannot_be_read_ends_the_range_after_those_before_it() -> None:
     async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
         mock.store("demo", *TEN)
         mock.partitions["demo", 0].messages[4].corrupt = True
-        async with tube.reader(P0, end=Start.LATEST) as reader:
+        async with tube.reader(P0, end=Start.LATEST, on_malformed="raw") as reader:
+            batches = reader.batches()
+            batch = await anext(batches)
+            assert [message.body for message in batch] == list(TEN[:4])
+            assert batch.next_offset == reader.position == 112
             with pytest.raises(CorruptError, match="1:demo:0 from offset 112"):
-                await anext(reader.batches())
+                await anext(batches)
+
+
+async def test_a_message_without_the_attributes_that_it_claims_is_an_error_or_handed_out_raw() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", *TEN)
+        bad = mock.partitions["demo", 0].messages[4]
+        bad.payload, bad.flag = b"\x00\x00\x10\x00short", 1
+        async with tube.reader(P0, end=Start.LATEST) as reader:
+            batches = reader.batches()
+            assert len(await anext(batches)) == 4
+            with pytest.raises(CorruptError, match=r"offset 112 .*4096 bytes are claimed"):
+                await anext(batches)
+        async with tube.reader(P0, end=Start.LATEST, on_malformed="raw") as reader:
+            batch = await anext(reader.batches())
+            assert [message.body for message in batch] == [*TEN[:4], bad.payload, *TEN[5:]]
+            assert batch.malformed == {4}
+            assert (batch.messages[4].attributes, batch.messages[4].msg_type) == ({}, None)
+        with pytest.raises(ConfigError, match="on_malformed is 'skip'"):
+            tube.reader(P0, on_malformed="skip")  # type: ignore[arg-type]
 
 
 async def test_a_broker_without_the_extension_is_named_and_never_asked() -> None:

@@ -43,6 +43,16 @@ def test_every_column_of_every_row() -> None:
     assert [second[name] for name in ("offset", "timestamp", "msgTime", "msgType")] == [None] * 4
 
 
+@pytest.mark.parametrize("malformed", [{0}, {1}, {2}, {0, 1, 2}, {1, 2}])
+def test_a_malformed_message_has_null_for_attributes(malformed: set[int]) -> None:
+    rows = [Message(PARTITION, b"%d" % n, {} if n in malformed else {"n": str(n)}) for n in range(3)]
+    batch = BatchBuilder(PARTITION, COLUMNS, UTC_ZONE).build(rows, malformed=malformed)
+    batch.validate(full=True)
+    expected = [None if n in malformed else [("n", str(n))] for n in range(3)]
+    assert [row["attributes"] for row in batch.to_pylist()] == expected
+    assert [row["body"] for row in batch.to_pylist()] == [b"0", b"1", b"2"]
+
+
 def test_chosen_columns_in_the_order_chosen() -> None:
     columns = ("body", "offset")
     batch = BatchBuilder(PARTITION, columns, UTC_ZONE).build(MESSAGES)

@@ -99,7 +99,7 @@ def test_a_range_beyond_a_log_that_shrank_is_data_loss_and_no_wait(
     assert [message.body for message in next(fetches)] == [b"a", b"b"]
     with pytest.raises(OffsetMovedError, match=r"data loss in partition 1:demo:0.*the Broker has 0 to 56"):
         next(fetches)
-    kept = [message.body for part in cluster.fetches(wanted, fail_on_data_loss=False) for message in part]
+    kept = [message.body for batch in cluster.fetches(wanted, fail_on_data_loss=False) for message in batch]
     assert kept == [b"a", b"b"]
 
 

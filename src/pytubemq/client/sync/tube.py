@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.client import tube as engine
-from pytubemq.client.options import FirstConnect, Start
+from pytubemq.client.options import FirstConnect, OnMalformed, Start
 from pytubemq.client.sync.consumer import Consumer
 from pytubemq.client.sync.producer import Producer
 from pytubemq.client.sync.reader import Reader
@@ -132,11 +132,19 @@ class Tube:
         start: int | Start = Start.EARLIEST,
         end: int | Start | None = None,
         end_exists: bool = False,
+        on_malformed: OnMalformed = "raise",
         retry_for_s: float = 60.0,
     ) -> Reader:
         """A reader of a range, for `with`; arguments as in `pytubemq.Tube.reader`."""
         made = self._open().call(
-            lambda: self._tube.reader(partition, start=start, end=end, end_exists=end_exists, retry_for_s=retry_for_s)
+            lambda: self._tube.reader(
+                partition,
+                start=start,
+                end=end,
+                end_exists=end_exists,
+                on_malformed=on_malformed,
+                retry_for_s=retry_for_s,
+            )
         )
         return Reader(self._open(), made)
 
