@@ -5,6 +5,7 @@ The invariant: whatever was made of a `Tube` ends with it at the latest.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING, TypeVar
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
     from pytubemq.client.events import EventQueue
 
+CLOSE_MARGIN_S = 5.0
+"""For what closing does besides delivering messages: goodbyes, and the end of tasks."""
 _Made = TypeVar("_Made", Producer, Consumer, Reader)
 
 
@@ -79,6 +82,8 @@ class Tube:
         self._cluster: Cluster | None = None
         self._lookup: Lookup | None = None
         self._made: list[Producer | Consumer | Reader] = []
+        self._close_within_s = 0.0
+        """The longest `close_timeout_s` of what was made."""
 
     async def __aenter__(self) -> Tube:
         """Reach a Master.
@@ -103,19 +108,27 @@ class Tube:
         await self.close()
 
     async def close(self) -> None:
-        """Close what was made of it, then the connections. Idempotent, bounded in time."""
+        """Close what was made of it, all at once, then the connections. Idempotent, bounded in time.
+
+        A failure of one leaves no other open; the first is raised at the end.
+        """
         cluster = self._cluster
         if cluster is None or cluster.closed:
             return
         made, self._made = self._made, []
+        ended: Sequence[BaseException | None] = ()
         try:
-            for one in reversed(made):
-                await one.close()
+            with contextlib.suppress(TimeoutError):  # whatever is still open then ends with the connections
+                async with asyncio.timeout(self._close_within_s + CLOSE_MARGIN_S):
+                    ended = await asyncio.gather(*(one.close() for one in made), return_exceptions=True)
             if self._lookup is not None:
                 with contextlib.suppress(TubeError, TimeoutError):
                     await self._lookup.close()
         finally:
             await cluster.close()
+        for one in ended:
+            if one is not None:
+                raise one
 
     def producer(
         self,
@@ -147,6 +160,7 @@ class Tube:
             close_timeout_s=close_timeout_s,
             batching=batching,
         )
+        self._close_within_s = max(self._close_within_s, close_timeout_s)
         return self._add(Producer(self._open(), topic, options))
 
     def consumer(
@@ -180,6 +194,7 @@ class Tube:
         )
         cluster = self._open()
         assert self._lookup is not None
+        self._close_within_s = max(self._close_within_s, close_timeout_s)
         return self._add(Consumer(cluster, self._lookup, options))
 
     def reader(
