@@ -126,9 +126,7 @@ class Producers:
         wait_s = allowed_wait_s(
             request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
         )
-        self.waiting.hold(
-            client_id, wait_s, lambda must: self._answer(producer, call, request, producer.topics, must=must)
-        )
+        self.waiting.hold(client_id, wait_s, lambda must: self._answer(producer, call, request, topics, must=must))
 
     def close(self, call: Call, request: CloseRequestP2M) -> CloseResponseM2P:
         """Method 3; an unknown producer is closed all the same."""
