@@ -90,10 +90,20 @@ class RpcServer:
         Raises:
             ConfigError: the address is taken or not ours.
         """
+        if ":" in listen.host:
+            raise ConfigError(
+                f"{self.name} cannot listen on {listen}: the protocol cannot carry an IPv6 address",
+                hint="give an IPv4 address, or a host name that has one",
+            )
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: ServerConnection(self), listen.host, listen.port, backlog=1024, reuse_address=True
+                lambda: ServerConnection(self),
+                listen.host,
+                listen.port,
+                family=socket.AF_INET,
+                backlog=1024,
+                reuse_address=True,
             )
         except OSError as error:
             raise _bind_error(self.name, listen, error) from error

@@ -128,7 +128,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         """This, or the reason why it cannot be used.
 
         Raises:
-            ConfigError: an address does not parse, or listens beyond this machine without `insecure = true`.
+            ConfigError: an address does not parse, is an IPv6 one where the protocol cannot carry it, or listens beyond
+                this machine without `insecure = true`.
         """
         listening = {
             "master.listen": (self.master.listen, DEFAULT_MASTER_PORT),
@@ -137,6 +138,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         }
         for key, (text, port) in listening.items():
             address = parse_address(key, text, default_port=port)
+            if key != "http.listen":
+                _check_version(key, text, address)
             if not self.insecure and not is_loopback(address.host):
                 raise ConfigError(
                     f"{key} = {text!r} would listen beyond this machine, without TLS and without authentication",
@@ -149,7 +152,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             *(("broker.masters", master, DEFAULT_MASTER_PORT) for master in self.broker.masters),
         ):
             if text:
-                parse_address(key, text, default_port=port)
+                _check_version(key, text, parse_address(key, text, default_port=port))
         return self
 
 
@@ -163,6 +166,15 @@ def parse_address(key: str, text: str, *, default_port: int) -> Address:
         return Address.parse(text, default_port=default_port)
     except FormatError as error:
         raise ConfigError(f"{key} = {text!r} is not an address", hint=error.hint) from error
+
+
+def _check_version(key: str, text: str, address: Address) -> None:
+    """The protocol writes addresses as host:port between colons, so its peers cannot be told an IPv6 one."""
+    if ":" in address.host:
+        raise ConfigError(
+            f"{key} = {text!r} is an IPv6 address, which the protocol cannot carry",
+            hint="give an IPv4 address, or a host name that has one",
+        )
 
 
 def is_loopback(host: str) -> bool:

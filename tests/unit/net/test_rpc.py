@@ -276,6 +276,18 @@ async def test_a_taken_port_is_named() -> None:
             await RpcServer({}, offered=frozenset({1}), name="master").start(address)
 
 
+async def test_an_address_that_the_protocol_cannot_carry_is_refused() -> None:
+    server = RpcServer({}, offered=frozenset({1}), name="master")
+    with pytest.raises(ConfigError, match=r"cannot listen on \[::1\]:0: the protocol cannot carry an IPv6 address"):
+        await server.start(Address("::1", 0))
+
+
+async def test_a_host_name_means_its_ipv4_address() -> None:
+    server = RpcServer({int(CLOSE): answer_ok}, offered=frozenset({1}), name="master")
+    assert (await server.start(Address("localhost", 0))).host == "127.0.0.1"
+    await server.close()
+
+
 async def test_the_pool_shares_one_connection_and_replaces_a_dead_one() -> None:
     async with serving() as (server, address):
         pool = ConnectionPool()

@@ -102,8 +102,13 @@ def test_a_wrong_value_is_refused_by_name(tmp_path: Path, text: str, said: str) 
         load_settings(write(tmp_path, text), environ={})
 
 
-@pytest.mark.parametrize("listen", ["0.0.0.0:1", "[::]:1", "192.168.0.1:1", "example.org:1"])
-@pytest.mark.parametrize("section", ["master", "broker", "http"])
+BEYOND = ["0.0.0.0:1", "192.168.0.1:1", "example.org:1"]
+
+
+@pytest.mark.parametrize(
+    ("section", "listen"),
+    [*((section, listen) for section in ("master", "broker", "http") for listen in BEYOND), ("http", "[::]:1")],
+)
 def test_listening_beyond_this_machine_must_be_asked_for(section: str, listen: str) -> None:
     with pytest.raises(ConfigError, match=rf"{section}\.listen") as caught:
         load_settings(None, environ={}, flags={f"{section}.listen": listen})
@@ -112,7 +117,21 @@ def test_listening_beyond_this_machine_must_be_asked_for(section: str, listen: s
     load_settings(None, environ={}, flags={f"{section}.listen": listen, "insecure": True})
 
 
-@pytest.mark.parametrize("listen", ["127.0.0.1:1", "127.8.8.8:1", "[::1]:1", "localhost:1"])
+@pytest.mark.parametrize(
+    "key", ["master.listen", "broker.listen", "master.advertised", "broker.advertised", "broker.masters"]
+)
+def test_an_ipv6_address_is_refused_where_the_protocol_cannot_carry_it(key: str) -> None:
+    value: object = ["[::1]:1"] if key == "broker.masters" else "[::1]:1"
+    with pytest.raises(ConfigError, match=rf"{key} = '\[::1\]:1' is an IPv6 address") as refused:
+        load_settings(None, environ={}, flags={key: value, "insecure": True})
+    assert "IPv4" in (refused.value.hint or "")
+
+
+def test_http_may_listen_on_ipv6() -> None:
+    assert load_settings(None, environ={}, flags={"http.listen": "[::1]:1"}).http.listen == "[::1]:1"
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:1", "127.8.8.8:1", "localhost:1"])
 def test_loopback_is_free(listen: str) -> None:
     load_settings(None, environ={}, flags={"master.listen": listen})
 
