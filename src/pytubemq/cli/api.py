@@ -74,7 +74,12 @@ class Api:
                 f"no answer from {self.url} within {self._timeout_s:g} s",
                 hint="see whether it runs: pytubemq cluster health",
             ) from error
-        except (OSError, http.client.HTTPException) as error:
+        except http.client.HTTPException as error:
+            raise UnreachableError(
+                f"what listens at {self.url} does not speak HTTP",
+                hint="give the address of the JSON API (port 8080 unless it was set otherwise), not a Master's",
+            ) from error
+        except OSError as error:
             raise UnreachableError(
                 f"the JSON API at {self.url} cannot be reached: {_reason(error)}",
                 hint="start a cluster with  pytubemq dev   or name another one with --http or -P",
@@ -87,8 +92,8 @@ class Api:
         raise _failure(answer.status, value)
 
 
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__
 
 
 def _parse(url: str, status: int, data: bytes) -> Any:

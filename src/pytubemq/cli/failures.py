@@ -53,6 +53,13 @@ def report(error: BaseException, options: GlobalOptions) -> int:
 
 def describe(error: BaseException) -> dict[str, object]:
     """An error as one object: code, message, why, try, retriable, exit."""
+    if isinstance(error, click.NoSuchOption) and error.option_name in _OF_COMMANDS and _in_group(error):
+        return _failure(
+            "usage",
+            f"No such option {error.option_name!r} before the command",
+            hint=f"it goes behind the command's name, as in  pytubemq {_OF_COMMANDS[error.option_name]}",
+            exit_code=ExitCode.USAGE,
+        )
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "pytubemq"
         return _failure("usage", error.format_message(), hint=f"{command} --help", exit_code=ExitCode.USAGE)
@@ -71,6 +78,14 @@ def describe(error: BaseException) -> dict[str, object]:
         f"{type(error).__name__}: {error}",
         hint="this is a fault of pytubemq: run it again with -v and report what it prints",
     )
+
+
+_OF_COMMANDS = {"--master": "consume demo --master HOST:PORT", "--http": "topic list --http URL"}
+"""Options that look as if every command had them."""
+
+
+def _in_group(error: click.UsageError) -> bool:
+    return error.ctx is not None and isinstance(error.ctx.command, click.Group)
 
 
 def _why(error: TubeError) -> str | None:

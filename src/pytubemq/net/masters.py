@@ -9,7 +9,15 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, TypeVar
 
-from pytubemq.errors import ConfigError, StandbyError, TransportError, UnreachableError
+from pytubemq.errors import (
+    ConfigError,
+    ConnectionLostError,
+    FormatError,
+    RemoteError,
+    StandbyError,
+    TransportError,
+    UnreachableError,
+)
 from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
 from pytubemq.wire.methods import Service
 
@@ -23,9 +31,15 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+NO_MASTER = f"No service {int(Service.MASTER)} found"
+"""What a server says that is asked for a Master's service and is none; ours and the original's say it alike."""
+_PORT = f"port {DEFAULT_MASTER_PORT} unless it was set otherwise"
+
 
 def parse_masters(text: str) -> tuple[Address, ...]:
     """`host:port[,host:port...]`; the port may be left out (8715)."""
+    if "://" in text:
+        raise FormatError(f"not the address of a Master: {text!r}", hint="write host:port, without http://")
     masters = tuple(Address.parse(item, default_port=DEFAULT_MASTER_PORT) for item in text.split(",") if item.strip())
     if not masters:
         raise ConfigError("no Master address given", hint="write host:port[,host:port...], for example 127.0.0.1:8715")
@@ -78,12 +92,26 @@ class MasterClient:
         failures: list[tuple[Address, TransportError | StandbyError]] = []
         for _ in self._masters:
             address = self.current
+            connection: RpcConnection | None = None
             try:
                 connection = await self._pool.get(address)
                 return await connection.request(message, response_type, method, Service.MASTER, timeout_s=timeout_s)
+            except ConnectionLostError as error:
+                if connection is not None and not connection.answered:
+                    error.hint = f"is {address} the port of a Master ({_PORT}), and not that of the JSON API?"
+                failures.append((address, error))
+                self._current = (self._current + 1) % len(self._masters)
             except (TransportError, StandbyError) as error:
                 failures.append((address, error))
                 self._current = (self._current + 1) % len(self._masters)
+            except RemoteError as error:
+                if NO_MASTER not in error.message:
+                    raise
+                raise RemoteError(
+                    f"{address} is not a Master (it is probably a Broker)",
+                    exception_name=error.exception_name,
+                    hint=f"give the Master's address, {_PORT}",
+                ) from error
         raise _failure(failures) from failures[-1][1]
 
 

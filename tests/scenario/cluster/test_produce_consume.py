@@ -214,3 +214,20 @@ def test_from_latest_ends_at_once_and_says_what_waits(tube: CommandLine, at: tup
     found = tube("consume", "t", "--from", "latest", *at)
     assert (found.returncode, found.stdout) == (ExitCode.DONE, b"")
     assert b"--tail" in found.stderr
+
+
+def test_an_address_of_something_else_is_told_apart(tube: CommandLine, cluster: ThreadedCluster) -> None:
+    said = {}
+    for name, address in (
+        ("broker", cluster.brokers[1]),
+        ("http", cluster.http.removeprefix("http://")),
+        ("url", f"http://{cluster.master}"),
+    ):
+        found = tube("consume", "t", "--master", address)
+        assert found.returncode in (ExitCode.FAILED, ExitCode.UNREACHABLE)
+        said[name] = found.stderr.decode()
+        assert "  try   " in said[name]
+    assert "is not a Master (it is probably a Broker)" in said["broker"]
+    assert "8715" in said["broker"]
+    assert "JSON API?" in said["http"]
+    assert "without http://" in said["url"]

@@ -6,8 +6,10 @@ import csv
 import io
 import json
 import re
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -131,6 +133,30 @@ def test_errors_as_json(tube: Tube, api: FakeApi) -> None:
     assert json.loads(found.err) == {
         "code": 404, "message": "no /api/v1/topics/nope", "why": None, "try": "t", "retriable": False, "exit": 3,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", [("--master", "a:1", "consume", "t"), ("topic", "--http", "x", "list")])
+def test_an_option_before_its_command_is_told_where_it_goes(tube: Tube, arguments: tuple[str, ...]) -> None:
+    found = tube(*arguments)
+    assert found.code == ExitCode.USAGE
+    assert "behind the command's name" in found.err
+
+
+def test_something_that_is_not_http_answers(tube: Tube) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def hang_up() -> None:
+            peer, _ = listening.accept()
+            with peer:
+                peer.recv(4096)
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        found = tube("topic", "list", "--http", f"http://127.0.0.1:{listening.getsockname()[1]}")
+        thread.join()
+    assert found.code == ExitCode.UNREACHABLE
+    assert "does not speak HTTP" in found.err
+    assert "port 8080" in found.err
 
 
 def test_something_else_answers(tube: Tube, api: FakeApi) -> None:
