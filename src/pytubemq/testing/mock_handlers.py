@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 OK: dict[str, Any] = {"success": True, "err_code": int(Code.SUCCESS), "err_msg": "OK!"}
 MAX_FETCH = 1000
+UNREGISTER = 32
+CONSUMED = 0
+"""`readStatus` of a farewell whose last fetch was consumed."""
+ALWAYS_LATEST = 2
 
 
 class MockHandlers:
@@ -156,26 +160,43 @@ class MockHandlers:
         partition.messages.append(MockMessage(data, flag, msg_type))
         return partition.end - 1
 
+    def _fault(self, topic: str, partition_id: int, data: bytes) -> tuple[Code, str] | None:
+        if partition_id not in range(self._mock.topics.get(topic, 0)):
+            return Code.FORBIDDEN, f"topic {topic} has no partition {partition_id}"
+        return None if data else (Code.BAD_REQUEST, "the message is empty")
+
     def _SendMessageRequestP2B(self, request: broker.SendMessageRequestP2B) -> Any:
-        if request.partition_id >= self._mock.topics.get(request.topic_name, 0):
-            return self.refusal(Method.SEND_MESSAGE_P2B, Code.FORBIDDEN, "no such partition")
+        fault = self._fault(request.topic_name, request.partition_id, request.data)
+        if fault is not None:
+            return self.refusal(Method.SEND_MESSAGE_P2B, *fault)
         number = self._append(request.topic_name, request.partition_id, request.data, request.flag, request.msg_type)
         return broker.SendMessageResponseB2P(
             **OK, message_id=number + 1, append_time=APPEND_TIME_MS, append_offset=number * OFFSET_UNIT
         )
 
     def _SendBatchRequestP2B(self, request: extension.SendBatchRequestP2B) -> Any:
+        topic = request.topic_name
+        if topic not in self._mock.topics:
+            return self.refusal(Method.SEND_BATCH_P2B, Code.FORBIDDEN, f"there is no topic {topic}")
+        if not request.entries:
+            return self.refusal(Method.SEND_BATCH_P2B, Code.BAD_REQUEST, "the batch has no message")
+        faults: list[tuple[Code, str]] = []
         codes: list[int] = []
         numbers: list[int] = []
         for entry in request.entries:
-            if entry.partition_id >= self._mock.topics.get(request.topic_name, 0):
-                codes.append(Code.FORBIDDEN)
+            fault = self._fault(topic, entry.partition_id, entry.data)
+            if fault is not None:
+                faults.append(fault)
+                codes.append(fault[0])
                 numbers.append(-1)
                 continue
             codes.append(Code.SUCCESS)
-            numbers.append(self._append(request.topic_name, entry.partition_id, entry.data, entry.flag, entry.msg_type))
+            numbers.append(self._append(topic, entry.partition_id, entry.data, entry.flag, entry.msg_type))
+        code, text = faults[0] if faults else (Code.SUCCESS, "OK!")
         return extension.SendBatchResponseB2P(
-            **OK,
+            success=not faults,
+            err_code=int(code),
+            err_msg=text,
             err_codes=tuple(codes),
             message_ids=tuple(number + 1 if number >= 0 else -1 for number in numbers),
             offsets=tuple(number * OFFSET_UNIT if number >= 0 else -1 for number in numbers),
@@ -185,24 +206,47 @@ class MockHandlers:
     # --- the Broker: reading --------------------------------------------------------------------------------
 
     def _RegisterRequestC2B(self, request: broker.RegisterRequestC2B) -> Any:
-        partition = self._mock.partitions[request.topic_name, request.partition_id]
-        group = request.group_name
-        partition.fetched.pop(group, None)
-        if request.op_type == 32:
-            partition.owners.pop(group, None)
-            return broker.RegisterResponseB2C(**OK)
+        mock, group = self._mock, request.group_name
+        if request.topic_name not in mock.topics:
+            return self.refusal(Method.CONSUMER_REGISTER_C2B, Code.FORBIDDEN, f"there is no topic {request.topic_name}")
+        if request.op_type == UNREGISTER:
+            return self._unregister(request)
+        if request.partition_id not in range(mock.topics[request.topic_name]):
+            return self.refusal(Method.CONSUMER_REGISTER_C2B, Code.INTERNAL_SERVER_ERROR, "no such partition")
+        partition = mock.partitions[request.topic_name, request.partition_id]
         owner = partition.owners.get(group)
         if owner not in (None, request.client_id):
             return self.refusal(Method.CONSUMER_REGISTER_C2B, Code.PARTITION_OCCUPIED, f"held by {owner}")
+        partition.fetched.pop(group, None)
         partition.owners[group] = request.client_id
         partition.filters[group] = frozenset(filter_code(item) for item in request.filter_cond_str)
-        if request.curr_offset is not None:
+        if request.read_status == ALWAYS_LATEST:
+            partition.confirmed[group] = partition.end
+        elif request.curr_offset is not None and request.curr_offset >= 0:
             partition.confirmed[group] = min(request.curr_offset // OFFSET_UNIT, partition.end)
-        elif group not in partition.confirmed or request.read_status == 2:
+        elif group not in partition.confirmed:
             partition.confirmed[group] = 0 if request.read_status == 0 else partition.end
         return broker.RegisterResponseB2C(
             **OK, curr_offset=partition.confirmed[group] * OFFSET_UNIT, max_offset=partition.end * OFFSET_UNIT
         )
+
+    def _unregister(self, request: broker.RegisterRequestC2B) -> Any:
+        partition, group = self._mock.partitions[request.topic_name, request.partition_id], request.group_name
+        refusal = self._not_held(partition, group, request.client_id, Method.CONSUMER_REGISTER_C2B)
+        if refusal is not None:
+            return refusal
+        del partition.owners[group]
+        fetched = partition.fetched.pop(group, None)
+        if request.read_status == CONSUMED and fetched is not None:
+            partition.confirmed[group] = fetched
+        return broker.RegisterResponseB2C(**OK)
+
+    def _not_held(self, partition: MockPartition, group: str, client_id: str, method: Method) -> Any:
+        """A refusal, unless this client holds the partition."""
+        owner = partition.owners.get(group)
+        if owner is None:
+            return self.refusal(method, Code.HB_NO_NODE, "not registered")
+        return None if owner == client_id else self.refusal(method, Code.DUPLICATE_PARTITION, f"held by {owner}")
 
     def _HeartBeatRequestC2B(self, request: broker.HeartBeatRequestC2B) -> Any:
         failures: list[str] = []
@@ -210,14 +254,15 @@ class MockHandlers:
             topic, _, number = info.rpartition("#")[2].partition(":")
             owner = self._mock.partitions[topic, int(number)].owners.get(request.group_name)
             if owner != request.client_id:
-                failures.append(f"{int(Code.HB_NO_NODE)}:{info}")
+                failures.append(f"{int(Code.HB_NO_NODE if owner is None else Code.DUPLICATE_PARTITION)}:{info}")
         return broker.HeartBeatResponseB2C(**OK, has_part_failure=bool(failures), failure_info=tuple(failures))
 
     def _GetMessageRequestC2B(self, request: broker.GetMessageRequestC2B) -> Any:
         partition = self._mock.partitions[request.topic_name, request.partition_id]
         group = request.group_name
-        if partition.owners.get(group) != request.client_id:
-            return self.refusal(Method.GET_MESSAGE_C2B, Code.HB_NO_NODE, "not registered")
+        refusal = self._not_held(partition, group, request.client_id, Method.GET_MESSAGE_C2B)
+        if refusal is not None:
+            return refusal
         if request.last_pack_consumed and group in partition.fetched:
             partition.confirmed[group] = partition.fetched.pop(group)
         start = partition.confirmed.get(group, 0)
@@ -242,6 +287,9 @@ class MockHandlers:
         group = request.group_name
         if partition.owners.get(group) != request.client_id:
             return self.refusal(Method.CONSUMER_COMMIT_C2B, Code.UNAUTHORIZED, "not registered")
+        if request.up_to is not None and not 0 <= request.up_to // OFFSET_UNIT <= partition.end:
+            text = f"offset {request.up_to} cannot be confirmed"
+            return self.refusal(Method.CONSUMER_COMMIT_C2B, Code.BAD_REQUEST, text)
         fetched = partition.fetched.pop(group, None)
         if request.up_to is not None:
             partition.confirmed[group] = max(partition.confirmed.get(group, 0), request.up_to // OFFSET_UNIT)
@@ -254,6 +302,10 @@ class MockHandlers:
         )
 
     def _ReadRangeRequestC2B(self, request: extension.ReadRangeRequestC2B) -> Any:
+        if request.partition_id not in range(self._mock.topics.get(request.topic_name, 0)):
+            return self.refusal(Method.READ_RANGE_C2B, Code.FORBIDDEN, "no such partition")
+        if request.offset < 0 or (request.end_offset is not None and request.end_offset < request.offset):
+            return self.refusal(Method.READ_RANGE_C2B, Code.BAD_REQUEST, "no range to read")
         partition = self._mock.partitions[request.topic_name, request.partition_id]
         end = partition.end if request.end_offset is None else min(partition.end, request.end_offset // OFFSET_UNIT)
         first = request.offset // OFFSET_UNIT
@@ -269,6 +321,7 @@ class MockHandlers:
     def _PartitionOffsetsRequest(self, request: extension.PartitionOffsetsRequest) -> Any:
         mock = self._mock
         asked = [Partition(mock.broker_id, one.topic_name, one.partition_id) for one in request.partitions]
+        asked = asked or [partition for topic in sorted(mock.topics) for partition in mock.all_partitions(topic)]
         known = [partition for partition in asked if partition.partition_id < mock.topics.get(partition.topic, 0)]
         return extension.PartitionOffsetsResponse(
             **OK,
