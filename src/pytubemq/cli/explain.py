@@ -83,7 +83,8 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
         "see whether its Brokers are up and the topic accepts producers: pytubemq topic show TOPIC",
     ),
     Code.MSG_OVER_MAX_LENGTH: (
-        "the message is longer than the topic allows", "split it, or raise the topic's limit (at most 20 MiB)"
+        "the message is longer than the topic allows",
+        "split it, or make a topic that takes more: pytubemq topic create TOPIC --max-message-size BYTES",
     ),
     Code.CONSUME_GROUP_FORBIDDEN: ("the group may not consume", "ask an administrator for the right"),
     Code.SERVER_CONSUME_SPEED_LIMIT: ("flow control slows the group down", "nothing; it goes on by itself"),

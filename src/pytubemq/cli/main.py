@@ -30,6 +30,7 @@ COMMANDS = {
     "produce": Lazy("pytubemq.cli.produce:produce", "Send lines, files or JSON to a topic."),
     "consume": Lazy("pytubemq.cli.consume:consume", "Print a topic's messages, in a group or freely."),
     "topic": Lazy("pytubemq.cli.topic:topic", "Create, list and show topics."),
+    "group": Lazy("pytubemq.cli.group:group", "List and show groups: members and lag."),
     "cluster": Lazy("pytubemq.cli.cluster:cluster", "Health of the cluster and who is in it."),
     "server": Lazy("pytubemq.cli.server:server", "Run a Master, a Broker or both from a settings file."),
     "bench": Lazy("pytubemq.cli.bench:bench", "Measure producing, consuming and the way from end to end."),

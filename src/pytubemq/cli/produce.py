@@ -177,7 +177,9 @@ async def _messages(descriptor: int, form: str, *, source: str) -> Source:
             whole += piece
             if len(whole) > MAX_MESSAGE_BYTES:
                 raise MessageError(
-                    f"the input is longer than any message may be ({MAX_MESSAGE_BYTES:,} bytes)", code=445
+                    f"the input is longer than any message may be ({MAX_MESSAGE_BYTES:,} bytes)",
+                    hint="send it in parts",
+                    code=445,
                 )
         yield [_plain(bytes(whole))]
         return

@@ -9,6 +9,7 @@ from pytubemq.cli.names import topic_name
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.target import http_url
+from pytubemq.model.limits import MAX_MESSAGE_BYTES
 
 COLUMNS = ["name", "partitions", "brokers", "messages"]
 
@@ -22,17 +23,22 @@ def topic() -> None:
 @click.argument("name", callback=topic_name)
 @click.option("-p", "--partitions", type=click.IntRange(1, 10_000), default=4, show_default=True,
               help="Partitions on each Broker.")  # fmt: skip
+@click.option("--max-message-size", "max_message_bytes", type=click.IntRange(1, MAX_MESSAGE_BYTES), metavar="BYTES",
+              help="The longest message that it takes [the cluster's default, 1 MiB; at most 20 MiB].")  # fmt: skip
 @click.option("--exist-ok", is_flag=True, help="A topic that exists already is no error.")
 @http_option
 @global_options
-def create(name: str, partitions: int, exist_ok: bool, http: str | None) -> None:
+def create(name: str, partitions: int, max_message_bytes: int | None, exist_ok: bool, http: str | None) -> None:
     """Create a topic; it can be used as soon as this returns."""
     options = current()
     api = Api(http_url(options, http), timeout_s=options.timeout_s)
     if exist_ok and any(row["name"] == name for row in api.get("topics")):
         options.say(f"the topic {name} exists already")
         return
-    made = api.post("topics", body={"name": name, "partitions": partitions})
+    body: dict[str, object] = {"name": name, "partitions": partitions}
+    if max_message_bytes is not None:
+        body["max_message_bytes"] = max_message_bytes
+    made = api.post("topics", body=body)
     if options.output:
         emit_object(options, made, name="name")
     following = options.next(f"pytubemq produce {name}")

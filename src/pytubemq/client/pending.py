@@ -18,6 +18,7 @@ from pytubemq.errors import (
     TubeError,
     refused,
 )
+from pytubemq.model.limits import MAX_MESSAGE_BYTES
 from pytubemq.wire.payload import encode_payload
 
 if TYPE_CHECKING:
@@ -107,9 +108,10 @@ def check_key(key: bytes | str) -> bytes:
 
 def too_long(size_bytes: int, max_bytes: int) -> MessageError:
     """The error for a message beyond the topic's limit."""
+    larger = f"make a topic that takes it: pytubemq topic create TOPIC --max-message-size {size_bytes}"
     return MessageError(
         f"the message has {size_bytes:,} bytes, the topic takes at most {max_bytes:,}",
-        hint="send it in parts, or raise the topic's maximum message size",
+        hint=f"send it in parts, or {larger}" if size_bytes <= MAX_MESSAGE_BYTES else "send it in parts",
         code=Code.MSG_OVER_MAX_LENGTH,
     )
 

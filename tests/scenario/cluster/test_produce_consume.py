@@ -73,13 +73,18 @@ def test_every_output_form(tube: CommandLine, at: tuple[str, str]) -> None:
     assert json.loads(tube("consume", "t", "-o", "json", "--type", "other", *at).stdout) == []
 
 
-def test_a_group_goes_on_where_it_was(tube: CommandLine, at: tuple[str, str]) -> None:
+def test_a_group_goes_on_where_it_was(tube: CommandLine, cluster: ThreadedCluster, at: tuple[str, str]) -> None:
     tube("produce", "t", *at, stdin=b"".join(b"%d\n" % number for number in range(30)))
     first = tube("consume", "t", "--group", "g", "-n", "10", *at)
     rest = tube("consume", "t", "--group", "g", "-n", "20", *at)
     numbers = [int(line) for line in (first.stdout + rest.stdout).split()]
     assert len(first.stdout.split()) == 10
     assert sorted(numbers) == list(range(30))
+    listed = json.loads(tube("group", "list", "--http", cluster.http, "-o", "json").stdout)
+    assert [(group["name"], group["lag_messages"]) for group in listed] == [("g", 0)]
+    shown = json.loads(tube("group", "show", "g", "--http", cluster.http, "-o", "json").stdout)
+    assert len(shown["lag"]) == 3
+    assert tube("group", "show", "nobody", "--http", cluster.http).returncode == ExitCode.NOT_FOUND
     # reading freely touched no group, and a group that read it all gets nothing again
     assert tube("consume", "t", "--group", "g", "--idle", "0.5", *at).stdout == b""
     assert len(tube("consume", "t", *at).stdout.split()) == 30
@@ -139,6 +144,7 @@ def test_an_oversize_message_is_refused_by_name(tube: CommandLine, at: tuple[str
     found = tube("produce", "t", "--input", "raw", *at, stdin=b"x" * (1_100_000))
     assert found.returncode == ExitCode.FAILED
     assert "TUBE-445" in found.stderr.decode()
+    assert "--max-message-size 1100000" in found.stderr.decode()
 
 
 def test_empty_lines_are_passed_over_and_said(tube: CommandLine, at: tuple[str, str]) -> None:

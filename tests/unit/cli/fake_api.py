@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 TOPIC = {"name": "flights", "partitions": 4, "brokers": [1, 2], "messages": None, "created": "2026-01-31T12:00:00.000Z"}
+GROUP = {"name": "readers", "state": "stable", "topics": ["flights"], "members": 1, "lag_messages": 3}
 ANSWERS: dict[str, Any] = {
     "/api/v1/topics": [TOPIC, {**TOPIC, "name": "ünï", "messages": 7}],
     "/api/v1/topics/flights": {
@@ -17,7 +18,12 @@ ANSWERS: dict[str, Any] = {
     "/api/v1/health": {"status": "healthy", "reasons": [], "brokers": 2},
     "/api/v1/cluster": {"name": "c", "masters": [{"address": "127.0.0.1:8715"}], "brokers": []},
     "/api/v1/brokers": [],
-    "/api/v1/groups": [],
+    "/api/v1/groups": [GROUP],
+    "/api/v1/groups/readers": {
+        **GROUP,
+        "member_list": [{"id": "readers_1", "partitions": ["1:flights:0"]}],
+        "lag": [{"broker": 1, "topic": "flights", "partition": 0, "lag_messages": 3}],
+    },
 }
 
 

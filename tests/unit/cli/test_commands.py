@@ -35,6 +35,8 @@ OTHERS = {"demo"}
 READING: dict[tuple[str, ...], tuple[str, ...]] = {
     ("topic", "list"): (),
     ("topic", "show"): ("flights",),
+    ("group", "list"): (),
+    ("group", "show"): ("readers",),
     ("cluster", "health"): (),
     ("cluster", "info"): (),
     ("server", "settings"): (),
@@ -204,6 +206,8 @@ def test_create_tells_the_next_command(tube: Tube, api: FakeApi) -> None:
     assert found.code == ExitCode.DONE
     assert api.asked == [("POST", "/api/v1/topics", {"name": "ab", "partitions": 3})]
     assert "Next:" in found.err
+    tube("topic", "create", "big", "--max-message-size", "2000000", "--http", api.url)
+    assert api.asked[-1][2] == {"name": "big", "partitions": 4, "max_message_bytes": 2_000_000}
     assert tube("-q", "topic", "create", "b", "--http", api.url).err == ""
     assert tube("topic", "create", "flights", "--exist-ok", "--http", api.url).code == ExitCode.DONE
 
