@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pytubemq.broker.submission import Confirmation, ConfirmSubmission, Refusal
+from pytubemq.model.limits import MAX_POSITIONS
 
 if TYPE_CHECKING:
     from pytubemq.broker.append import AppendPath
@@ -37,7 +38,9 @@ class _Write:
 class Positions:
     """The positions of all groups."""
 
-    def __init__(self, store: BrokerStore, path: AppendPath) -> None:
+    def __init__(self, store: BrokerStore, path: AppendPath, *, most: int = MAX_POSITIONS) -> None:
+        self.most = most
+        """What is kept, of all groups; it is never forgotten."""
         self._store = store
         self._path = path
         self._writes: dict[HoldKey, list[_Write]] = {}
@@ -53,6 +56,10 @@ class Positions:
         """The newest position of a group in a partition, durable or on its way."""
         writes = self._writes.get(key)
         return writes[-1].offset if writes else self._durable(key)
+
+    def has_room(self, key: HoldKey) -> bool:
+        """Whether the group's position in the partition can be kept: it is known, or the bound is not reached."""
+        return self.current(key) is not None or self._store.position_count + len(self._writes) < self.most
 
     def settled(self, key: HoldKey) -> int | None:
         """The newest position that no refusal takes back any more: where the next consumer begins."""

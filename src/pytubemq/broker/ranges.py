@@ -16,6 +16,7 @@ from pytubemq.broker.reading import ReadLimits, read
 from pytubemq.broker.registry import HoldKey
 from pytubemq.broker.submission import Refusal
 from pytubemq.errors import Code
+from pytubemq.model.limits import MAX_POSITIONS_TOLD_CHARS
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.hot import read_range_answer
 from pytubemq.wire.messages.extension import (
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from pytubemq.broker.waiters import PartitionKey
     from pytubemq.net.call import Call
     from pytubemq.storage.selection import Slice
+
+
+_POSITION_CHARS = 40
+"""What a position takes in an answer beside its names."""
 
 
 @dataclass(slots=True)
@@ -167,6 +172,12 @@ class RangeHandlers:
             call.reply(encode(PartitionOffsetsResponse(success=False, err_code=code, err_msg=text)))
             return
         wanted = self._wanted(request)
+        try:
+            groups = self._positions(request, frozenset(wanted))
+        except Refused as refused:
+            code, text = refused.refusal
+            call.reply(encode(PartitionOffsetsResponse(success=False, err_code=code, err_msg=text)))
+            return
         partitions = []
         for topic, partition_id in wanted:
             min_offset, max_offset = state.store.ends(topic, partition_id)
@@ -180,7 +191,7 @@ class RangeHandlers:
                     err_code=Code.SUCCESS,
                     err_msg="OK!",
                     partitions=tuple(partitions),
-                    groups=self._positions(request, frozenset(wanted)),
+                    groups=groups,
                 )
             )
         )
@@ -205,11 +216,18 @@ class RangeHandlers:
             return ()
         groups = None if request.all_groups else frozenset(request.group_names)
         registry, now_s = self._state.registry, self._state.clock.now_s()
-        found = []
+        found: list[GroupPosition] = []
+        told_chars = 0
         for (group, topic, partition_id), offset in self._state.store.positions().items():
             if (topic, partition_id) not in wanted or (groups is not None and group not in groups):
                 continue
             hold = registry.get(HoldKey(group, topic, partition_id), now_s=now_s)
+            told_chars += _POSITION_CHARS + len(group) + len(topic) + (len(hold.consumer_id) if hold else 0)
+            if told_chars > MAX_POSITIONS_TOLD_CHARS:
+                raise Refused(
+                    Code.BAD_REQUEST,
+                    f"more than {len(found)} positions are asked for at once; name the groups or the partitions",
+                )
             found.append(
                 GroupPosition(
                     group_name=group,

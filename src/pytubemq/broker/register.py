@@ -76,6 +76,12 @@ class RegisterHandlers:
                 Code.PARTITION_OCCUPIED,
                 f"partition {key.partition_id} of {key.topic} is held by {holder.consumer_id} of group {key.group}",
             )
+        if not state.positions.has_room(key):
+            raise Refused(
+                Code.SERVICE_UNAVAILABLE,
+                f"this Broker keeps {state.positions.most} positions of groups and takes no more: {key} is new; "
+                "use a group that it knows",
+            )
         min_offset, max_offset = state.store.ends(key.topic, key.partition_id)
         offset = start_offset(
             stored=state.positions.settled(key),

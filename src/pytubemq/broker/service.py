@@ -30,6 +30,7 @@ from pytubemq.model.limits import (
     LEASE_TIMEOUT_S,
     LOST_CONNECTION_GRACE_S,
     MAX_CONNECTIONS,
+    MAX_POSITIONS,
     MAX_PROBLEM_CHARS,
     MAX_REPORTED_PROBLEMS,
     MAX_STAGED_BYTES,
@@ -82,6 +83,8 @@ class BrokerSettings:
     lost_connection_grace_s: float = LOST_CONNECTION_GRACE_S
     max_staged_bytes: int = MAX_STAGED_BYTES
     max_unapplied_bytes: int = MAX_UNAPPLIED_BYTES
+    max_positions: int = MAX_POSITIONS
+    """Confirmed offsets kept, one for each group and partition."""
     max_connections: int = MAX_CONNECTIONS
     stop_timeout_s: float = 2.0
     """How long a stop waits for what is on its way to the disk."""
@@ -181,7 +184,7 @@ class BrokerService:
             store=store,
             topics=TopicTable(),
             path=path,
-            positions=Positions(store, path),
+            positions=Positions(store, path, most=settings.max_positions),
             registry=ConsumerRegistry(
                 lease_timeout_s=settings.lease_timeout_s, grace_s=settings.lost_connection_grace_s
             ),

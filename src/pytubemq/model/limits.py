@@ -137,6 +137,10 @@ MAX_REGISTRATIONS: Final = 100_000
 """Consumers' holds on partitions of one Broker; beyond it a registration is refused with 503."""
 MAX_BATCH_ENTRIES: Final = 50_000
 """Entries of one batch send; beyond it the whole request is refused with 400."""
+MAX_POSITIONS: Final = 1_000_000
+"""Confirmed offsets one Broker keeps, one for each group and partition; beyond it a new one is refused with 503."""
+MAX_POSITIONS_TOLD_CHARS: Final = 6 * MIB
+"""Text in one answer that tells positions of groups, so that it is a frame in any script; beyond it: 400."""
 MAX_ORDERED_PRODUCERS: Final = 1024
 """Producers of one connection whose refused batches are counted; beyond it the longest quiet one is forgotten."""
 

@@ -314,6 +314,11 @@ class BrokerStore:
         """A group's confirmed offset, None if it never confirmed one."""
         return self._confirmed.get((group, topic, partition_id))
 
+    @property
+    def position_count(self) -> int:
+        """How many confirmed offsets there are."""
+        return len(self._confirmed)
+
     def positions(self) -> Mapping[GroupKey, int]:
         """All confirmed offsets by (group, topic, partition id), as of now."""
         with self._lock:
