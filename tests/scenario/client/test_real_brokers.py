@@ -1,0 +1,135 @@
+"""The client against a real Master and real Brokers: order through refusals, Brokers that move or are away."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pytubemq
+from pytubemq.broker.service import BrokerService, BrokerSettings
+from pytubemq.errors import UnreachableError
+from pytubemq.master.service import MasterService, MasterSettings
+from pytubemq.model.ids import Address
+from pytubemq.model.limits import MAX_BATCH_MESSAGES
+from pytubemq.storage.store import StoreSettings
+from pytubemq.testing.disk import FaultyDisk, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.scenario, pytest.mark.anyio]
+
+LOOPBACK = Address("127.0.0.1", 0)
+TOPIC = "demo"
+
+
+class Town:
+    """A Master, and Brokers that come and go, each time on another port."""
+
+    def __init__(self, master: MasterService, root: Path) -> None:
+        self.master = master
+        self.root = root
+        self.brokers: dict[int, BrokerService] = {}
+
+    @property
+    def address(self) -> str:
+        """The Master's."""
+        return str(self.master.address)
+
+    async def start(self, broker_id: int, *, disk: FaultyDisk | None = None) -> BrokerService:
+        """A Broker on its directory."""
+        settings = BrokerSettings(
+            broker_id=broker_id,
+            listen=LOOPBACK,
+            masters=(self.master.address,),
+            data_dir=self.root / f"{broker_id}",
+            store=StoreSettings(reserve_bytes=0),
+        )
+        broker = self.brokers[broker_id] = BrokerService(settings, disk=disk)
+        await broker.start()
+        await self.until(broker_id, online=True)
+        return broker
+
+    async def until(self, broker_id: int, *, online: bool) -> None:
+        """Wait until the Master sees a Broker so."""
+        async with asyncio.timeout(30):
+            while online is not any(  # noqa: ASYNC110 - the Master has no event for this
+                one.id == broker_id and one.state == "online" for one in await self.master.brokers()
+            ):
+                await asyncio.sleep(0.02)
+
+    async def stop(self, broker_id: int) -> None:
+        """End a Broker."""
+        await self.brokers.pop(broker_id).close()
+
+
+@pytest.fixture
+async def town(tmp_path: Path) -> AsyncIterator[Town]:
+    master = MasterService(MasterSettings(listen=LOOPBACK))
+    await master.start()
+    made = Town(master, tmp_path)
+    try:
+        yield made
+    finally:
+        for broker_id in list(made.brokers):
+            await made.stop(broker_id)
+        await master.close()
+
+
+async def test_a_key_keeps_its_order_through_a_disk_that_is_full_for_a_moment_again_and_again(town: Town) -> None:
+    disk = FaultyDisk()
+    await town.start(1, disk=disk)
+    await town.master.create_topic(TOPIC, 3)
+    bodies = [b"%06d" % number for number in range(20 * MAX_BATCH_MESSAGES)]
+    async with pytubemq.connect(town.address) as tube, tube.producer(TOPIC) as producer:
+        first = await producer.send(b"so that it is known what the Broker takes", key="one")
+        for writes in (1, 4, 7):  # the next write has room again, with the batches in it that were under way
+            disk.fail(Operation.WRITE, errno.ENOSPC, after_calls=writes, times=1, path_contains="journal")
+        await asyncio.gather(*[producer.submit(body, key="one") for body in bodies])
+        assert producer.stats.retried > 0
+        async with tube.reader(first.partition, end=pytubemq.Start.LATEST) as reader:
+            stored = [message.body async for batch in reader.batches() for message in batch]
+    assert stored[1:] == bodies
+
+
+async def test_a_consumer_finds_its_broker_at_its_new_address(town: Town) -> None:
+    before = (await town.start(1)).address
+    await town.master.create_topic(TOPIC, 1)
+    async with (
+        pytubemq.connect(town.address) as tube,
+        pytubemq.connect(town.address) as other,  # so that the producer does not learn the address for the consumer
+        other.producer(TOPIC) as producer,
+    ):
+        await producer.send(b"a")
+        async with tube.consumer("g", TOPIC, start=pytubemq.Start.EARLIEST) as consumer:
+            batches = consumer.batches(max_wait_s=0.1)
+            await (await anext(batches)).confirm()
+            await town.stop(1)
+            after = (await town.start(1)).address
+            assert after != before
+            await producer.send(b"b")
+            async with asyncio.timeout(30):
+                batch = await anext(batches)
+            assert [message.body for message in batch] == [b"b"]
+            await batch.confirm()
+
+
+async def test_a_topic_is_all_of_its_partitions_while_a_broker_is_away(town: Town) -> None:
+    await town.start(1)
+    await town.start(2)
+    await town.master.create_topic(TOPIC, 2)
+    async with pytubemq.connect(town.address, request_timeout_s=1.0) as tube:
+        everything = await tube.partitions(TOPIC)
+        assert {partition.broker_id for partition in everything} == {1, 2}
+        assert len(await tube.offsets(everything)) == 4
+        await town.stop(2)
+        await town.until(2, online=False)
+        assert await tube.partitions(TOPIC) == everything
+        with pytest.raises(UnreachableError, match="Broker 2"):
+            await tube.offsets(everything)
+        await town.start(2)
+        assert len(await tube.offsets(everything)) == 4
