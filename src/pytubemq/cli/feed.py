@@ -25,21 +25,23 @@ async def pieces(descriptor: int) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[bytes | OSError] = asyncio.Queue()
     room = threading.Semaphore(PIECES_AHEAD)
+    # The thread's own, for whoever stops listening may close the other and its number may then be another file's.
+    own = os.dup(descriptor)
 
     def read() -> None:
-        while True:
-            room.acquire()
-            found: bytes | OSError
-            try:
-                found = os.read(descriptor, PIECE_BYTES)
-            except OSError as error:
-                found = error
-            try:
+        try:
+            found: bytes | OSError = b"more"
+            while found and not isinstance(found, OSError):
+                room.acquire()
+                try:
+                    found = os.read(own, PIECE_BYTES)
+                except OSError as error:
+                    found = error
                 loop.call_soon_threadsafe(queue.put_nowait, found)
-            except RuntimeError:  # the loop has ended meanwhile
-                return
-            if not found or isinstance(found, OSError):
-                return
+        except RuntimeError:  # the loop has ended meanwhile
+            pass
+        finally:
+            os.close(own)
 
     threading.Thread(target=read, name="pytubemq-input", daemon=True).start()
     while piece := await queue.get():
