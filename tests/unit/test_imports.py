@@ -24,7 +24,7 @@ def loaded_by(statement: str) -> set[str]:
     [
         "import pytubemq; pytubemq.connect",
         "import pytubemq.sync; pytubemq.sync.connect",
-        "import pytubemq.spark.source, pytubemq.spark.batch, pytubemq.spark.stream, pytubemq.spark.arrow, pytubemq.spark.cluster",
+        "from pytubemq.spark import arrow, batch, cluster, source, stream",
     ],
 )
 def test_clients_and_executors_load_no_server_and_no_command_line(statement: str) -> None:

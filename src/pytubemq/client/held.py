@@ -332,7 +332,8 @@ class HeldPartition:
         reason = self._over or (self._end[1] if self._end[0] == ticket else "a later one has been handed out")
         raise StaleBatchError(
             f"this batch of {self.partition} is not held any more: {reason}",
-            hint=f"confirm within {self._keeper.options.confirm_timeout_s:g} s, and each batch once",
+            hint=f"confirm within {self._keeper.options.confirm_timeout_s:g} s and settle each batch once;"
+            " what was not confirmed comes again",
         )
 
     async def _commit(self) -> None:

@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import Code, NotFoundError
+from pytubemq.errors import Code, NotFoundError, TubeError, UnavailableError
 from pytubemq.model.ids import STORE_BASE, UNDEFINED, Address, Partition
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, HEARTBEAT_PERIOD_S, MAX_HEARTBEAT_WAIT_S, MAX_MESSAGE_BYTES
 from pytubemq.wire.extensions import Capability
@@ -157,12 +157,13 @@ class ProducerRole:
 
         Raises:
             NotFoundError: the topic has no partition, and this is the first time we ask.
+            UnavailableError: it has, but no Broker takes messages of it now.
         """
         await self._directory.register()
         routes = await self._directory.ask_first()
         while self._known is None and self._topic not in routes:
             if not self._patient:
-                raise topic_missing(self._topic)
+                raise await self._why_missing()
             await asyncio.sleep(0.2)
             routes = await self._directory.ask()
         self._take(routes)
@@ -178,6 +179,17 @@ class ProducerRole:
     async def goodbye(self) -> None:
         """Leave."""
         await self._directory.goodbye()
+
+    async def _why_missing(self) -> TubeError:
+        """A topic that is deployed where nobody takes messages now must not be created once more."""
+        deployed = await self._directory.ask(deployed=True)
+        if self._topic not in deployed:
+            return topic_missing(self._topic)
+        return UnavailableError(
+            f"no Broker takes messages of topic {self._topic!r} now",
+            hint="the reason is in  pytubemq cluster health",
+            code=Code.SERVICE_UNAVAILABLE,
+        )
 
     def _take(self, routes: dict[str, TopicRoutes]) -> None:
         found = routes.get(self._topic)

@@ -72,7 +72,7 @@ class Cluster:
     def _patiently(
         self, ask: Callable[[], dict[Partition, Ends]], *, needed: Collection[Partition]
     ) -> dict[Partition, Ends]:
-        known = self.masters in _reached
+        read_before = bool(self._partitions)
         began_s = time.monotonic()
         tries = 0
         while True:
@@ -82,8 +82,8 @@ class Cluster:
                 ends = ask()
             except TubeError as error:
                 self.forget()
-                # where a topic was read before, that nobody serves it means that its Brokers are away
-                may_mend = _may_mend(error) or (known and isinstance(error, NotFoundError))
+                # a topic that was read a moment ago is away rather than misspelt
+                may_mend = _may_mend(error) or (read_before and isinstance(error, NotFoundError))
                 if not may_mend or self._too_late(began_s, pause_s):
                     raise
             else:

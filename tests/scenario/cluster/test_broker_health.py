@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 import pytubemq
-from pytubemq.errors import ExitCode, TubeError
+from pytubemq.errors import ExitCode, TubeError, UnavailableError
 from pytubemq.model.limits import MIB
 from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.testing.disk import FaultyDisk, Operation
@@ -67,6 +67,10 @@ async def test_a_broker_whose_disk_fails_is_named_and_producers_are_kept_off(tmp
         assert cluster._master is not None
         assert cluster._master.master is not None
         assert cluster._master.master._brokers.publishing(TOPIC) == ()
+        async with pytubemq.connect(cluster.master) as client:
+            with pytest.raises(UnavailableError, match="no Broker takes messages of topic 'demo' now"):
+                async with client.producer(TOPIC):
+                    pass
 
 
 async def test_a_full_disk_is_named_and_the_verdict_is_good_again_with_space(tmp_path: Path, tube: CommandLine) -> None:
