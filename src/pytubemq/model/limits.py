@@ -49,10 +49,9 @@ IDLE_TIMEOUT_S: Final = 300.0
 """A connection without any byte for so long is closed (Java's idle rule)."""
 SILENT_CONNECTION_S: Final = 3.0
 """A client gives up a connection on which calls ran out of time and no byte came for so long, and makes another."""
-VANISHED_SERVER_S: Final = 15.0
-"""A client's connection whose bytes nobody acknowledges for so long is broken (TCP_USER_TIMEOUT, keepalive)."""
-VANISHED_CLIENT_S: Final = 60.0
-"""The same at a server; longer, because a client that works on what it got and does not read meanwhile looks alike."""
+VANISHED_PEER_S: Final = 60.0
+"""A connection whose bytes nobody acknowledges for so long is broken (TCP_USER_TIMEOUT, keepalive). Not less, because
+a peer that is busy or paused and does not read meanwhile looks alike; a client with calls open gives up sooner."""
 MAX_CONNECTIONS: Final = 10_000
 """Of one server; fewer where the operating system allows fewer open files."""
 MAX_OPEN_FILES: Final = 65_536

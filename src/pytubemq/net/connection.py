@@ -22,7 +22,7 @@ from pytubemq.errors import (
     TubeError,
     UnreachableError,
 )
-from pytubemq.model.limits import BLOCK_BYTES, CONNECT_TIMEOUT_S, SILENT_CONNECTION_S, VANISHED_SERVER_S
+from pytubemq.model.limits import BLOCK_BYTES, CONNECT_TIMEOUT_S, SILENT_CONNECTION_S, VANISHED_PEER_S
 from pytubemq.net.outbox import Outbox
 from pytubemq.net.sockets import watch_peer
 from pytubemq.wire.codec import decode, encode
@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SWEEP_S = 0.1
+_HELD_UP_S = 0.5
+"""A sweep that comes so late shows that the loop was busy with something else."""
 _SERIAL_MASK = 0x7FFFFFFF
 
 
@@ -49,6 +51,8 @@ class _Waiting(NamedTuple):
     deadline_s: float
     timeout_s: float
     method: int
+    offered: bool
+    """Whether this request showed our capabilities, so that its answer tells whether the peer knows of them."""
 
 
 class RpcConnection(asyncio.Protocol):
@@ -60,7 +64,7 @@ class RpcConnection(asyncio.Protocol):
         self.capabilities = Capability(0)
         self.closed = False
         self.answered = False
-        """Whether any answer has come, hence whether `capabilities` is known."""
+        """Whether `capabilities` is known: a request that showed ours has had its answer."""
         self.lost: asyncio.Future[TubeError | None] = asyncio.get_running_loop().create_future()
         """Done when the connection has ended, with the reason if there is one."""
         self._offer: int | None = int(capabilities) or None
@@ -74,6 +78,7 @@ class RpcConnection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._sweep_handle: asyncio.TimerHandle | None = None
+        self._sweep_due_s = 0.0
         self._heard_s = 0.0
         """When the last byte came."""
         self._asked_s: float | None = None
@@ -114,7 +119,8 @@ class RpcConnection(asyncio.Protocol):
             future.set_exception(ConnectionLostError(f"the connection to {self.peer} is closed"))
             return future
         serial = self._serial = self._serial % _SERIAL_MASK + 1
-        offer, self._offer = self._offer, None
+        # Shown until the peer has answered such a request: the first one may be answered last, or never.
+        offer = None if self.answered else self._offer
         self._outbox.put(
             encode_request(
                 serial,
@@ -129,9 +135,9 @@ class RpcConnection(asyncio.Protocol):
         now_s = self._loop.time()
         if self._asked_s is None:
             self._asked_s = now_s
-        self._waiting[serial] = _Waiting(future, now_s + timeout_s, timeout_s, method)
+        self._waiting[serial] = _Waiting(future, now_s + timeout_s, timeout_s, method, offer is not None)
         if self._sweep_handle is None:
-            self._sweep_handle = self._loop.call_later(_SWEEP_S, self._sweep)
+            self._sweep_soon(now_s)
         return future
 
     async def request(
@@ -177,7 +183,7 @@ class RpcConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=1 << 20)
-        watch_peer(self._transport, gone_after_s=VANISHED_SERVER_S)
+        watch_peer(self._transport, gone_after_s=VANISHED_PEER_S)
         self._outbox = Outbox(self._transport, self._loop)
 
     def data_received(self, data: bytes) -> None:
@@ -206,12 +212,14 @@ class RpcConnection(asyncio.Protocol):
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _answer(self, response: Response) -> None:
-        self.answered = True
+        waiting = self._waiting.pop(response.serial, None)
         if response.capabilities is not None:
+            self.answered = True
             self.capabilities = Capability(response.capabilities) & OURS
             if Capability.BIG_BLOCKS in self.capabilities:
                 self._block_bytes = None
-        waiting = self._waiting.pop(response.serial, None)
+        elif self._offer is None or (waiting is not None and waiting.offered):
+            self.answered = True
         if waiting is None or waiting.future.done():
             return
         if response.status is Status.SUCCESS:
@@ -219,9 +227,24 @@ class RpcConnection(asyncio.Protocol):
         else:
             waiting.future.set_exception(remote_error(self.peer, response))
 
+    def _sweep_soon(self, now_s: float) -> None:
+        self._sweep_due_s = now_s + _SWEEP_S
+        self._sweep_handle = self._loop.call_later(_SWEEP_S, self._sweep)
+
+    def _allow_for(self, late_s: float) -> None:
+        """The loop was held up: what was asked has perhaps not even left, so the time does not count."""
+        self._waiting = {
+            serial: waiting._replace(deadline_s=waiting.deadline_s + late_s)
+            for serial, waiting in self._waiting.items()
+        }
+        if self._asked_s is not None:
+            self._asked_s += late_s
+
     def _sweep(self) -> None:
         self._sweep_handle = None
         now_s = self._loop.time()
+        if now_s - self._sweep_due_s > _HELD_UP_S:
+            self._allow_for(now_s - self._sweep_due_s)
         expired = [
             serial for serial, waiting in self._waiting.items() if waiting.deadline_s <= now_s or waiting.future.done()
         ]
@@ -239,8 +262,10 @@ class RpcConnection(asyncio.Protocol):
         silent_s = now_s - self._asked_s if silent and self._asked_s is not None else 0.0
         if silent and silent_s >= SILENT_CONNECTION_S:
             self._give_up(silent_s)
-        elif self._waiting and not self.closed:
-            self._sweep_handle = self._loop.call_later(_SWEEP_S, self._sweep)
+        elif not self._waiting:
+            self._asked_s = None
+        elif not self.closed:
+            self._sweep_soon(now_s)
 
     def _give_up(self, silent_s: float) -> None:
         """A long wait at the peer ends before its call's time does, so this is no patience: the peer is not there."""

@@ -18,7 +18,7 @@ from pytubemq.model.limits import (
     MAX_CALLS_PER_CONNECTION,
     MAX_REQUEST_TIMEOUT_S,
     MIB,
-    VANISHED_CLIENT_S,
+    VANISHED_PEER_S,
 )
 from pytubemq.net.call import Call
 from pytubemq.net.outbox import Outbox
@@ -72,7 +72,7 @@ class ServerConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         self._transport.set_write_buffer_limits(high=_BACKLOG_BYTES)
-        watch_peer(transport, gone_after_s=VANISHED_CLIENT_S)
+        watch_peer(transport, gone_after_s=VANISHED_PEER_S)
         self._outbox = Outbox(self._transport, asyncio.get_running_loop())
         if not self.server.admit(self):
             self.abort()
@@ -173,13 +173,14 @@ class ServerConnection(asyncio.Protocol):
     def _serve(self, frame: Frame, now_s: float) -> None:
         server = self.server
         server.stats.calls += 1
+        request: Request | None = None
         try:
             request = decode_request(frame)
             if request.capabilities is not None:
                 self._learn(Capability(request.capabilities) & server.capabilities)
             method_for(request, offered=server.offered)
         except EnvelopeError as error:
-            self._refuse(frame.serial, error)
+            self._refuse(frame.serial, error, request)
             return
         timeout_s = (
             min(request.timeout_ms / 1000, MAX_REQUEST_TIMEOUT_S)
@@ -219,9 +220,17 @@ class ServerConnection(asyncio.Protocol):
         if server.buffered_bytes > server.max_buffered_bytes and more_bytes > 0:
             server.shed()
 
-    def _refuse(self, serial: int, error: EnvelopeError) -> None:
+    def _refuse(self, serial: int, error: EnvelopeError, request: Request | None) -> None:
         self.server.stats.failed += 1
-        self.send(encode_exception(serial, fatal=error.fatal, exception_name=error.exception_name, text=error.text))
+        self.send(
+            encode_exception(
+                serial,
+                fatal=error.fatal,
+                exception_name=error.exception_name,
+                text=error.text,
+                capabilities=None if request is None else self.announce(request),
+            )
+        )
 
     def _learn(self, capabilities: Capability) -> None:
         self.capabilities = capabilities

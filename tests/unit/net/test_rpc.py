@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,7 @@ from pytubemq.errors import (
     UnreachableError,
 )
 from pytubemq.model.ids import Address
-from pytubemq.model.limits import MAX_FRAME_BYTES, VANISHED_CLIENT_S, VANISHED_SERVER_S
+from pytubemq.model.limits import MAX_FRAME_BYTES, VANISHED_PEER_S
 from pytubemq.net.connection import RpcConnection
 from pytubemq.net.masters import MasterClient
 from pytubemq.net.pool import ConnectionPool
@@ -107,6 +108,63 @@ async def test_a_peer_without_capabilities_is_spoken_to_as_the_original_would() 
         (seen,) = server.connections
         assert seen.capabilities == Capability(0)
         assert seen.block_bytes == 8192
+        await connection.close()
+
+
+async def test_capabilities_are_learnt_when_the_second_request_is_answered_first() -> None:
+    calls: list[Call] = []
+    async with serving(calls.append) as (_, address):
+        connection = await RpcConnection.connect(address)
+        first, second = asyncio.create_task(ask(connection)), asyncio.create_task(ask(connection))
+        await until(lambda: len(calls) == 2)
+        calls[1].reply(OK)
+        await second
+        assert connection.answered
+        assert connection.capabilities == OURS
+        calls[0].reply(OK)
+        await first
+        assert connection.capabilities == OURS
+        await connection.close()
+
+
+async def test_capabilities_are_learnt_when_the_first_request_is_never_answered() -> None:
+    calls: list[Call] = []
+
+    def all_but_the_first(call: Call) -> None:
+        calls.append(call)
+        if len(calls) > 1:
+            call.reply(OK)
+
+    async with serving(all_but_the_first) as (_, address):
+        connection = await RpcConnection.connect(address)
+        with pytest.raises(RequestTimeoutError):
+            await ask(connection, timeout_s=0.05)
+        assert not connection.answered
+        await ask(connection)
+        assert connection.answered
+        assert connection.capabilities == OURS
+        await connection.close()
+
+
+async def test_capabilities_are_learnt_from_a_refusal() -> None:
+    async with serving() as (_, address):
+        connection = await RpcConnection.connect(address)
+        with pytest.raises(RemoteError, match="Unsupported method ID"):
+            await connection.call(99, 1, b"", timeout_s=5)
+        assert connection.answered
+        assert connection.capabilities == OURS
+        await connection.close()
+
+
+async def test_a_loop_that_is_held_up_does_not_use_up_the_time_of_what_it_asked() -> None:
+    async with serving() as (_, address):
+        connection = await RpcConnection.connect(address)
+        await ask(connection)
+        asking = asyncio.create_task(ask(connection, timeout_s=0.2))
+        await asyncio.sleep(0)  # it is asked, and nothing has left yet
+        time.sleep(0.8)  # noqa: ASYNC251 - the loop is held up on purpose, for longer than the request's time
+        assert (await asking).success
+        assert not connection.closed
         await connection.close()
 
 
@@ -402,12 +460,12 @@ async def test_both_sides_have_the_operating_system_watch_for_a_peer_that_vanish
         connection = await RpcConnection.connect(address)
         await ask(connection)
         (accepted,) = server.connections
-        for side, gone_after_s in ((connection, VANISHED_SERVER_S), (accepted, VANISHED_CLIENT_S)):
+        for side in (connection, accepted):
             assert side._transport is not None
             handle = side._transport.get_extra_info("socket")
             assert handle.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             if hasattr(socket, "TCP_USER_TIMEOUT"):  # not every platform has it
-                assert handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == gone_after_s * 1000
+                assert handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == VANISHED_PEER_S * 1000
         await connection.close()
 
 
