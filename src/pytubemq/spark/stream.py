@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FRESH_S: Final = 0.02
-"""How long the ends of partitions are taken as known: for the questions about one batch, not until the next one, or
-`processAllAvailable` would miss what has just been sent. An idle query without a trigger interval asks 50 times a
-second.
+"""How long the ends of partitions are taken as known, for the questions about one batch. The next batch asks anew, or
+`processAllAvailable` would miss what has just been sent; so an idle query without a trigger interval asks at most 50
+times a second.
 """
 
 
@@ -73,6 +73,7 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._target = newest(self._current_ends())
             target = self._target
         else:
+            self._let_age()
             target = newest(self._current_ends())
         return advance(start, target, max_rows=_max_rows(limit))
 
@@ -96,6 +97,12 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Close the driver's connections."""
         self._cluster.forget()
+
+    def _let_age(self) -> None:
+        """Wait until what is known counts as old: a batch never begins with what was known before it."""
+        if self._asked_s is not None:
+            time.sleep(max(0.0, self._asked_s + FRESH_S - time.monotonic()))
+            self._asked_s = None
 
     def _current_ends(self, *, reaching: Mapping[str, int] | None = None) -> dict[Partition, Ends]:
         """The ends of all partitions, asked for again when they are old or do not reach as far as `reaching`."""
