@@ -68,9 +68,11 @@ class AppendPath:
         self.failure: BaseException | None = None
         """Set once and for all when it is unknown what the disk holds, or by a fault of ours."""
         self.full: DiskFullError | None = None
-        """Set while the last write failed for want of space."""
+        """Set from a write that failed for want of space until one succeeds, or is known to (`writable_again`)."""
         self.unopened: OutOfResourcesError | None = None
-        """Set while the last write failed because its file could not be opened."""
+        """The same for a write whose file could not be opened."""
+        self.refused_bytes = 0
+        """The largest write that failed since, for one of these two reasons."""
         self._store = store
         self._clock = clock
         self._on_published = on_published
@@ -106,6 +108,13 @@ class AppendPath:
         """The backlog behind the journal has shrunk: go on if that was in the way."""
         if self._queue and not self._in_flight:
             self._turn_at(self._loop.call_soon(self._turn))
+
+    def writable_again(self) -> None:
+        """What was in the way of a write is over."""
+        if self.full is not None or self.unopened is not None:
+            logger.info("the journal can be written again")
+        self.full = self.unopened = None
+        self.refused_bytes = 0
 
     @property
     def congested(self) -> bool:
@@ -275,9 +284,10 @@ class AppendPath:
         else:
             self._store.abandon(prepared)
         if error is not None:
+            self.refused_bytes = max(self.refused_bytes, prepared.size_bytes)
             self._fail(batch, error)
             return
-        self.full = self.unopened = None
+        self.writable_again()
         self.stats.writes += 1
         # The next write starts before this one's callers are told: the disk and the loop work side by side.
         self._write_ahead()

@@ -57,9 +57,18 @@ class Positions:
         writes = self._writes.get(key)
         return writes[-1].offset if writes else self._durable(key)
 
+    @property
+    def full(self) -> bool:
+        """Whether the bound is reached: no position is kept that is not known yet."""
+        kept = self._store.position_count
+        if kept + len(self._writes) < self.most:
+            return False  # without a look at each
+        # A confirm of a position that is durable already takes no more room.
+        return kept + sum(self._durable(key) is None for key in self._writes) >= self.most
+
     def has_room(self, key: HoldKey) -> bool:
         """Whether the group's position in the partition can be kept: it is known, or the bound is not reached."""
-        return self.current(key) is not None or self._store.position_count + len(self._writes) < self.most
+        return self.current(key) is not None or not self.full
 
     def settled(self, key: HoldKey) -> int | None:
         """The newest position that no refusal takes back any more: where the next consumer begins."""

@@ -77,10 +77,11 @@ class RegisterHandlers:
                 f"partition {key.partition_id} of {key.topic} is held by {holder.consumer_id} of group {key.group}",
             )
         if not state.positions.has_room(key):
+            # 400, not 503: no position is ever forgotten, so waiting is of no use and a client must not
             raise Refused(
-                Code.SERVICE_UNAVAILABLE,
-                f"this Broker keeps {state.positions.most} positions of groups and takes no more: {key} is new; "
-                "use a group that it knows",
+                Code.BAD_REQUEST,
+                f"group positions are full: this Broker keeps {state.positions.most} of them and takes no more: "
+                f"{key} is new; use a group that it knows",
             )
         min_offset, max_offset = state.store.ends(key.topic, key.partition_id)
         offset = start_offset(
@@ -101,7 +102,7 @@ class RegisterHandlers:
             )
         except RegistryFullError:
             raise Refused(
-                Code.SERVICE_UNAVAILABLE,
+                Code.BAD_REQUEST,
                 f"this Broker has {len(state.registry)} registrations, which is as many as it takes",
             ) from None
         answer = RegisterResponseB2C(

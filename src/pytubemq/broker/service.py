@@ -20,6 +20,7 @@ from pytubemq.broker.checks import Gate
 from pytubemq.broker.handlers import OFFERED, handlers
 from pytubemq.broker.master_session import Condition, MasterSession
 from pytubemq.broker.positions import Positions
+from pytubemq.broker.probe import writable
 from pytubemq.broker.registry import ConsumerRegistry
 from pytubemq.broker.state import BrokerState
 from pytubemq.broker.topics import MasterConfig, TopicTable
@@ -251,18 +252,18 @@ class BrokerService:
         self._state.registry.connection_lost(id(connection), now_s=self._clock.now_s())
 
     async def _sweep(self) -> None:
-        """Once a second: end the holds of consumers that were not heard of, and look whether a full disk has space."""
+        """Once a second: end the holds of consumers that were not heard of, and look whether a disk that refused a
+        write takes it now, so that the Broker is well again though nobody sends."""
         assert self._state is not None
+        path = self._state.path
         while True:
             await asyncio.sleep(_SWEEP_S)
             for hold in self._state.registry.expire(now_s=self._clock.now_s()):
                 logger.info("the hold of %s on %s has run out", hold.consumer_id, hold.key)
-            if self._state.path.unopened is not None:
-                self._state.path.unopened = None  # the next write shows whether that is over
-                self._state.positions.writable_again()
-            if self._state.path.full is not None and await self._has_space():
-                logger.info("the disk has space again")
-                self._state.path.full = None
+            refusals = (path.full, path.unopened)
+            # A write refused while the probe ran knows better than the probe.
+            if any(refusals) and await self._writable(path) and (path.full, path.unopened) == refusals:
+                path.writable_again()
                 self._state.positions.writable_again()
 
     async def _watch(self, session: MasterSession) -> None:
@@ -271,13 +272,11 @@ class BrokerService:
             session.tell(self._condition())
             await asyncio.sleep(_WATCH_S)
 
-    async def _has_space(self) -> bool:
-        loop = asyncio.get_running_loop()
-        try:
-            free_bytes = await loop.run_in_executor(None, self._disk.free_bytes, self.directory)
-        except OSError:
-            return False
-        return free_bytes > self.settings.store.reserve_bytes
+    async def _writable(self, path: AppendPath) -> bool:
+        size_bytes, reserve_bytes = path.refused_bytes, self.settings.store.reserve_bytes
+        return await asyncio.get_running_loop().run_in_executor(
+            None, lambda: writable(self._disk, self.directory, size_bytes=size_bytes, reserve_bytes=reserve_bytes)
+        )
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Run a background task whose failure shows."""
@@ -378,6 +377,10 @@ class BrokerService:
             problems.append(f"journal: {path.unopened.message}")
         if applier is not None and applier.error is not None:
             problems.append(f"partition logs: {applier.error}")
+        if state.positions.full:
+            problems.append(
+                f"group positions are full: {state.positions.most} are kept, a group that is not known is refused"
+            )
         return problems
 
 

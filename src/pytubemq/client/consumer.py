@@ -19,7 +19,7 @@ from pytubemq.client.held import HeldPartition
 from pytubemq.client.membership import Membership
 from pytubemq.client.options import ConsumerOptions, FetchOptions
 from pytubemq.client.tasks import Tasks
-from pytubemq.errors import ClosedError, TransportError, TubeError
+from pytubemq.errors import BadRequestError, ClosedError, TransportError, TubeError
 from pytubemq.model.ids import UNDEFINED, Address, BrokerInfo, Partition
 from pytubemq.model.limits import HEARTBEAT_PERIOD_S
 from pytubemq.wire.messages.broker import HeartBeatRequestC2B, HeartBeatResponseB2C
@@ -243,6 +243,8 @@ class Consumer:
     def gave_up(self, held: HeldPartition, error: TubeError) -> None:
         """A Broker refuses a partition for good: the Master learns with the next report that we do not have it."""
         logger.warning("%s: %s is given up: %s", self.options.group, held.partition, error.message)
+        if isinstance(error, BadRequestError):
+            self._fail(error)  # waiting on in silence would look like an empty topic
         self._held.pop(held.partition, None)
         self._runs.pop(held.partition, None)
         if self._role is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk import Disk
 
 _LARGEST_BUDGET: Final = 64 * MIB
-_COPIES: Final = 2
+COPIES: Final = 2
 """Every byte is written to the journal now and to its partition's log later."""
 
 
@@ -36,7 +36,7 @@ class SpaceGuard:
         Raises:
             DiskFullError: it would leave less than the reserve; asked anew at the next call.
         """
-        need = size * _COPIES
+        need = size * COPIES
         if need > self._budget:
             try:
                 spare = self._disk.free_bytes(self._root) - self._reserve_bytes

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytubemq.broker import service as broker_service
+from pytubemq.broker.probe import PROBE_NAME
 from pytubemq.errors import Code, DirectoryLockedError, RequestTimeoutError
 from pytubemq.model.limits import MIB
 from pytubemq.storage.journal import Durability
@@ -357,3 +359,52 @@ async def test_no_file_to_write_is_over_though_nobody_sends() -> None:
         disk.fail(Operation.OPEN, errno.EMFILE, path_contains="journal", times=1)
         assert (await peer.send()).err_code == Code.SERVICE_UNAVAILABLE
         await until(lambda: broker.health()["status"] == "ok")
+
+
+@pytest.mark.parametrize("spare", [0, 1], ids=["no handle", "one handle, too few for a new journal file"])
+async def test_health_stays_bad_between_refused_sends_while_no_file_can_be_opened(
+    spare: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(broker_service, "_SWEEP_S", 0.01)
+    disk = FaultyDisk()
+    async with running(disk) as broker, connected(broker) as peer:
+        disk.fail(Operation.FSYNC_DIR if spare else Operation.OPEN, errno.EMFILE, path_contains="journal")
+        seen = set()
+        for _ in range(3):
+            assert (await peer.send(b"no")).err_code == Code.SERVICE_UNAVAILABLE
+            probed = disk.calls[Operation.OPEN] + 3
+            while disk.calls[Operation.OPEN] < probed:
+                seen.add(broker.health()["status"])
+                await asyncio.sleep(0)
+        assert seen == {"degraded"}
+        assert sum("sends are refused" in record.message for record in caplog.records) == 1
+        disk.heal()
+        await until(lambda: broker.health()["status"] == "ok")
+        assert not any(path.name == PROBE_NAME for path in disk.files())
+        assert (await peer.send(b"yes")).append_offset == 0
+
+
+@pytest.mark.parametrize("quota", [False, True], ids=["free space too small", "free space that is not to be had"])
+async def test_health_stays_bad_while_what_is_free_does_not_hold_what_was_refused(
+    quota: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(broker_service, "_SWEEP_S", 0.01)
+    disk = FaultyDisk()
+    async with running(disk) as broker, connected(broker) as peer:
+        if quota:
+            disk.fail(Operation.WRITE, errno.EDQUOT, path_contains="journal")
+        else:
+            disk.capacity_bytes = MIB
+        seen = set()
+        for _ in range(3):
+            assert (await peer.send(bytes(MIB // 2 + 1))).err_code == Code.SERVER_RECEIVE_OVERFLOW
+            probed = disk.calls[Operation.FREE_BYTES] + 3
+            while disk.calls[Operation.FREE_BYTES] < probed:
+                seen.add(broker.health()["status"])
+                await asyncio.sleep(0)
+        assert seen == {"degraded"}
+        assert sum("the disk is full" in record.message for record in caplog.records) == 1
+        disk.heal()
+        disk.capacity_bytes = None
+        await until(lambda: broker.health()["status"] == "ok")
+        assert not any(path.name == PROBE_NAME for path in disk.files())

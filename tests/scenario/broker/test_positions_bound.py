@@ -21,8 +21,8 @@ async def test_a_new_group_beyond_the_bound_is_refused_and_those_known_go_on() -
             assert (await peer.register()).success
         peer.group = "one-too-many"
         refused = await peer.register()
-        assert refused.err_code == Code.SERVICE_UNAVAILABLE
-        assert "4 positions of groups" in refused.err_msg
+        assert refused.err_code == Code.BAD_REQUEST
+        assert "group positions are full: this Broker keeps 4" in refused.err_msg
         assert "one-too-many" in refused.err_msg
         peer.group = "g2"
         assert (await peer.register()).success
@@ -33,7 +33,7 @@ async def test_a_new_group_beyond_the_bound_is_refused_and_those_known_go_on() -
         peer.group = "g2"
         assert (await peer.register()).curr_offset == 28
         peer.group = "one-too-many"
-        assert (await peer.register()).err_code == Code.SERVICE_UNAVAILABLE
+        assert (await peer.register()).err_code == Code.BAD_REQUEST
 
 
 async def test_an_answer_with_all_positions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,3 +47,14 @@ async def test_an_answer_with_all_positions_is_bounded(monkeypatch: pytest.Monke
         assert "name the groups or the partitions" in refused.err_msg
         assert len((await peer.offsets(group_names=("g1",))).groups) == 1
         assert len((await peer.offsets(("demo", 1), all_groups=True)).groups) == 0
+
+
+async def test_a_registration_beyond_the_bound_is_refused_for_good() -> None:
+    async with running() as broker, connected(broker) as peer:
+        assert broker._state is not None
+        broker._state.registry.max_holds = 1
+        assert (await peer.register(0)).success
+        refused = await peer.register(1)
+        assert refused.err_code == Code.BAD_REQUEST
+        assert "has 1 registrations, which is as many as it takes" in refused.err_msg
+        assert (await peer.register(0)).success

@@ -10,10 +10,10 @@ import pytest
 
 import pytubemq
 from pytubemq.broker.service import BrokerService, BrokerSettings
-from pytubemq.errors import UnreachableError
+from pytubemq.errors import BadRequestError, UnreachableError
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
-from pytubemq.model.limits import MAX_BATCH_MESSAGES
+from pytubemq.model.limits import MAX_BATCH_MESSAGES, MAX_POSITIONS
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 
@@ -40,7 +40,9 @@ class Town:
         """The Master's."""
         return str(self.master.address)
 
-    async def start(self, broker_id: int, *, disk: FaultyDisk | None = None) -> BrokerService:
+    async def start(
+        self, broker_id: int, *, disk: FaultyDisk | None = None, max_positions: int = MAX_POSITIONS
+    ) -> BrokerService:
         """A Broker on its directory."""
         settings = BrokerSettings(
             broker_id=broker_id,
@@ -48,6 +50,7 @@ class Town:
             masters=(self.master.address,),
             data_dir=self.root / f"{broker_id}",
             store=StoreSettings(reserve_bytes=0),
+            max_positions=max_positions,
         )
         broker = self.brokers[broker_id] = BrokerService(settings, disk=disk)
         await broker.start()
@@ -133,3 +136,25 @@ async def test_a_topic_is_all_of_its_partitions_while_a_broker_is_away(town: Tow
             await tube.offsets(everything)
         await town.start(2)
         assert len(await tube.offsets(everything)) == 4
+
+
+async def test_a_group_too_many_is_told_so_and_does_not_wait(town: Town) -> None:
+    broker = await town.start(1, max_positions=1)
+    await town.master.create_topic(TOPIC, 1)
+    async with pytubemq.connect(town.address) as tube, tube.producer(TOPIC) as producer:
+        await producer.send(b"a")
+        assert broker.health()["status"] == "ok"
+        async with asyncio.timeout(30):
+            async with tube.consumer("known", TOPIC, start=pytubemq.Start.EARLIEST) as consumer:
+                batch = await consumer.next_batch()
+                assert batch is not None
+                await batch.confirm()
+            async with tube.consumer("one-too-many", TOPIC) as refused:
+                with pytest.raises(BadRequestError, match="group positions are full: this Broker keeps 1 of them"):
+                    await refused.next_batch()
+            assert any("group positions are full" in problem for problem in broker.health()["problems"])
+            await producer.send(b"b")
+            async with tube.consumer("known", TOPIC) as consumer:
+                batch = await consumer.next_batch()
+                assert batch is not None
+                assert [message.body for message in batch] == [b"b"]

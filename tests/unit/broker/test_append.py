@@ -38,6 +38,7 @@ class Store:
         items: list[Any] = []
         return SimpleNamespace(
             items=items,
+            size_bytes=1,
             append=lambda topic, *rest, **producer: items.append((topic, *rest, *producer.values())),
             confirm=lambda *position: items.append(position),
         )

@@ -10,6 +10,7 @@ import pytest
 from pytubemq import Connected, Lost, Partition, Rebalanced, Skipped, SlowConsumer, Start, Throttled, connect
 from pytubemq.client import consumer as consumer_module
 from pytubemq.errors import (
+    BadRequestError,
     ClosedError,
     ConfigError,
     GroupMismatchError,
@@ -331,6 +332,8 @@ async def test_a_partition_that_is_refused_for_good_is_reported_as_not_held() ->
             reports = [r for r in mock.received(Method.CONSUMER_HEARTBEAT_C2M) if r.report_subscribe_info]
             assert len(reports[0].subscribe_info) == 1
             assert len(consumer.assignment) == 1
+            with pytest.raises(BadRequestError, match="not this one"):
+                await consumer.next_batch()
 
 
 async def test_events_connect_disconnect_and_are_acknowledged_with_the_report() -> None:

@@ -1,0 +1,50 @@
+"""What counts towards the bound on kept positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytubemq.broker.positions import Positions
+from pytubemq.broker.registry import HoldKey
+from pytubemq.errors import Code
+
+
+class Store:
+    """Knows what is durable."""
+
+    def __init__(self) -> None:
+        self.durable: dict[HoldKey, int] = {}
+
+    @property
+    def position_count(self) -> int:
+        return len(self.durable)
+
+    def confirmed(self, group: str, topic: str, partition_id: int) -> int | None:
+        return self.durable.get(HoldKey(group, topic, partition_id))
+
+
+class Path:
+    """Keeps what is submitted until it is told how that ends."""
+
+    def __init__(self) -> None:
+        self.under_way: list[Any] = []
+
+    def submit(self, submission: Any) -> None:
+        self.under_way.append(submission)
+
+
+def test_only_positions_that_are_not_durable_yet_take_room_while_they_are_written() -> None:
+    store, path = Store(), Path()
+    positions = Positions(store, path, most=2)  # type: ignore[arg-type]
+    known, second, third = (HoldKey(group, "demo", 0) for group in ("known", "second", "third"))
+    store.durable[known] = 0
+    positions.commit(known, 28, lambda refusal: None)
+    assert not positions.full, "the confirm under way replaces a position"
+    assert positions.has_room(second)
+    positions.commit(second, 0, lambda refusal: None)
+    assert positions.full, "one kept, one to be"
+    assert not positions.has_room(third)
+    assert positions.has_room(known)
+    assert positions.has_room(second)
+    path.under_way[1].refused((Code.SERVER_RECEIVE_OVERFLOW, "full"))
+    assert not positions.full, "a refused confirm leaves no trace"
