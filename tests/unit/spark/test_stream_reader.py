@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pytubemq.model.ids import Partition
@@ -43,7 +44,8 @@ def test_every_batch_begins_with_a_new_question() -> None:
     assert cluster.asked == 2
 
 
-def test_the_questions_about_one_batch_share_an_answer() -> None:
+def test_the_questions_about_one_batch_share_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.spark.stream.FRESH_S", 3600.0)
     stream, cluster = reader()
     end = stream.latestOffset({str(HERE): 0}, ReadAllAvailable())
     assert stream.reportLatestOffset() == end
