@@ -98,13 +98,14 @@ class Consumers:
         group = self._groups.find(name, client_id)
         if group is None:
             raise RefusalError(Code.HB_NO_NODE, f"consumer {client_id} is not in group {name}, register first")
-        self._groups.said(name, client_id, call.size_bytes)
         self._groups.seen(group, client_id, call.connection)
         if request.event is not None and (request.event.rebalance_id or 0) > 0:
             group.not_allocated = False
             self._groups.apply(group, Acked(client_id, request.event.rebalance_id or 0))
         if request.report_subscribe_info:
-            self._groups.apply(group, Reported(client_id, _held(request.subscribe_info)))
+            held = _held(request.subscribe_info)
+            self._groups.said(name, client_id, call.size_bytes)  # only here: what is not told anew is still remembered
+            self._groups.apply(group, Reported(client_id, held))
         wait_s = allowed_wait_s(
             request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
         )

@@ -138,7 +138,7 @@ class Groups:
         self._admission.check(_key(name, member), size_bytes)
 
     def said(self, name: str, member: str, size_bytes: int) -> None:
-        """A consumer says so much in a heartbeat. Raises RefusalError."""
+        """A consumer says so much in a heartbeat that tells what it holds."""
         self._admission.heard(_key(name, member), size_bytes)
 
     def find(self, name: str, member: str) -> Group | None:

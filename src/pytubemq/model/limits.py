@@ -85,8 +85,8 @@ BROKER_ABSENCE_S: Final = 30.0
 """How long the partitions of a Broker that went away stay with their consumers; then they are withdrawn."""
 MAX_CLIENTS: Final = 50_000
 """Producers and consumers registered at one Master; beyond it a registration is refused with 400."""
-MAX_CLIENTS_PER_CONNECTION: Final = 1_000
-"""Producers, and consumers, that one connection may carry."""
+MAX_CLIENTS_PER_CONNECTION: Final = 10_000
+"""Producers, and as many consumers, of one connection: a gateway has thousands; memory is bounded by the two around."""
 MAX_CLIENT_STATE_BYTES: Final = 128 * MIB
 """What all clients may have told the Master of themselves (topics, filters, partitions), as they sent it."""
 MAX_BROKERS: Final = 1_000

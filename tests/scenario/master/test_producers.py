@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.errors import Code
+from pytubemq.master.settings import MasterSettings
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.master import (
     ApprovedClientConfig,
@@ -204,6 +205,7 @@ async def test_registrations_are_bounded_and_places_become_free_again() -> None:
 
 
 async def test_one_connection_carries_a_bounded_number_of_producers() -> None:
+    assert MasterSettings().max_clients_per_connection == 10_000, "a gateway has thousands of producers in one Tube"
     async with town(max_clients_per_connection=2) as t:
         producer = await t.peer(FakeProducer)
         answers = []
@@ -216,9 +218,12 @@ async def test_one_connection_carries_a_bounded_number_of_producers() -> None:
 
 async def test_what_producers_say_is_bounded_in_bytes() -> None:
     async with town(max_client_state_bytes=2_000) as t:
-        producer = await t.peer(FakeProducer)
+        producer, late = [await t.peer(FakeProducer, client_id=f"127.0.0.1-1-1-{n}-1.0") for n in range(2)]
         assert (await producer.register()).success
-        refused = await producer.heartbeat(*(f"topic_{number:050}" for number in range(100)))
+        assert (await producer.heartbeat(*(f"topic_{number:050}" for number in range(100)))).success
+        refused = await late.register()
         assert (refused.success, refused.err_code) == (False, Code.BAD_REQUEST)
         assert "2000 are allowed" in refused.err_msg
+        assert (await producer.register()).success, "who is in stays in"
         assert (await producer.heartbeat("demo")).success
+        assert (await late.register()).success
