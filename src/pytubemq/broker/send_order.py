@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.broker.submission import Refusal
 from pytubemq.errors import Code
 from pytubemq.model.limits import MAX_CLIENT_ID_CHARS, MAX_ORDERED_PRODUCERS, MAX_TOPIC_CHARS
+from pytubemq.wire.extensions import EARLIER_BATCH_REFUSED
 
 if TYPE_CHECKING:
     from pytubemq.net.server_connection import ServerConnection
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 _CONTEXT: Final = "send order"
 _FOR_NOW: Final = frozenset({Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE})
 """Codes after which a producer sends the same messages again."""
-_BEHIND: Final = Refusal(
-    Code.SERVER_RECEIVE_OVERFLOW, "an earlier batch of this producer was refused; send again in order"
-)
+_BEHIND: Final = Refusal(Code.SERVER_RECEIVE_OVERFLOW, f"{EARLIER_BATCH_REFUSED}; send again in order")
 
 
 class SendOrder:

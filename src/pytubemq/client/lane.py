@@ -14,12 +14,13 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytubemq.client.events import Connected, Lost
+from pytubemq.client.refusals import Refusals
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import Code, ConnectionLostError, RequestTimeoutError, TubeError, refused
 from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES
 from pytubemq.model.message import Receipt
 from pytubemq.wire.codec import decode
-from pytubemq.wire.extensions import Capability
+from pytubemq.wire.extensions import EARLIER_BATCH_REFUSED, Capability
 from pytubemq.wire.hot import SendTemplate, encode_send_batch
 from pytubemq.wire.messages.broker import SendMessageResponseB2P
 from pytubemq.wire.messages.extension import SendBatchResponseB2P
@@ -57,6 +58,8 @@ class Flight(NamedTuple):
     connection: RpcConnection
     counted: bool
     """Whether its refusal counts: single messages are not counted."""
+    asked: bool
+    """Whether it was to find out what the Broker has counted."""
 
 
 class LaneOwner(Protocol):
@@ -104,10 +107,8 @@ class Lane:
         self._pause: asyncio.TimerHandle | None = None
         self._lost = False
         self._flying: dict[asyncio.Future[Response], Flight] = {}
-        self._refusals_seen = 0
-        """Batches of this connection that are known not to have been taken for now."""
-        self._unsure = False
-        """An answer stayed out, so the Broker's count may be lower than ours: only one batch at a time keeps order."""
+        self._refusals = Refusals()
+        """Batches of this connection that were not taken for now."""
         self._abandoned = False
 
     def put(self, pending: Pending) -> None:
@@ -173,8 +174,8 @@ class Lane:
             self._pump_plain(connection, MAX_PLAIN_FLIGHTS if connection.answered else 1)
 
     def _pump_batches(self, connection: RpcConnection) -> None:
-        most = 1 if self._unsure else MAX_FLIGHTS
-        while self.queue and len(self._flying) < most:
+        # Unsure what the Broker has counted, only one batch at a time keeps order.
+        while self.queue and len(self._flying) < (1 if self._refusals.unsure else MAX_FLIGHTS):
             if self._flying and len(self.queue) < EAGER_MESSAGES and self.queued_bytes < EAGER_BYTES:
                 return
             batch = self._next_batch()
@@ -188,10 +189,11 @@ class Lane:
                     self._owner.topic,
                     self._owner.cluster.sent_addr,
                     [pending.item for pending in batch],
-                    refusals_seen=self._refusals_seen,
+                    refusals_seen=self._refusals.seen,
                 ),
                 batch,
                 counted=True,
+                asked=self._refusals.asks,
             )
 
     def _pump_plain(self, connection: RpcConnection, limit: int) -> None:
@@ -228,13 +230,14 @@ class Lane:
         batch: list[Pending],
         *,
         counted: bool = False,
+        asked: bool = False,
     ) -> None:
         self.batches += 1
         left_s = batch[0].deadline_s - self._loop.time()
         answer = connection.call(
             method, Service.BROKER_WRITE, body, timeout_s=min(self._owner.request_timeout_s, max(left_s, 0.05))
         )
-        self._flying[answer] = Flight(batch, connection, counted)
+        self._flying[answer] = Flight(batch, connection, counted, asked)
         answer.add_done_callback(self._landed)
 
     # --- answers --------------------------------------------------------------------------------------------
@@ -253,8 +256,7 @@ class Lane:
                 self._failed(batch, unreadable)
         elif isinstance(error, TubeError):
             if isinstance(error, RequestTimeoutError) and self._counts(flight):
-                self._refusals_seen += 1  # the Broker counts what it dropped for its age, and may have done so
-                self._unsure = True
+                self._refusals.unanswered()
             self._failed(batch, error)
         else:
             self._failed(batch, TubeError(f"sending failed: {type(error).__name__}: {error}"))
@@ -268,12 +270,19 @@ class Lane:
         """Whether the Broker counts this one's refusal for the connection that we send on now."""
         return flight.counted and flight.connection is self._connection
 
+    def _count(self, flight: Flight, answer: SendBatchResponseB2P) -> None:
+        if Code.SUCCESS in (answer.err_codes or (answer.err_code,)):
+            self._refusals.taken(asked=flight.asked)
+        if _refuses_for_now(answer):
+            behind = (answer.err_msg or "").startswith(EARLIER_BATCH_REFUSED)
+            self._refusals.refused(asked=flight.asked, behind=behind)
+
     def _read(self, flight: Flight, response: Response) -> None:
         batch = flight.messages
         if response.method == Method.SEND_BATCH_P2B:
             many = decode(SendBatchResponseB2P, response.body)
-            if self._counts(flight) and _refuses_for_now(many):
-                self._refusals_seen += 1
+            if self._counts(flight):
+                self._count(flight, many)
             if many.err_codes:
                 self._read_each(batch, many)
                 return
@@ -375,7 +384,7 @@ class Lane:
                 address = self._owner.cluster.address_of(self.broker_id)
                 connection = await self._owner.cluster.pool.get(address)
                 if connection is not self._connection:
-                    self._connection, self._refusals_seen, self._unsure = connection, 0, False
+                    self._connection, self._refusals = connection, Refusals()
                 break
             except TubeError as error:
                 attempt += 1

@@ -27,7 +27,7 @@ from pytubemq.testing import mock_order
 from pytubemq.testing.mock_handlers import MockHandlers
 from pytubemq.testing.mock_state import MockMessage, MockPartition
 from pytubemq.wire.codec import decode, encode
-from pytubemq.wire.extensions import OURS, Capability
+from pytubemq.wire.extensions import EARLIER_BATCH_REFUSED, OURS, Capability
 from pytubemq.wire.messages.master import EventProto
 from pytubemq.wire.methods import METHODS, Method, Service
 from pytubemq.wire.payload import decode_payload
@@ -286,7 +286,7 @@ class MockBroker:
         if call.connection.closed:
             return  # broken by what was scripted for an earlier one: nothing that came after it is done
         if mock_order.behind(call, request):
-            answer = self._handlers.refusal(method, Code.SERVER_RECEIVE_OVERFLOW, "an earlier batch was refused")
+            answer = self._handlers.refusal(method, Code.SERVER_RECEIVE_OVERFLOW, EARLIER_BATCH_REFUSED)
         else:
             answer = await self._answer(method, call, request)
         if answer is not SILENCE:

@@ -15,6 +15,9 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag, unique
 from typing import Final
 
+EARLIER_BATCH_REFUSED: Final = "an earlier batch of this producer was refused"
+"""How the text begins with which a Broker refuses a batch that was sent without knowledge of an earlier refusal."""
+
 
 class Capability(IntFlag):
     """What one side of a connection understands; 64 bits in `RpcConnHeader`."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq import Connected, Lost, Partition, Producer, connect
+from pytubemq.client.lane import MAX_FLIGHTS
 from pytubemq.errors import (
     BadRequestError,
     BufferFullError,
@@ -22,6 +23,7 @@ from pytubemq.errors import (
     UnreachableError,
 )
 from pytubemq.model.ids import Address
+from pytubemq.model.limits import MAX_BATCH_MESSAGES
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.extension import SendBatchResponseB2P
@@ -160,6 +162,35 @@ async def test_a_timeout_of_one_request_is_not_the_end() -> None:
         mock.silence(Method.SEND_BATCH_P2B)
         receipt = await producer.send(b"second")
         assert receipt.offset == 28
+
+
+@pytest.mark.parametrize("silent", [1, 2, 4])
+async def test_several_batches_are_under_way_again_after_some_were_not_answered(silent: int) -> None:
+    under_way, go_on = 0, asyncio.Event()
+
+    async def hold(_call: Call, _request: Any) -> None:
+        nonlocal under_way
+        under_way += 1
+        mock.touch()
+        await go_on.wait()
+
+    bodies = [b"%06d" % number for number in range(8 * MAX_BATCH_MESSAGES)]
+    half = len(bodies) // 2
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters, request_timeout_s=1.0) as tube,
+        tube.producer("demo") as producer,
+    ):
+        await producer.send(b"so that it is known what the Broker takes")
+        mock.silence(Method.SEND_BATCH_P2B, times=silent)
+        await asyncio.gather(*[producer.submit(body) for body in bodies[:half]])
+        mock.respond_fn(Method.SEND_BATCH_P2B, hold)
+        futures = [producer.submit(body) for body in bodies[half:]]
+        await mock.until(lambda: under_way == MAX_FLIGHTS)
+        go_on.set()
+        await asyncio.gather(*futures)
+        assert mock.bodies("demo")[1:] == bodies
+        assert len({one.peer for one in mock.requests if one.method is Method.SEND_BATCH_P2B}) == 1
 
 
 async def test_the_delivery_time_ends_with_the_cause() -> None:
