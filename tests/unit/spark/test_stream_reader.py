@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pytubemq.model.ids import Partition
@@ -14,6 +13,8 @@ from pytubemq.spark.stream import TubeMqStreamReader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    import pytest
 
 HERE = Partition(1, "demo", 0)
 
