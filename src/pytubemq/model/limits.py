@@ -133,11 +133,11 @@ under way is sent what it can take and no more is held for it."""
 DISK_READERS: Final = 2
 """Threads that read partitions from the disk."""
 MAX_REGISTRATIONS: Final = 100_000
-"""Consumers' holds on partitions of one Broker; beyond it a registration is refused with 503."""
+"""Consumers' holds on partitions of one Broker; beyond it a registration is refused with 400."""
 MAX_BATCH_ENTRIES: Final = 50_000
 """Entries of one batch send; beyond it the whole request is refused with 400."""
 MAX_POSITIONS: Final = 1_000_000
-"""Confirmed offsets one Broker keeps, one for each group and partition; beyond it a new one is refused with 503."""
+"""Confirmed offsets one Broker keeps, one for each group and partition; beyond it a new one is refused with 400."""
 MAX_POSITIONS_TOLD_CHARS: Final = 6 * MIB
 """Text in one answer that tells positions of groups, so that it is a frame in any script; beyond it: 400."""
 MAX_ORDERED_PRODUCERS: Final = 1024
