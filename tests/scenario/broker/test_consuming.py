@@ -30,6 +30,8 @@ async def test_what_is_sent_is_fetched_and_confirmed_exactly() -> None:
         assert len(messages) == 6, "what was not confirmed comes again"
         head, _ = await peer.get(last_pack_consumed=True)
         assert head.err_code == Code.NOT_FOUND
+        # what a fetch confirms becomes durable behind its answer
+        await until(lambda: broker._store is not None and broker._store.confirmed("g", "demo", 0) == 280)
         positions = await peer.offsets(all_groups=True)
         assert [(g.group_name, g.partition_id, g.confirmed_offset) for g in positions.groups] == [("g", 0, 280)]
 
