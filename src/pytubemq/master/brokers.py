@@ -18,7 +18,7 @@ from pytubemq.master.answers import RefusalError
 from pytubemq.master.broker_answers import BrokerAnswers, refused_heartbeat
 from pytubemq.master.broker_run import BrokerRun
 from pytubemq.master.broker_sync import SyncId, make_conf, renewed, reported_topics
-from pytubemq.master.peers import Peers
+from pytubemq.master.peers import Connection, Peers
 from pytubemq.master.waiting import Waiting, allowed_wait_s
 from pytubemq.model.ids import UNDEFINED, Address, Partition
 from pytubemq.model.limits import MAX_PROBLEM_CHARS, MAX_REPORTED_PROBLEMS
@@ -207,9 +207,9 @@ class Brokers:
                 run.conf = conf
                 self.waiting.wake(broker_id)
 
-    def connection_lost(self, connection: object) -> None:
+    def connection_lost(self, connection: Connection) -> None:
         """A connection broke."""
-        self._peers.lost(connection)  # type: ignore[arg-type]
+        self._peers.lost(connection)
 
     def tick(self, now_s: float) -> None:
         """Let go of who has not been heard of in time, and stop expecting who did not come back."""

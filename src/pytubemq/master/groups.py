@@ -70,9 +70,6 @@ class Group:
         return not self.terms.bound or not self.not_allocated or len(self.members) >= self.terms.total_count
 
 
-MemberKey = tuple[str, str]
-
-
 class Groups:
     """All groups; `poke` is called when the next `tick` is due sooner than it was."""
 

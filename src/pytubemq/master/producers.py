@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import Code
 from pytubemq.master import answers
 from pytubemq.master.answers import RefusalError
-from pytubemq.master.peers import Peers
+from pytubemq.master.peers import Connection, Peers
 from pytubemq.master.waiting import Waiting, allowed_wait_s
 from pytubemq.model.limits import (
     CLIENT_TIMEOUT_S,
@@ -134,9 +134,9 @@ class Producers:
         self._release(client_id)
         return CloseResponseM2P(success=True, err_code=Code.SUCCESS, err_msg=answers.OK)
 
-    def connection_lost(self, connection: object) -> None:
+    def connection_lost(self, connection: Connection) -> None:
         """A connection broke."""
-        self._peers.lost(connection)  # type: ignore[arg-type]
+        self._peers.lost(connection)
 
     def tick(self, now_s: float) -> None:
         """Let go of who has not been heard of in time."""

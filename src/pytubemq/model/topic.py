@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pytubemq.model.ids import STORE_BASE
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES
 
 
@@ -25,4 +26,4 @@ class TopicConfig:
 
     def partition_ids(self) -> list[int]:
         """All partition ids: `store * 10000 + n`."""
-        return [store * 10_000 + n for store in range(self.stores) for n in range(self.partitions)]
+        return [store * STORE_BASE + n for store in range(self.stores) for n in range(self.partitions)]

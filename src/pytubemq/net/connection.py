@@ -75,8 +75,6 @@ class RpcConnection(asyncio.Protocol):
         self._serial = 0
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
-        self._writable = asyncio.Event()
-        self._writable.set()
         self._sweep_handle: asyncio.TimerHandle | None = None
         self._sweep_due_s = 0.0
         self._heard_s = 0.0
@@ -158,15 +156,6 @@ class RpcConnection(asyncio.Protocol):
         """Calls without an answer yet."""
         return len(self._waiting)
 
-    @property
-    def writable(self) -> bool:
-        """False while the peer reads more slowly than we write."""
-        return self._writable.is_set()
-
-    async def drained(self) -> None:
-        """Wait until more may be written."""
-        await self._writable.wait()
-
     async def close(self) -> None:
         """Close; calls without an answer fail with ConnectionLostError. Idempotent."""
         if self._outbox is not None and not self.closed:
@@ -182,7 +171,6 @@ class RpcConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=1 << 20)
         watch_peer(self._transport, gone_after_s=VANISHED_PEER_S)
         self._outbox = Outbox(self._transport, self._loop)
 
@@ -197,12 +185,6 @@ class RpcConnection(asyncio.Protocol):
             self._end(error)
             if self._transport is not None:
                 self._transport.abort()
-
-    def pause_writing(self) -> None:
-        self._writable.clear()
-
-    def resume_writing(self) -> None:
-        self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(ConnectionLostError(f"the connection to {self.peer} broke: {exc}") if exc else None)
@@ -278,7 +260,6 @@ class RpcConnection(asyncio.Protocol):
         if self.closed:
             return
         self.closed = True
-        self._writable.set()  # whoever waits to write finds the connection closed
         if self._sweep_handle is not None:
             self._sweep_handle.cancel()
         waiting, self._waiting = self._waiting, {}

@@ -17,10 +17,7 @@ from pytubemq.model import limits
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 
 DEFAULT_HTTP_PORT = 8080
-DEFAULT_HTTP = f"http://127.0.0.1:{DEFAULT_HTTP_PORT}"
 DEFAULT_MASTER = f"127.0.0.1:{DEFAULT_MASTER_PORT}"
-
-Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 
 
 class MasterSection(Struct, frozen=True, kw_only=True):

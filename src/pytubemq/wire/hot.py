@@ -31,9 +31,6 @@ from pytubemq.wire.varint import encode_varint
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ENTRY_TAG: Final = b"\x22"
-"""Tag of field 4, length-delimited: `messages` of both fetch answers."""
-
 _Transfered: Final = PB[TransferedMessage]
 _GetAnswer: Final = PB[GetMessageResponseB2C]
 _RangeAnswer: Final = PB[ReadRangeResponseB2C]
@@ -97,29 +94,6 @@ class SendBatch(NamedTuple):
     refusals_seen: int | None = None
 
 
-class BatchAnswer(NamedTuple):
-    """A `SendBatchResponseB2P`, plain; the lists are by position, or empty when one code speaks for all."""
-
-    success: bool
-    err_code: int
-    err_msg: str
-    err_codes: Sequence[int]
-    message_ids: Sequence[int]
-    offsets: Sequence[int]
-    append_time: int | None
-
-
-class SendAnswer(NamedTuple):
-    """A `SendMessageResponseB2P`, plain."""
-
-    success: bool
-    err_code: int
-    err_msg: str
-    message_id: int | None
-    append_time: int | None
-    append_offset: int | None
-
-
 # --- stored entries ---------------------------------------------------------------------------------------------
 
 
@@ -149,6 +123,7 @@ def stored_entry(
     if sequence is not None:
         pb.sequence = sequence
     body = pb.SerializeToString()
+    # the tag of field 4, length-delimited: `messages` of both fetch answers
     return b"\x22%b%b" % (encode_varint(len(body)), body)
 
 
@@ -373,18 +348,6 @@ def send_answer(
     return data
 
 
-def decode_send_answer(body: bytes) -> SendAnswer:
-    """A `SendMessageResponseB2P`.
-
-    Raises:
-        EnvelopeError: the bytes are no such answer.
-    """
-    answer = decode(SendMessageResponseB2P, body)
-    return SendAnswer(
-        answer.success, answer.err_code, answer.err_msg, answer.message_id, answer.append_time, answer.append_offset
-    )
-
-
 # --- many messages at a time ------------------------------------------------------------------------------------
 
 
@@ -496,24 +459,6 @@ def send_batch_answer(
         pb.appendTime = append_time
     data: bytes = pb.SerializeToString()
     return data
-
-
-def decode_send_batch_answer(body: bytes) -> BatchAnswer:
-    """A `SendBatchResponseB2P`.
-
-    Raises:
-        EnvelopeError: the bytes are no such answer.
-    """
-    answer = decode(SendBatchResponseB2P, body)
-    return BatchAnswer(
-        answer.success,
-        answer.err_code,
-        answer.err_msg,
-        answer.err_codes,
-        answer.message_ids,
-        answer.offsets,
-        answer.append_time,
-    )
 
 
 def _parse(cls: type, pb_class: Any, body: bytes) -> Any:

@@ -14,7 +14,7 @@ from pytubemq.net.connection import RpcConnection
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.wire import hot
-from pytubemq.wire.codec import encode
+from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.messages.broker import (
     CommitOffsetRequestC2B,
@@ -25,12 +25,14 @@ from pytubemq.wire.messages.broker import (
     HeartBeatResponseB2C,
     RegisterRequestC2B,
     RegisterResponseB2C,
+    SendMessageResponseB2P,
 )
 from pytubemq.wire.messages.extension import (
     PartitionOffsetsRequest,
     PartitionOffsetsResponse,
     ReadRangeRequestC2B,
     ReadRangeResponseB2C,
+    SendBatchResponseB2P,
     TopicPartition,
 )
 from pytubemq.wire.methods import Method
@@ -86,18 +88,18 @@ class Peer:
 
     async def send(
         self, payload: bytes = b"hello", partition_id: int = 0, *, msg_type: str | None = None, topic: str | None = None
-    ) -> hot.SendAnswer:
+    ) -> SendMessageResponseB2P:
         template = hot.SendTemplate(self.client_id, topic or self.topic, 0x7F000001)
         body = template.encode(partition_id, payload, 0, msg_type)
         response = await self.connection.call(Method.SEND_MESSAGE_P2B, 3, body, timeout_s=TIMEOUT_S)
-        return hot.decode_send_answer(response.body)
+        return decode(SendMessageResponseB2P, response.body)
 
     async def send_batch(
         self, items: Sequence[hot.BatchItem], *, timeout_s: float = TIMEOUT_S, refusals_seen: int | None = None
-    ) -> hot.BatchAnswer:
+    ) -> SendBatchResponseB2P:
         body = hot.encode_send_batch(self.client_id, self.topic, 0x7F000001, items, refusals_seen=refusals_seen)
         response = await self.connection.call(Method.SEND_BATCH_P2B, 3, body, timeout_s=timeout_s)
-        return hot.decode_send_batch_answer(response.body)
+        return decode(SendBatchResponseB2P, response.body)
 
     async def register(self, partition_id: int = 0, *, op_type: int = 31, **fields: Any) -> RegisterResponseB2C:
         request = RegisterRequestC2B(

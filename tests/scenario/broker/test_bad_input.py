@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.wire import hot
+from pytubemq.wire.codec import decode
 from pytubemq.wire.frame import Frame, FrameDecoder
+from pytubemq.wire.messages.broker import SendMessageResponseB2P
 from pytubemq.wire.payload import encode_payload
 from pytubemq.wire.rpc import decode_response
 from pytubemq.wire.schema import Status
@@ -102,7 +104,7 @@ async def test_attributes_that_do_not_fit_are_refused_before_they_trouble_a_read
     async with running() as broker, connected(broker) as peer:
         template = hot.SendTemplate(peer.client_id, "demo", 0)
         response = await peer.connection.call(13, 3, template.encode(0, payload, 1), timeout_s=20)
-        answer = hot.decode_send_answer(response.body)
+        answer = decode(SendMessageResponseB2P, response.body)
         assert answer.err_code == 400
         assert "attributes" in answer.err_msg
         many = await peer.send_batch([item(b"good"), item(payload)._replace(flag=3), item(payload)])

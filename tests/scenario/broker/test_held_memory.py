@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.model.limits import MIB
-from pytubemq.wire.codec import encode
-from pytubemq.wire.hot import SendTemplate, decode_send_answer
-from pytubemq.wire.messages.broker import GetMessageRequestC2B
+from pytubemq.wire.codec import decode, encode
+from pytubemq.wire.hot import SendTemplate
+from pytubemq.wire.messages.broker import GetMessageRequestC2B, SendMessageResponseB2P
 from pytubemq.wire.messages.extension import ReadRangeRequestC2B
 from pytubemq.wire.methods import Method
 from pytubemq.wire.varint import encode_varint
@@ -80,4 +80,4 @@ async def test_a_send_that_waits_keeps_its_payload_once(monkeypatch: pytest.Monk
         assert tracemalloc.get_traced_memory()[0] - before < CALLS * MIB * 1.5
         writes.go.set()
         assert (await first).success
-        assert all(decode_send_answer(answer.body).success for answer in await asyncio.gather(*sends))
+        assert all(decode(SendMessageResponseB2P, answer.body).success for answer in await asyncio.gather(*sends))

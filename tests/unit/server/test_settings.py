@@ -133,7 +133,7 @@ def test_http_may_listen_on_ipv6() -> None:
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:1", "127.8.8.8:1", "localhost:1"])
 def test_loopback_is_free(listen: str) -> None:
-    load_settings(None, environ={}, flags={"master.listen": listen})
+    assert load_settings(None, environ={}, flags={"master.listen": listen}).master.listen == listen
 
 
 def test_an_advertised_address_is_its_own_setting() -> None:

@@ -1,16 +1,13 @@
-"""The small parts: executors, open files, record formats."""
+"""The small parts: open files, record formats."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from threading import Event, get_ident
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytubemq.errors import ClosedError, ServerOverflowError
-from pytubemq.storage.executor import Executor, InlineExecutor, ThreadExecutor
 from pytubemq.storage.files import FileCache
 from pytubemq.storage.record import (
     HEADER_BYTES,
@@ -26,48 +23,6 @@ from pytubemq.storage.record import (
     encode_meta,
 )
 from pytubemq.testing.disk import FaultyDisk
-
-
-@pytest.mark.parametrize("make", [InlineExecutor, lambda: ThreadExecutor("test")])
-def test_an_executor_tells_results_and_errors(make: type[InlineExecutor]) -> None:
-    executor: Executor = make()
-    assert executor.run(divmod, 7, 2).result(10) == (3, 1)
-    assert isinstance(executor.run(divmod, 7, 0).exception(10), ZeroDivisionError)
-    executor.close()
-    executor.close()
-    with pytest.raises(ClosedError):
-        executor.run(divmod, 7, 2)
-
-
-def test_a_thread_executor_keeps_the_order_and_finishes_before_it_closes() -> None:
-    executor, gate, seen = ThreadExecutor("test"), Event(), list[int]()
-    executor.run(gate.wait)
-    for number in range(100):
-        executor.run(seen.append, number)
-    cancelled = executor.run(seen.append, -1)
-    assert cancelled.cancel()
-    other = executor.run(get_ident)
-    gate.set()
-    executor.close()
-    assert seen == list(range(100))
-    assert other.result() != get_ident()
-
-
-def test_a_thread_executor_refuses_to_pile_up_work() -> None:
-    executor, gate, begun = ThreadExecutor("writer", max_queued=2), Event(), Event()
-
-    def occupy() -> None:
-        begun.set()
-        gate.wait()
-
-    executor.run(occupy)
-    assert begun.wait(10)
-    executor.run(gate.wait)
-    executor.run(gate.wait)
-    with pytest.raises(ServerOverflowError, match="2 calls wait for the thread writer"):
-        executor.run(gate.wait)
-    gate.set()
-    executor.close()
 
 
 def test_few_files_are_open_and_none_is_closed_under_its_user() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from functools import partial
 from typing import Any
 
 import pytest
@@ -198,18 +200,14 @@ def test_send_batch(
 
 @given(messages(SendMessageResponseB2P))
 def test_send_answer(answer: SendMessageResponseB2P):
-    told = hot.SendAnswer(
-        answer.success, answer.err_code, answer.err_msg, answer.message_id, answer.append_time, answer.append_offset
-    )
-    assert hot.decode_send_answer(encode(answer)) == told
-    assert hot.send_answer(**told._asdict(), require_auth=answer.require_auth) == encode(answer)
+    assert decode(SendMessageResponseB2P, encode(answer)) == answer
+    assert hot.send_answer(**dataclasses.asdict(answer)) == encode(answer)
 
 
 @given(messages(SendBatchResponseB2P))
 def test_send_batch_answer(answer: SendBatchResponseB2P):
-    told = hot.decode_send_batch_answer(encode(answer))
-    assert hot.send_batch_answer(**told._asdict()) == encode(answer)
-    assert (told.err_codes, told.message_ids, told.offsets) == (answer.err_codes, answer.message_ids, answer.offsets)
+    assert decode(SendBatchResponseB2P, encode(answer)) == answer
+    assert hot.send_batch_answer(**dataclasses.asdict(answer)) == encode(answer)
 
 
 READERS = (
@@ -218,8 +216,8 @@ READERS = (
     hot.decode_read_range,
     hot.decode_send,
     hot.decode_send_batch,
-    hot.decode_send_answer,
-    hot.decode_send_batch_answer,
+    partial(decode, SendMessageResponseB2P),
+    partial(decode, SendBatchResponseB2P),
 )
 
 
