@@ -1,0 +1,181 @@
+"""What the Master keeps of a cluster: its metadata, record by record.
+
+Every record is a plain value with a `Stamp` that says who made and changed it. A property that nobody set is None and
+is looked up one layer below: a topic's place on a Broker, then the Broker, then the cluster. The names are the
+original's, Python-cased; sizes and times are in the unit that the name says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, unique
+
+from pytubemq.model.ids import UNDEFINED, Address
+from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES
+
+DEFAULT_BROKER_TLS_PORT = 8124
+DEFAULT_BROKER_WEB_PORT = 8081
+DEFAULT_QRY_PRIORITY_ID = 301
+NO_RULES = "[]"
+
+
+@unique
+class ManageStatus(IntEnum):
+    """What a Broker is allowed to do; the numbers are the original's."""
+
+    DRAFT = 1
+    ONLINE = 5
+    ONLY_READ = 6
+    ONLY_WRITE = 7
+    OFFLINE = 9
+
+    @property
+    def text(self) -> str:
+        """As the HTTP API writes it: `only-read`."""
+        return self.name.lower().replace("_", "-")
+
+    @property
+    def publishes(self) -> bool:
+        """Whether producers may use the Broker."""
+        return self in (ManageStatus.ONLINE, ManageStatus.ONLY_WRITE)
+
+    @property
+    def subscribes(self) -> bool:
+        """Whether consumers may use the Broker."""
+        return self in (ManageStatus.ONLINE, ManageStatus.ONLY_READ)
+
+
+@unique
+class TopicStatus(IntEnum):
+    """How far a topic's place on a Broker is on its way out; the numbers are the original's."""
+
+    NORMAL = 0
+    SOFT_DELETED = 1
+    SOFT_REMOVED = 2
+    HARD_REMOVED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Who made a record and who changed it last; times in ms since 1970, 0 = not known.
+
+    `serial_id` only grows: the wall clock in ms, or 10 more than before. -2 = never saved.
+    """
+
+    create_user: str = ""
+    create_ms: int = 0
+    modify_user: str = ""
+    modify_ms: int = 0
+    data_version_id: int = UNDEFINED
+    serial_id: int = UNDEFINED
+
+
+@dataclass(frozen=True, slots=True)
+class TopicProps:
+    """The properties a topic can have, at any layer; None = as the layer below says."""
+
+    num_topic_stores: int | None = None
+    num_partitions: int | None = None
+    unflush_threshold: int | None = None
+    unflush_interval: int | None = None
+    unflush_data_hold: int | None = None
+    mem_cache_msg_size_in_mb: int | None = None
+    mem_cache_msg_cnt_in_k: int | None = None
+    mem_cache_flush_intvl: int | None = None
+    accept_publish: bool | None = None
+    accept_subscribe: bool | None = None
+    delete_policy: str | None = None
+
+
+BUILT_IN_PROPS = TopicProps(
+    num_topic_stores=1,
+    num_partitions=1,
+    unflush_threshold=1000,
+    unflush_interval=10_000,
+    unflush_data_hold=0,
+    mem_cache_msg_size_in_mb=3,
+    mem_cache_msg_cnt_in_k=10,
+    mem_cache_flush_intvl=20_000,
+    accept_publish=True,
+    accept_subscribe=True,
+    delete_policy="delete,168h",
+)
+"""The lowest layer; has a value for every property."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecord:
+    """What holds for the whole cluster. `stamp.serial_id` stays -2 until something was set, as clients expect."""
+
+    broker_port: int = 8123
+    broker_tls_port: int = DEFAULT_BROKER_TLS_PORT
+    broker_web_port: int = DEFAULT_BROKER_WEB_PORT
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    qry_priority_id: int = DEFAULT_QRY_PRIORITY_ID
+    flow_ctrl_enable: bool = False
+    flow_ctrl_info: str = NO_RULES
+    props: TopicProps = BUILT_IN_PROPS
+    stamp: Stamp = field(default_factory=Stamp)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRecord:
+    """A Broker of the cluster, whether it runs or not."""
+
+    broker_id: int
+    address: Address
+    tls_port: int = DEFAULT_BROKER_TLS_PORT
+    web_port: int = DEFAULT_BROKER_WEB_PORT
+    region_id: int = 0
+    group_id: int = 0
+    manage_status: ManageStatus = ManageStatus.ONLINE
+    props: TopicProps = field(default_factory=TopicProps)
+    stamp: Stamp = field(default_factory=Stamp)
+
+
+@dataclass(frozen=True, slots=True)
+class DeployRecord:
+    """A topic on one Broker. Key: (topic, broker_id)."""
+
+    topic: str
+    broker_id: int
+    topic_status: TopicStatus = TopicStatus.NORMAL
+    props: TopicProps = field(default_factory=TopicProps)
+    stamp: Stamp = field(default_factory=Stamp)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """A topic in the whole cluster (the original's topic control). Key: topic."""
+
+    topic: str
+    topic_name_id: int = 0
+    enable_auth_control: bool = False
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    stamp: Stamp = field(default_factory=Stamp)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeRecord:
+    """What one group may do with one topic (the original's consume control). Key: (group, topic)."""
+
+    group: str
+    topic: str
+    consume_enable: bool = True
+    disable_csm_rsn: str = ""
+    filter_enable: bool = False
+    filter_conds: frozenset[str] = frozenset()
+    stamp: Stamp = field(default_factory=Stamp)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """What holds for one consumer group (the original's group resource control). Key: group."""
+
+    group: str
+    res_check_enable: bool = False
+    alwd_broker_client_rate: int = 0
+    qry_priority_id: int = DEFAULT_QRY_PRIORITY_ID
+    flow_ctrl_enable: bool = False
+    flow_ctrl_info: str = NO_RULES
+    stamp: Stamp = field(default_factory=Stamp)
