@@ -1,0 +1,41 @@
+"""Who asks for a change, and what that leaves on a record.
+
+Times are ms since 1970. The serial id is not set here: the catalogue renews it when it stores the record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pytubemq.model.ids import UNDEFINED
+from pytubemq.model.records import Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """A change is asked for by `user` at `ms`.
+
+    A new record may name somebody else as the one who changed it last (`modify_user`, `modify_ms`); without, it is
+    who made it.
+    """
+
+    user: str
+    ms: int
+    data_version_id: int = UNDEFINED
+    modify_user: str = ""
+    modify_ms: int = 0
+
+    def made(self) -> Stamp:
+        """The stamp of a new record."""
+        return Stamp(
+            create_user=self.user,
+            create_ms=self.ms,
+            modify_user=self.modify_user or self.user,
+            modify_ms=self.modify_ms or self.ms,
+            data_version_id=self.data_version_id,
+        )
+
+    def changed(self, stamp: Stamp) -> Stamp:
+        """The stamp of a record that is changed; its version stays unless another is given."""
+        version = stamp.data_version_id if self.data_version_id == UNDEFINED else self.data_version_id
+        return replace(stamp, modify_user=self.user, modify_ms=self.ms, data_version_id=version)
