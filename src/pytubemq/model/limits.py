@@ -37,6 +37,10 @@ MAX_MESSAGE_BYTES: Final = 20 * MIB
 ATTRIBUTE_ALLOWANCE_BYTES: Final = 10 * KIB
 """What a payload may have beyond the topic's limit: the original's allowance for the attribute block."""
 MAX_PARTITIONS_PER_TOPIC: Final = 10_000
+MAX_FLOW_RULES_CHARS: Final = 64 * KIB
+"""Text of the flow-control rules of a cluster or a group."""
+MAX_FLOW_RULES: Final = 200
+"""Flow-control rules of one type."""
 
 # --- connections ------------------------------------------------------------------------------------------------
 CONNECT_TIMEOUT_S: Final = 3.0
