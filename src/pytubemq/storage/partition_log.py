@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.errors import Code, OffsetMovedError
 from pytubemq.model.offset import OFFSET_UNIT, to_offset, to_ordinal
@@ -30,6 +30,15 @@ class Dirty:
 
     files: set[Path] = field(default_factory=set)
     directories: set[Path] = field(default_factory=set)
+
+
+class Extent(NamedTuple):
+    """Where a partition begins and ends: offsets of messages, and positions in its bytes (which are never reused)."""
+
+    min_offset: int
+    max_offset: int
+    min_position: int
+    max_position: int
 
 
 class PartitionLog:
@@ -99,6 +108,38 @@ class PartitionLog:
     def in_memory(self, offset: int) -> bool:
         """Whether a read from `offset` needs no disk."""
         return to_ordinal(offset) >= self.applied_ordinal
+
+    def extent(self) -> Extent:
+        """Where the partition begins and ends now."""
+        with self._lock:
+            first = self.segments[0] if self.segments else None
+            return Extent(
+                to_offset(first.base_ordinal) if first else 0,
+                to_offset(self.end_ordinal),
+                first.base_position if first else 0,
+                self.end_position,
+            )
+
+    def position_of(self, files: FileCache, offset: int) -> int:
+        """See `BrokerStore.position_of`."""
+        ordinal = to_ordinal(offset)
+        with self._lock:
+            segments, applied, end, end_position = (
+                self.segments,
+                self.applied_ordinal,
+                self.end_ordinal,
+                self.end_position,
+            )
+            runs = self._tail_from(ordinal) if applied <= ordinal < end else []
+        if ordinal >= end:
+            return end_position
+        if runs:
+            return runs[0].position_of(ordinal)
+        first = segments[0]
+        if ordinal <= first.base_ordinal:
+            return first.base_position
+        at = bisect_right(segments, ordinal, key=lambda segment: segment.base_ordinal) - 1
+        return segments[at].position_of(files, ordinal)
 
     def read(
         self,

@@ -176,10 +176,12 @@ class Run:
 
 GroupKey = tuple[str, str, int]
 """Group, topic, partition id."""
+FORGOTTEN: Final = -1
+"""In the place of a confirmed offset: the group has none in that partition any more."""
 
 _RECORD = struct.Struct("<BBH")  # kind, bytes of the topic's name, bytes of the group's name
 _MESSAGES = struct.Struct("<IQQII")  # partition id, base ordinal, base position, count, bytes of entries
-_OFFSET = struct.Struct("<Iq")  # partition id, confirmed offset
+_OFFSET = struct.Struct("<Iq")  # partition id, confirmed offset or FORGOTTEN
 _END = struct.Struct("<IQQ")  # partition id, end ordinal, end position
 _KIND_MESSAGES: Final = 1
 _KIND_OFFSET: Final = 2

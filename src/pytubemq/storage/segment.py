@@ -101,6 +101,19 @@ class Segment:
                     parts += [span] if len(inside) == 1 else [span[low - start : high - start] for low, high in inside]
         return parts, position
 
+    def position_of(self, files: FileCache, ordinal: int) -> int:
+        """Where a message of this segment begins, in the partition's bytes.
+
+        Raises:
+            CorruptError: its index entry fails its check.
+        """
+        with files.borrow(self.index_path) as index_file:
+            data = read_exactly(index_file, INDEX_BYTES, self.index_size(ordinal))
+        entry = decode_index_entry(data, 0, ordinal) if len(data) == INDEX_BYTES else None
+        if entry is None:
+            raise corrupt(self.index_path, self.index_size(ordinal), "an index entry fails its check")
+        return entry.position
+
     def _check_chunk(self, index: bytes, first: int, held: int) -> int:
         """The position behind a chunk of index entries whose first and last entry prove themselves."""
         if len(index) != held * INDEX_BYTES:

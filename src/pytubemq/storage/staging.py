@@ -87,7 +87,7 @@ class Staging:
         return number
 
     def confirm(self, group: str, topic: str, partition_id: int, offset: int) -> None:
-        """Stage a group's confirmed offset; a later one for the same partition replaces it."""
+        """Stage a group's confirmed offset, or FORGOTTEN; a later one for the same partition replaces it."""
         self.confirmed[group, topic, partition_id] = offset
 
 

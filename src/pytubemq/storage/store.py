@@ -24,7 +24,8 @@ from pytubemq.storage.applier import Applier
 from pytubemq.storage.disk import Disk, NotOpenedError, OsDisk
 from pytubemq.storage.files import FileCache
 from pytubemq.storage.journal import FULL_ERRORS, Durability, Journal, full, not_opened, storage_error
-from pytubemq.storage.partition_log import PartitionLog
+from pytubemq.storage.partition_log import Extent, PartitionLog
+from pytubemq.storage.record import FORGOTTEN
 from pytubemq.storage.space import SpaceGuard
 from pytubemq.storage.staging import Appended, Prepared, Staging, build, no_partition
 
@@ -259,6 +260,9 @@ class BrokerStore:
             for run in prepared.runs:
                 self._partitions[run.topic, run.partition_id].publish(run)
             self._confirmed.update(prepared.confirmed)
+            for key, offset in prepared.confirmed.items():
+                if offset == FORGOTTEN:
+                    del self._confirmed[key]
             self._applier.add(prepared)
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -267,6 +271,22 @@ class BrokerStore:
         """Offset of the first message kept, and the one behind the last readable. NotFoundError if unknown."""
         log = self._log(topic, partition_id)
         return to_offset(log.min_ordinal), to_offset(log.end_ordinal)
+
+    def extent(self, topic: str, partition_id: int) -> Extent:
+        """The same with the positions in the partition's bytes. NotFoundError if unknown."""
+        return self._log(topic, partition_id).extent()
+
+    def position_of(self, topic: str, partition_id: int, offset: int) -> int:
+        """Where the message at `offset` begins in the partition's bytes; its nearest end outside. May read the disk.
+
+        Raises:
+            NotFoundError: no such partition.
+            CorruptError: the index fails its check. OSError: the disk could not be read.
+        """
+        try:
+            return self._log(topic, partition_id).position_of(self._files, offset)
+        except NotOpenedError as error:
+            raise not_opened(error) from error
 
     def partitions(self) -> list[tuple[str, int]]:
         """All partitions known, by topic and id."""

@@ -23,6 +23,7 @@ from pytubemq.errors import (
 )
 from pytubemq.model.limits import MAX_SCAN_ENTRIES
 from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.storage.record import FORGOTTEN
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from pytubemq.wire.hot import decode_stored
@@ -515,3 +516,34 @@ def test_message_ids_keep_their_range_and_rise_whatever_the_clock_says(year_ms: 
     assert ids == sorted(set(ids))
     assert ids[-1] < (1 << 63) - (1 << 57), "with room for all that are still to come"
     assert [message.message_id for message in messages(store)] == ids
+
+
+def test_a_forgotten_position_stays_forgotten_over_replay_and_checkpoint() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"one", confirm=OFFSET_UNIT)
+    send(store, partition_id=1, confirm=0)
+    send(store, confirm=FORGOTTEN)
+    assert store.confirmed("g", "demo", 0) is None
+    assert store.positions() == {("g", "demo", 1): 0}
+    assert store.position_count == 1
+    disk.crash()
+    replayed = open_store(disk)
+    assert replayed.positions() == {("g", "demo", 1): 0}
+    replayed.close()
+    kept = open_store(disk)
+    assert kept.positions() == {("g", "demo", 1): 0}
+
+
+def test_positions_of_messages_are_the_same_in_memory_and_on_disk() -> None:
+    store = open_store(FaultyDisk(), SMALL)
+    for size in (10, 700, 3, 900, 50, 1200, 1):
+        send(store, bytes(size))
+    assert store.extent("demo", 1) == (0, 0, 0, 0)
+    offsets = range(0, 8 * OFFSET_UNIT, OFFSET_UNIT)
+    in_memory = [store.position_of("demo", 0, offset) for offset in offsets]
+    assert in_memory == sorted(set(in_memory))
+    assert store.extent("demo", 0) == (0, 7 * OFFSET_UNIT, 0, in_memory[-1])
+    store.checkpoint()
+    assert [store.position_of("demo", 0, offset) for offset in offsets] == in_memory
+    assert store.position_of("demo", 0, 1 << 40) == in_memory[-1]
