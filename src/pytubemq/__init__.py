@@ -13,7 +13,7 @@ from pytubemq._version import __version__
 if TYPE_CHECKING:
     from pytubemq import errors, sync
     from pytubemq.client.batch import Batch, ReadBatch
-    from pytubemq.client.consumer import Consumer, ConsumerStats
+    from pytubemq.client.consumer import Consumer
     from pytubemq.client.events import (
         Connected,
         Event,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         SlowConsumer,
         Throttled,
     )
+    from pytubemq.client.keeper import ConsumerStats
     from pytubemq.client.options import Start
     from pytubemq.client.producer import Producer, ProducerStats
     from pytubemq.client.reader import Reader
@@ -60,8 +61,9 @@ __all__ = [
 
 _HOMES = {
     "client.batch": ("Batch", "ReadBatch"),
-    "client.consumer": ("Consumer", "ConsumerStats"),
+    "client.consumer": ("Consumer",),
     "client.events": ("Connected", "Event", "Lost", "Rebalanced", "Skipped", "SlowConsumer", "Throttled"),
+    "client.keeper": ("ConsumerStats",),
     "client.options": ("Start",),
     "client.producer": ("Producer", "ProducerStats"),
     "client.reader": ("Reader",),

@@ -1,92 +1,35 @@
-"""A consumer of a group, balanced by the Master.
-
-The invariants: leaving the block never confirms anything; heartbeats go on whatever the user's code does between two
-batches; a failure in the background is raised out of `batches()` instead of being silent.
-"""
+"""A consumer of a group, balanced by the Master: it holds what the Master's events say."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.client.consumer_role import ConsumerRole, Held
-from pytubemq.client.events import Connected, Event, Lost, Rebalanced
+from pytubemq.client.events import Rebalanced
 from pytubemq.client.held import HeldPartition
-from pytubemq.client.membership import Membership
-from pytubemq.client.options import ConsumerOptions, FetchOptions
-from pytubemq.client.tasks import Tasks
-from pytubemq.errors import BadRequestError, ClosedError, TransportError, TubeError
-from pytubemq.model.ids import UNDEFINED, Address, BrokerInfo, Partition
-from pytubemq.model.limits import HEARTBEAT_PERIOD_S
-from pytubemq.wire.messages.broker import HeartBeatRequestC2B, HeartBeatResponseB2C
-from pytubemq.wire.methods import Method
-from pytubemq.wire.strings import PartitionInfo, SubscribeInfo, format_partition_info, parse_failure_info
+from pytubemq.client.keeper import PartitionKeeper
+from pytubemq.model.ids import BrokerInfo, Partition
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from types import TracebackType
 
-    from pytubemq.client.batch import Batch
     from pytubemq.client.cluster import Cluster
     from pytubemq.client.lookup import Lookup
+    from pytubemq.client.options import ConsumerOptions
+    from pytubemq.wire.strings import SubscribeInfo
 
-logger = logging.getLogger(__name__)
-
-REBALANCE_WAIT_S = 3.0
-"""How long a batch in the user's hands may still be confirmed when its partition is to be given away (the original's
-pullRebConfirmWaitPeriodMs)."""
 FIRST_TRY_WAIT_S = 3.0
 """How long an event waits for the first registration of its partitions; after that they go on trying by themselves."""
-UNREGISTER_TIMEOUT_S = 1.0
-LOOK_UP_TIMEOUT_S = 3.0
-"""Most that the next try to reach a Broker waits for the Master to say where the Broker is."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerStats:
-    """Counters since the consumer was entered."""
-
-    fetched: int
-    confirmed: int
-    skipped: int
-    """Messages that failed their check."""
-    batches: int
-    rebalances: int
-
-
-class Consumer:
+class Consumer(PartitionKeeper):
     """Reads topics as a member of a group. Made by `Tube.consumer`; use it with `async with`."""
 
     def __init__(self, cluster: Cluster, lookup: Lookup, options: ConsumerOptions) -> None:
-        self.cluster = cluster
-        self.options = options
-        self.client_id = ""
-        self.fetch_options: FetchOptions | None = None
-        self._lookup = lookup
-        self._lost: set[int] = set()
-        """Brokers that could not be reached when last tried."""
-        self._tasks = Tasks(self._fail)
-        self._held: dict[Partition, HeldPartition] = {}
-        self._runs: dict[Partition, asyncio.Task[None]] = {}
-        self._ready: deque[tuple[HeldPartition, Batch]] = deque()
-        self._arrived = asyncio.Event()
-        self._membership: Membership | None = None
+        super().__init__(cluster, lookup, options)
         self._role: ConsumerRole | None = None
-        self._failure: TubeError | None = None
-        self._closed = False
-        self._entered = False
-        self._fetched = self._confirmed = self._skipped = self._batches = self._rebalances = 0
-
-    def __repr__(self) -> str:
-        topics = ", ".join(map(repr, self.options.topics))
-        state = "" if self._entered and not self._closed else ", not open"
-        return f"Consumer({self.options.group!r}, {topics}, {len(self.assignment)} partitions{state})"
-
-    # --- life -----------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Consumer:
         """Register; partitions arrive soon after.
@@ -96,11 +39,7 @@ class Consumer:
             GroupMismatchError: the group reads other topics, or with other filters.
             UnreachableError: no Master answers.
         """
-        self.cluster.check_usable()
-        if self._entered:
-            raise ClosedError("a consumer can be entered once", hint="make another with  tube.consumer(group, topic)")
-        self._entered = True
-        self.client_id = self.cluster.client_id(group=self.options.group, kind="Pull")
+        self._enter("Pull")
         role = self._role = ConsumerRole(
             self.cluster,
             self.options,
@@ -110,164 +49,12 @@ class Consumer:
             handle=self._rebalance,
             poke=self._poke,
         )
-        self._membership = Membership(self.cluster, role)
-        try:
-            await self._membership.start(patient=self.cluster.options.first_connect == "wait")
-        except BaseException:
-            await self._membership.close()
-            raise
-        self._tasks.spawn(self._membership.run(), name=f"consumer-{self.options.group}")
-        self._tasks.spawn(self._beat(), name=f"consumer-{self.options.group}-brokers")
+        await self._join(role)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Give the partitions back and leave the group, confirming nothing. Idempotent, bounded in time."""
-        if self._closed:
-            return
-        self._closed = True
-        self._arrived.set()
-        await self._tasks.close()
-        self._ready.clear()
-        if self.cluster.closed:
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.options.close_timeout_s):
-                await asyncio.gather(
-                    *(held.release(wait_s=0.0, timeout_s=UNREGISTER_TIMEOUT_S) for held in self._held.values())
-                )
-                if self._membership is not None:
-                    await self._membership.close()
-
-    # --- reading --------------------------------------------------------------------------------------------
-
-    def batches(
-        self,
-        *,
-        max_messages: int = 500,
-        max_wait_s: float = 1.0,
-        max_bytes: int | None = None,
-        idle_timeout_s: float | None = None,
-    ) -> Batches:
-        """The batches of all partitions, as they come; each is one fetch from one partition.
-
-        A partition hands out its next batch only after the one before was confirmed, rejected, or given back after
-        the confirm timeout.
-
-        Args:
-            max_messages: most messages in a batch (a Java Broker may bring more).
-            max_wait_s: how long a Broker may hold a fetch until there is something to bring.
-            max_bytes: most bytes of payload in a batch; one message may exceed it.
-            idle_timeout_s: end the iteration when nothing has come for so long; None goes on forever.
-        """
-        options = FetchOptions(
-            max_messages=max_messages, max_wait_s=max_wait_s, max_bytes=max_bytes, idle_timeout_s=idle_timeout_s
-        )
-        self._check()
-        self._fetch_with(options)
-        return Batches(self, options)
-
-    async def next_batch(self, *, timeout_s: float | None = None) -> Batch | None:
-        """The next batch; None when none came within `timeout_s`, or the consumer was closed meanwhile.
-
-        It is fetched as the last call of `batches` said, or within that method's defaults.
-        """
-        if not self._entered:
-            self._check()
-        if self.fetch_options is None:
-            self._fetch_with(FetchOptions())
-        try:
-            async with asyncio.timeout(timeout_s):
-                while True:
-                    if self._failure is not None:
-                        raise self._failure
-                    self.cluster.check_usable()
-                    while self._ready:
-                        held, batch = self._ready.popleft()
-                        if held.hand_out(batch):
-                            self._batches += 1
-                            return batch
-                    if self._closed:
-                        return None
-                    self._arrived.clear()
-                    await self._arrived.wait()
-        except TimeoutError:
-            return None
-
-    @property
-    def ended(self) -> bool:
-        """Whether it was closed."""
-        return self._closed
-
-    @property
-    def assignment(self) -> tuple[Partition, ...]:
-        """The partitions this consumer holds, sorted."""
-        return tuple(sorted(partition for partition, held in self._held.items() if held.registered))
-
-    def lag(self) -> dict[Partition, int | None]:
-        """Messages not yet confirmed per held partition, as of the last answers; None while unknown."""
-        return {partition: held.marks.lag() for partition, held in sorted(self._held.items())}
-
-    @property
-    def stats(self) -> ConsumerStats:
-        """What has been done so far."""
-        return ConsumerStats(
-            fetched=self._fetched,
-            confirmed=self._confirmed,
-            skipped=self._skipped,
-            batches=self._batches,
-            rebalances=self._rebalances,
-        )
-
-    # --- the held partitions call these ---------------------------------------------------------------------
-
-    def emit(self, event: Event) -> None:
-        """Tell whoever listens."""
-        self.cluster.emit(event)
-
-    def ready(self, held: HeldPartition, batch: Batch) -> None:
-        """A batch has come."""
-        self._ready.append((held, batch))
-        self._arrived.set()
-
-    def counted(self, *, fetched: int = 0, confirmed: int = 0, skipped: int = 0) -> None:
-        """Count messages."""
-        self._fetched += fetched
-        self._confirmed += confirmed
-        self._skipped += skipped
-
-    def gave_up(self, held: HeldPartition, error: TubeError) -> None:
-        """A Broker refuses a partition for good: the Master learns with the next report that we do not have it."""
-        logger.warning("%s: %s is given up: %s", self.options.group, held.partition, error.message)
-        if isinstance(error, BadRequestError):
-            self._fail(error)  # waiting on in silence would look like an empty topic
-        self._held.pop(held.partition, None)
-        self._runs.pop(held.partition, None)
+    def _holdings_changed(self) -> None:
         if self._role is not None:
             self._role.report_soon()
-        self.emit(Rebalanced(self.options.group, given=(held.partition,), assignment=self.assignment))
-
-    async def unreachable(self, held: HeldPartition, error: TubeError, *, again: bool) -> None:
-        """A Broker cannot be reached: say so once, and when it stays so ask the Master where it is now."""
-        broker_id = held.partition.broker_id
-        if broker_id not in self._lost:
-            self._lost.add(broker_id)
-            self.emit(Lost(self.client_id, error, held.address))
-        if again:
-            with contextlib.suppress(TubeError, TimeoutError):
-                async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
-                    await self._lookup.refresh(held.partition.topic)
-
-    def reached(self, held: HeldPartition) -> None:
-        """A Broker has taken a registration."""
-        broker_id = held.partition.broker_id
-        if broker_id in self._lost:
-            self._lost.discard(broker_id)
-            self.emit(Connected(self.client_id, held.address))
 
     # --- events of the Master -------------------------------------------------------------------------------
 
@@ -277,17 +64,13 @@ class Consumer:
 
         self._tasks.spawn(run(), name=f"consumer-{self.options.group}-event")
 
-    def _poke(self) -> None:
-        if self._membership is not None:
-            self._membership.poke()
-
     async def _rebalance(self, connect: bool, infos: list[SubscribeInfo]) -> None:
         self._rebalances += 1
         if connect:
             gained = await self._connect(infos)
             self.emit(Rebalanced(self.options.group, gained=gained, assignment=self.assignment))
         else:
-            given = await self._disconnect(infos)
+            given = await self._release(info.partition for info in infos)
             self.emit(Rebalanced(self.options.group, given=given, assignment=self.assignment))
 
     async def _connect(self, infos: list[SubscribeInfo]) -> tuple[Partition, ...]:
@@ -297,107 +80,14 @@ class Consumer:
             if info.partition in self._held or info.partition.topic not in self.options.topics:
                 continue
             held = HeldPartition(self, info.partition)
-            self._held[info.partition] = held
-            self._runs[info.partition] = self._tasks.spawn(held.run(), name=f"partition-{info.partition}")
+            self._hold(held)
             new.append(held)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_TRY_WAIT_S):
                 await asyncio.gather(*(held.tried.wait() for held in new))
         return tuple(sorted(held.partition for held in new))
 
-    async def _disconnect(self, infos: list[SubscribeInfo]) -> tuple[Partition, ...]:
-        leaving = [self._held[info.partition] for info in infos if info.partition in self._held]
-        for held in leaving:
-            run = self._runs.pop(held.partition, None)
-            if run is not None:
-                run.cancel()
-        await asyncio.gather(
-            *(held.release(wait_s=REBALANCE_WAIT_S, timeout_s=UNREGISTER_TIMEOUT_S) for held in leaving)
-        )
-        for held in leaving:
-            self._held.pop(held.partition, None)
-        return tuple(sorted(held.partition for held in leaving))
-
     def _held_infos(self) -> Held:
         return [
             (BrokerInfo(partition.broker_id, held.address), partition) for partition, held in sorted(self._held.items())
         ]
-
-    # --- heartbeats to the Brokers --------------------------------------------------------------------------
-
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(HEARTBEAT_PERIOD_S)
-            by_broker: dict[Address, list[HeldPartition]] = {}
-            for held in self._held.values():
-                if held.registered:
-                    by_broker.setdefault(held.address, []).append(held)
-            await asyncio.gather(*(self._beat_one(address, held) for address, held in by_broker.items()))
-
-    async def _beat_one(self, address: Address, members: list[HeldPartition]) -> None:
-        infos = [
-            format_partition_info(PartitionInfo(BrokerInfo(held.partition.broker_id, address), held.partition))
-            for held in members
-        ]
-        try:
-            answer = await self.cluster.ask_broker(
-                await self.cluster.pool.get(address),
-                HeartBeatRequestC2B(
-                    client_id=self.client_id,
-                    group_name=self.options.group,
-                    read_status=0,
-                    partition_info=tuple(infos),
-                    qry_priority_id=UNDEFINED,
-                ),
-                HeartBeatResponseB2C,
-                Method.CONSUMER_HEARTBEAT_C2B,
-            )
-        except TransportError as error:
-            logger.info("heartbeat to the Broker at %s: %s", address, error.message)
-            return  # each held partition sees by itself that its connection is gone
-        except TubeError as error:
-            logger.warning("heartbeat to the Broker at %s: %s", address, error.message)
-            for held in members:
-                held.registration_lost()
-            return
-        for text in answer.failure_info if answer.has_part_failure else ():
-            lost = self._held.get(parse_failure_info(text).partition)
-            if lost is not None:
-                lost.registration_lost()
-
-    # --- inside ---------------------------------------------------------------------------------------------
-
-    def _fetch_with(self, options: FetchOptions) -> None:
-        self.fetch_options = options
-        for held in self._held.values():
-            held.wake()
-
-    def _check(self) -> None:
-        self.cluster.check_usable()
-        if self._failure is not None:
-            raise self._failure
-        if self._closed or not self._entered:
-            raise ClosedError("the consumer is not open", hint="use it inside `async with`")
-
-    def _fail(self, error: BaseException) -> None:
-        self._failure = error if isinstance(error, TubeError) else TubeError(f"the consumer failed: {error!r}")
-        if self._failure is not error:
-            self._failure.__cause__ = error
-        self._arrived.set()
-
-
-class Batches:
-    """Iterates over a consumer's batches. It may be left and taken up again; a cancelled wait loses nothing."""
-
-    def __init__(self, consumer: Consumer, options: FetchOptions) -> None:
-        self._consumer = consumer
-        self._options = options
-
-    def __aiter__(self) -> Batches:
-        return self
-
-    async def __anext__(self) -> Batch:
-        batch = await self._consumer.next_batch(timeout_s=self._options.idle_timeout_s)
-        if batch is None:
-            raise StopAsyncIteration
-        return batch

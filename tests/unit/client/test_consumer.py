@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq import Connected, Lost, Partition, Rebalanced, Skipped, SlowConsumer, Start, Throttled, connect
-from pytubemq.client import consumer as consumer_module
+from pytubemq.client import keeper as keeper_module
 from pytubemq.errors import (
     BadRequestError,
     ClosedError,
@@ -384,7 +384,7 @@ async def test_a_partition_to_give_away_waits_for_the_batch_in_hand() -> None:
 
 
 async def test_a_batch_that_stays_in_hand_is_taken_away_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_module, "REBALANCE_WAIT_S", 0.05)
+    monkeypatch.setattr(keeper_module, "RELEASE_WAIT_S", 0.05)
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
         mock.store("demo", b"a")
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:

@@ -80,12 +80,17 @@ INSIDE = {
 """What the client's own parts call; not for users, so not in the facade."""
 
 
+def members(kind: type) -> dict[str, object]:
+    """What a class and those it is made of define."""
+    return {name: member for base in reversed(kind.__mro__[:-1]) for name, member in vars(base).items()}
+
+
 def test_the_sync_facade_has_the_same_names_and_arguments() -> None:
     pairs = [(Tube, sync.Tube), (Producer, sync.Producer), (Consumer, sync.Consumer), (Reader, sync.Reader)]
     for ours, theirs in pairs:
-        expected_names = {name for name in vars(ours) if not name.startswith("_")} - INSIDE.get(ours, set())
-        assert expected_names <= {name for name in vars(theirs) if not name.startswith("_")}, theirs
-        for name, member in vars(theirs).items():
+        expected_names = {name for name in members(ours) if not name.startswith("_")} - INSIDE.get(ours, set())
+        assert expected_names <= {name for name in members(theirs) if not name.startswith("_")}, theirs
+        for name, member in members(theirs).items():
             if name.startswith("_") or not inspect.isfunction(member):
                 continue
             expected = inspect.signature(getattr(ours, name))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from pytubemq.client import batch as batches_of
     from pytubemq.client import consumer as consumers
-    from pytubemq.client.consumer import ConsumerStats
+    from pytubemq.client.keeper import ConsumerStats
     from pytubemq.model.ids import Partition
     from pytubemq.model.message import Message
     from pytubemq.net.iothread import IoThread
