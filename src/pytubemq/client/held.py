@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from typing import TYPE_CHECKING, Protocol
 
 from pytubemq.client.batch import Batch, read_messages
 from pytubemq.client.cluster import Cluster, check, is_refusal
 from pytubemq.client.events import Event, Skipped, SlowConsumer, Throttled
+from pytubemq.client.options import Start
 from pytubemq.core.offsets import Hold, Watermarks
 from pytubemq.core.retry import Backoff, Verdict, verdict
 from pytubemq.errors import Code, RefusedError, RequestTimeoutError, StaleBatchError, TransportError, TubeError
 from pytubemq.model.ids import UNDEFINED, Address, Partition
-from pytubemq.model.limits import LEASE_TIMEOUT_S
 from pytubemq.wire.codec import encode
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.hot import StoredMessage, decode_get_message
@@ -43,8 +44,6 @@ REGISTER, UNREGISTER = 31, 32
 DISCARD = 1
 """`readStatus` of an unregistration: what was fetched last is not confirmed."""
 RETRY = Backoff(first_s=0.05, most_s=1.0)
-OCCUPIED_FOR_S = LEASE_TIMEOUT_S + 15.0
-"""A dead owner's hold ends with its lease; whoever is refused for longer than that is refused for another reason."""
 NOT_FOUND_WAIT_S = 0.4
 """At the end of a partition whose Broker cannot hold a fetch (the original's msgNotFoundWaitPeriodMs)."""
 _WAITS_S: dict[int, float] = {Code.FORBIDDEN: 2.0, Code.MOVED: 0.2, Code.SERVICE_UNAVAILABLE: 0.3}
@@ -58,6 +57,10 @@ class Keeper(Protocol):
     client_id: str
     options: ConsumerOptions
     fetch_options: FetchOptions | None
+    seen: set[Partition]
+    """Partitions that a Broker has registered for this client before."""
+    occupied_for_s: float
+    """How long another's hold on a partition is waited out."""
 
     def emit(self, event: Event) -> None:
         """Tell whoever listens."""
@@ -81,13 +84,18 @@ class Keeper(Protocol):
 class HeldPartition:
     """Registration, fetch loop and settlement of one partition."""
 
-    def __init__(self, keeper: Keeper, partition: Partition) -> None:
+    def __init__(self, keeper: Keeper, partition: Partition, *, offset: int | None = None) -> None:
+        """`offset`: where to begin, whatever the group has confirmed; None leaves that to the group's position."""
         self.partition = partition
         self.marks = Watermarks()
         self.tried = asyncio.Event()
         """Set after the first registration, whatever came of it."""
+        self.told_ms = 0
+        """When the Broker last told of offsets, milliseconds since 1970."""
         self._keeper = keeper
         self._cluster = keeper.cluster
+        self._offset = offset
+        self._at_newest = False
         self._wanted = keeper.options.filters.get(partition.topic)
         self._connection: RpcConnection | None = None
         self._registrations = 0
@@ -114,7 +122,7 @@ class HeldPartition:
     async def run(self) -> None:
         """Keep the registration, and fetch whenever the user may get another batch."""
         while True:
-            if not self.registered and not await self._register():
+            if not self.registered and not await self._keep_registered():
                 return
             options = self._keeper.fetch_options
             if options is not None and self.marks.hold is Hold.NOTHING:
@@ -135,17 +143,17 @@ class HeldPartition:
 
     # --- registration ---------------------------------------------------------------------------------------
 
-    async def _register(self) -> bool:
+    async def _keep_registered(self) -> bool:
         """Register, again and again; False when the partition was given up."""
         loop = asyncio.get_running_loop()
         began_s, attempt = loop.time(), 0
         while True:
             try:
-                await self._register_once()
+                await self.register()
             except TubeError as error:
                 attempt += 1
                 occupied_s = loop.time() - began_s if is_refusal(error, Code.PARTITION_OCCUPIED) else 0.0
-                if occupied_s > OCCUPIED_FOR_S or verdict(error) is Verdict.GIVE_UP:
+                if occupied_s > self._keeper.occupied_for_s or verdict(error) is Verdict.GIVE_UP:
                     self.tried.set()
                     self._keeper.gave_up(self, error)
                     return False
@@ -159,8 +167,13 @@ class HeldPartition:
                 self._keeper.reached(self)
                 return True
 
-    async def _register_once(self) -> None:
-        first = self._registrations == 0
+    async def register(self) -> None:
+        """Register once.
+
+        Raises:
+            TubeError: the Broker refuses, or cannot be reached.
+        """
+        at_newest = self._at_newest
         connection = await self._cluster.pool.get(self.address)
         answer = await self._cluster.ask_broker(
             connection,
@@ -170,19 +183,38 @@ class HeldPartition:
                 group_name=self._keeper.options.group,
                 topic_name=self.partition.topic,
                 partition_id=self.partition.partition_id,
-                read_status=self._keeper.options.start.read_status if first else 0,
+                read_status=self._read_status(),
                 filter_cond_str=tuple(sorted(self._wanted or ())),
-                # No currOffset: it would win over what other members of the group have confirmed meanwhile.
+                # Only when asked for: it wins over what other members of the group have confirmed meanwhile.
+                curr_offset=self._offset,
                 qry_priority_id=UNDEFINED,
             ),
             RegisterResponseB2C,
             Method.CONSUMER_REGISTER_C2B,
         )
         self._registrations += 1
+        self._keeper.seen.add(self.partition)
+        self._offset, self._at_newest = None, self._at_newest and not at_newest
+        self._told()
         self.marks.registered(answer.curr_offset, answer.max_offset)
+        if self._at_newest:
+            return  # asked for meanwhile, so once more
         self._connection = connection
         connection.lost.add_done_callback(lambda _: self.wake())
         self._registered_again.set()
+
+    def _read_status(self) -> int:
+        if self._at_newest:
+            return Start.ALWAYS_LATEST.read_status
+        known = self._offset is not None or self.partition in self._keeper.seen
+        return Start.EARLIEST.read_status if known else self._keeper.options.start.read_status
+
+    def go_to_newest(self) -> None:
+        """Register anew at the partition's end; a batch in the user's hands is not held any more."""
+        self._at_newest = True
+        if self.marks.hold is not Hold.NOTHING:
+            self._give_back("its group was sent to the newest messages")
+        self.registration_lost()
 
     async def release(self, *, wait_s: float, timeout_s: float) -> None:
         """Let a batch in the user's hands be settled for `wait_s`, then unregister. Never confirms."""
@@ -255,10 +287,12 @@ class HeldPartition:
     async def _took(self, head: GetMessageResponseB2C, stored: list[StoredMessage]) -> None:
         if not stored:
             self.marks.skipped(head.next_offset, head.max_offset)
+            self._told()
             return
         messages, unreadable = read_messages(self.partition, stored, self._wanted)
         end = head.next_offset
         ticket = self.marks.took(head.curr_offset, end, head.max_offset)
+        self._told()
         self._fetched_in = self._registrations
         self._held_messages = len(messages)
         if unreadable:
@@ -301,7 +335,8 @@ class HeldPartition:
             return False
         self.marks.handed_out()
         timeout_s = self._keeper.options.confirm_timeout_s
-        self._timer = asyncio.get_running_loop().call_later(timeout_s, self._expire, ticket, timeout_s)
+        if timeout_s is not None:
+            self._timer = asyncio.get_running_loop().call_later(timeout_s, self._expire, ticket, timeout_s)
         return True
 
     async def confirm(self, ticket: int) -> None:
@@ -330,10 +365,11 @@ class HeldPartition:
             self._stop_timer()
             return
         reason = self._over or (self._end[1] if self._end[0] == ticket else "a later one has been handed out")
+        timeout_s = self._keeper.options.confirm_timeout_s
+        within = "" if timeout_s is None else f"confirm within {timeout_s:g} s and "
         raise StaleBatchError(
             f"this batch of {self.partition} is not held any more: {reason}",
-            hint=f"confirm within {self._keeper.options.confirm_timeout_s:g} s and settle each batch once;"
-            " what was not confirmed comes again",
+            hint=f"{within}settle each batch once; what was not confirmed comes again",
         )
 
     async def _commit(self) -> None:
@@ -389,6 +425,7 @@ class HeldPartition:
             timeout_s=self._cluster.options.request_timeout_s,
         )
         check(answer)
+        self._told()
         self.marks.saw_newest(answer.max_offset)
         if up_to is None and self.marks.fetched is None and answer.curr_offset is not None:
             self.marks.fetched = answer.curr_offset  # a Java Broker tells the position only here
@@ -404,6 +441,9 @@ class HeldPartition:
         self.marks.give_back()
         self._settled.set()
         self.wake()
+
+    def _told(self) -> None:
+        self.told_ms = time.time_ns() // 1_000_000
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -19,7 +19,7 @@ from pytubemq.client.options import ConsumerOptions, FetchOptions
 from pytubemq.client.tasks import Tasks
 from pytubemq.errors import BadRequestError, ClosedError, TransportError, TubeError
 from pytubemq.model.ids import UNDEFINED, Address, BrokerInfo, Partition
-from pytubemq.model.limits import HEARTBEAT_PERIOD_S
+from pytubemq.model.limits import HEARTBEAT_PERIOD_S, LEASE_TIMEOUT_S
 from pytubemq.wire.messages.broker import HeartBeatRequestC2B, HeartBeatResponseB2C
 from pytubemq.wire.methods import Method
 from pytubemq.wire.strings import PartitionInfo, format_partition_info, parse_failure_info
@@ -40,6 +40,8 @@ RELEASE_WAIT_S = 3.0
 """How long a batch in the user's hands may still be confirmed when its partition is to be given away (the original's
 pullRebConfirmWaitPeriodMs)."""
 UNREGISTER_TIMEOUT_S = 1.0
+OCCUPIED_FOR_S = LEASE_TIMEOUT_S + 15.0
+"""A dead owner's hold ends with its lease; whoever is refused for longer than that is refused for another reason."""
 LOOK_UP_TIMEOUT_S = 3.0
 """Most that the next try to reach a Broker waits for the Master to say where the Broker is."""
 
@@ -58,6 +60,8 @@ class ConsumerStats:
 
 class PartitionKeeper:
     """Keeps registered what it holds, and hands out what is fetched. What is held others decide."""
+
+    occupied_for_s = OCCUPIED_FOR_S
 
     def __init__(self, cluster: Cluster, lookup: Lookup, options: ConsumerOptions) -> None:
         self.cluster = cluster

@@ -93,12 +93,14 @@ class ConsumerOptions:
     topics: tuple[str, ...]
     filters: Mapping[str, frozenset[str]]
     start: Start = Start.LATEST
-    confirm_timeout_s: float = CONFIRM_TIMEOUT_S
+    confirm_timeout_s: float | None = CONFIRM_TIMEOUT_S
+    """None: never given back by itself."""
     close_timeout_s: float = 5.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", check_start(self.start))
-        _between("confirm_timeout_s", self.confirm_timeout_s, 0.05, 86_400.0)
+        if self.confirm_timeout_s is not None:
+            _between("confirm_timeout_s", self.confirm_timeout_s, 0.05, 86_400.0)
         _between("close_timeout_s", self.close_timeout_s, 0.0, 3_600.0)
 
 
