@@ -197,6 +197,11 @@ class RemoteError(TubeError):
         super().__init__(message, hint=hint)
         self.exception_name = exception_name
 
+    @property
+    def at_work(self) -> bool:
+        """Whether the peer took the request and failed while it worked on it: the next try may go well."""
+        return self.exception_name.endswith("InvocationTargetException")
+
 
 class StandbyError(RemoteError):
     """This Master does not lead; ask the next one."""

@@ -16,9 +16,10 @@ from pytubemq.client.events import Connected, Event, EventQueue, Lost
 from pytubemq.client.process import check_generation, generation, new_client_id
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import ClosedError, Code, RefusedError, TransportError, TubeError, UnavailableError, refused
+from pytubemq.model.ids import UNDEFINED
 from pytubemq.net.masters import MasterClient
 from pytubemq.net.pool import ConnectionPool
-from pytubemq.wire.messages.broker import HeartBeatRequestC2B, HeartBeatResponseB2C
+from pytubemq.wire.messages.broker import AuthorizedInfo, HeartBeatRequestC2B, HeartBeatResponseB2C
 from pytubemq.wire.methods import Method, Service
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Address, BrokerInfo
     from pytubemq.net.connection import RpcConnection
     from pytubemq.wire.extensions import Capability
+    from pytubemq.wire.messages.master import MasterAuthorizedInfo
 
 PROBE_GROUP = "pytubemq-probe"
 RECONNECT = Backoff(first_s=0.05, most_s=1.0)
@@ -69,6 +71,8 @@ class Cluster:
         self.sent_addr = 0
         self.brokers: dict[int, Address] = {}
         """Where each Broker was last known to be; one that the Master no longer names keeps its last address."""
+        self.visit_token = UNDEFINED
+        """What shows a Broker that the Master knows us; the Master renews it with its answers."""
         self.closed = False
         self._generation = generation()
 
@@ -119,6 +123,16 @@ class Cluster:
         """Whether the Master that is asked next has shown a capability."""
         connection = self.masters.peek()
         return connection is not None and capability in connection.capabilities
+
+    def learn_token(self, told: MasterAuthorizedInfo | None) -> None:
+        """Take the visit token that an answer of the Master brings."""
+        if told is not None and told.visit_authorized_token > 0:
+            self.visit_token = told.visit_authorized_token
+
+    @property
+    def auth_info(self) -> AuthorizedInfo:
+        """What every request to a Broker carries."""
+        return AuthorizedInfo(visit_authorized_token=self.visit_token)
 
     async def ask_master(self, message: object, response_type: type[A], method: Method, *, wait_s: float = 0.0) -> A:
         """Ask the leading Master; `wait_s` is how long it may hold the answer on purpose."""
@@ -175,7 +189,9 @@ class Cluster:
         if not connection.answered:
             try:
                 await connection.request(
-                    HeartBeatRequestC2B(client_id=client_id, group_name=PROBE_GROUP, read_status=0),
+                    HeartBeatRequestC2B(
+                        client_id=client_id, group_name=PROBE_GROUP, read_status=0, auth_info=self.auth_info
+                    ),
                     HeartBeatResponseB2C,
                     Method.CONSUMER_HEARTBEAT_C2B,
                     Service.BROKER_READ,

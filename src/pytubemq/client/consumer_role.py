@@ -110,7 +110,7 @@ class ConsumerRole:
 
     async def _register(self) -> None:
         options = self._options
-        await self._cluster.ask_master(
+        answer = await self._cluster.ask_master(
             RegisterRequestC2M(
                 client_id=self.client_id,
                 group_name=options.group,
@@ -130,6 +130,7 @@ class ConsumerRole:
             RegisterResponseM2C,
             Method.CONSUMER_REGISTER_C2M,
         )
+        self._cluster.learn_token(answer.authorized_info)
 
     async def heartbeat(self) -> float:
         """HeartRequestC2M: hand in the finished event, take the next one."""
@@ -155,6 +156,7 @@ class ConsumerRole:
             Method.CONSUMER_HEARTBEAT_C2M,
             wait_s=wait_s,
         )
+        self._cluster.learn_token(answer.authorized_info)
         if done is not None and self._done is done:
             self._done = None
         if report:

@@ -97,7 +97,8 @@ class Lane:
         self.batches = 0
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._template = SendTemplate(owner.client_id, owner.topic, owner.cluster.sent_addr)
+        self._token = owner.cluster.visit_token
+        self._template = self._new_template()
         self._connection: RpcConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -189,6 +190,7 @@ class Lane:
                     self._owner.topic,
                     self._owner.cluster.sent_addr,
                     [pending.item for pending in batch],
+                    token=self._owner.cluster.visit_token,
                     refusals_seen=self._refusals.seen,
                 ),
                 batch,
@@ -196,7 +198,14 @@ class Lane:
                 asked=self._refusals.asks,
             )
 
+    def _new_template(self) -> SendTemplate:
+        owner = self._owner
+        return SendTemplate(owner.client_id, owner.topic, owner.cluster.sent_addr, token=self._token)
+
     def _pump_plain(self, connection: RpcConnection, limit: int) -> None:
+        if self._token != self._owner.cluster.visit_token:
+            self._token = self._owner.cluster.visit_token
+            self._template = self._new_template()
         while self.queue and len(self._flying) < limit:
             pending = self.queue.popleft()
             self.queued_bytes -= pending.size_bytes

@@ -71,6 +71,7 @@ class Directory:
             RegisterResponseM2P,
             Method.PRODUCER_REGISTER_P2M,
         )
+        self._cluster.learn_token(answer.authorized_info)
         self._learn(answer.broker_check_sum, answer.broker_infos, answer.appd_config)
 
     async def ask_first(self) -> dict[str, TopicRoutes]:
@@ -97,6 +98,7 @@ class Directory:
             Method.PRODUCER_HEARTBEAT_P2M,
             wait_s=wait_s,
         )
+        self._cluster.learn_token(answer.authorized_info)
         self._learn(answer.broker_check_sum, answer.broker_infos, answer.appd_config)
         return self._routes(answer.topic_infos)
 

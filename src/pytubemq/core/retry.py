@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from pytubemq.errors import Code, EnvelopeError, RefusedError, TransportError, TubeError
+from pytubemq.errors import Code, EnvelopeError, RefusedError, RemoteError, TransportError, TubeError
 
 Rng = Callable[[], float]
 """A number in [0, 1)."""
@@ -46,16 +46,20 @@ BRIEF_S: Final = 5.0
 """How long a disagreement between Master and Broker may last: one of them learns of a topic or a restart a little
 later than the other, at most a heartbeat."""
 
-_BRIEF: Final = frozenset({Code.FORBIDDEN, Code.NOT_FOUND})
+_BRIEF: Final = frozenset({Code.FORBIDDEN, Code.NOT_FOUND, Code.CERTIFICATE_FAILURE})
+"""415, because a Broker may hear of a new visit token a little later than its client, or the other way round."""
 
 
 def verdict(error: BaseException) -> Verdict:
     """What to do after `error`.
 
     A Broker that answers 403 or 404 to a partition that the Master has just named does not know of it yet, or no
-    longer: worth a few tries, not the whole delivery time.
+    longer: worth a few tries, not the whole delivery time. So is a peer that failed while it worked on the request: it
+    may have been caught at a bad moment, or will fail at this request for ever.
     """
     if isinstance(error, RefusedError) and error.code in _BRIEF:
+        return Verdict.RETRY_BRIEFLY
+    if isinstance(error, RemoteError) and error.at_work:
         return Verdict.RETRY_BRIEFLY
     if isinstance(error, EnvelopeError) or not isinstance(error, TubeError):
         return Verdict.GIVE_UP

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.core.retry import Verdict, verdict
-from pytubemq.errors import NotRegisteredError
+from pytubemq.errors import NotRegisteredError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,4 +88,4 @@ def fact_of(error: BaseException) -> Fact:
 
 def _is_final(error: BaseException) -> bool:
     # "briefly" is for Brokers that learn of a topic later than the Master; the Master itself knows.
-    return verdict(error) is Verdict.RETRY_BRIEFLY
+    return isinstance(error, RefusedError) and verdict(error) is Verdict.RETRY_BRIEFLY

@@ -44,6 +44,9 @@ _SWEEP_S = 0.1
 _HELD_UP_S = 0.5
 """A sweep that comes so late shows that the loop was busy with something else."""
 _SERIAL_MASK = 0x7FFFFFFF
+_FOR_NOW = ("StandbyException", "ServerNotReadyException", "ServiceStoppingException")
+"""How the names of exceptions end that speak of the server's state and not of the request. Only the ending counts:
+the package in front of it depends on the version of the protocol."""
 
 
 class _Waiting(NamedTuple):
@@ -275,10 +278,12 @@ class RpcConnection(asyncio.Protocol):
 def remote_error(peer: Address, response: Response) -> RemoteError:
     """The error for an exception answer. The class it names is text to us: nothing is looked up by it."""
     kind = StandbyError if response.exception_name.endswith("StandbyException") else RemoteError
-    return kind(
+    error = kind(
         f"{peer} failed at the request: {response.exception_text or 'no text'} ({response.exception_name})",
         exception_name=response.exception_name,
     )
+    error.retriable = response.exception_name.endswith(_FOR_NOW)
+    return error
 
 
 def _reason(error: OSError) -> str:

@@ -16,6 +16,7 @@ from pytubemq.errors import (
     RemoteError,
     StandbyError,
     TransportError,
+    TubeError,
     UnreachableError,
 )
 from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
@@ -73,7 +74,7 @@ class MasterClient:
         Raises:
             UnreachableError: none could be reached; names each with its reason.
         """
-        failures: list[tuple[Address, TransportError | StandbyError]] = []
+        failures: list[tuple[Address, TubeError]] = []
         for _ in self._masters:
             try:
                 return await self._pool.get(self.current)
@@ -87,9 +88,9 @@ class MasterClient:
 
         Raises:
             UnreachableError: none could be reached; names each with its reason.
-            TransportError, StandbyError: what the last one did, when at least one was reached.
+            TransportError, StandbyError, RemoteError: what the last one did, when at least one was reached.
         """
-        failures: list[tuple[Address, TransportError | StandbyError]] = []
+        failures: list[tuple[Address, TubeError]] = []
         for _ in self._masters:
             address = self.current
             connection: RpcConnection | None = None
@@ -105,6 +106,10 @@ class MasterClient:
                 failures.append((address, error))
                 self._current = (self._current + 1) % len(self._masters)
             except RemoteError as error:
+                if error.retriable or error.at_work:
+                    failures.append((address, error))
+                    self._current = (self._current + 1) % len(self._masters)
+                    continue
                 if NO_MASTER not in error.message:
                     raise
                 raise RemoteError(
@@ -115,7 +120,7 @@ class MasterClient:
         raise _failure(failures) from failures[-1][1]
 
 
-def _failure(failures: Sequence[tuple[Address, TransportError | StandbyError]]) -> TransportError | StandbyError:
+def _failure(failures: Sequence[tuple[Address, TubeError]]) -> TubeError:
     last = failures[-1][1]
     if not all(isinstance(error, UnreachableError) for _, error in failures):
         return last

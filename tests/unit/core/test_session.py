@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytubemq.core.session import TABLE, Action, Fact, Phase, fact_of, step
-from pytubemq.errors import ConfigError, ConnectionLostError, StandbyError, refused
+from pytubemq.errors import ConfigError, ConnectionLostError, RemoteError, StandbyError, refused
 
 
 def test_the_usual_life() -> None:
@@ -59,6 +59,9 @@ def test_only_an_active_client_sends_heartbeats() -> None:
         (refused(425, "other topics"), Fact.REFUSED),
         (refused(403, "forbidden"), Fact.REFUSED),
         (refused(404, "nothing"), Fact.REFUSED),
+        (refused(415, "certificate"), Fact.REFUSED),
+        (RemoteError("oops", exception_name="java.lang.reflect.InvocationTargetException"), Fact.FAILED),
+        (RemoteError("oops", exception_name="java.lang.Exception"), Fact.REFUSED),
         (refused(500, "oops"), Fact.FAILED),
         (refused(503, "stopping"), Fact.FAILED),
         (ConnectionLostError("x"), Fact.FAILED),
