@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from starlette.requests import Request
+    from starlette.routing import BaseRoute
 
     from pytubemq.admin.operations import MasterOperations
 
@@ -40,8 +41,11 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     delete_policy: str | None = None
 
 
-def create_app(master: MasterOperations, *, hosts: Iterable[str] = ()) -> Starlette:
-    """The API of `master`; `hosts` are the names under which it may be called beside loopback addresses."""
+def create_app(master: MasterOperations, *, hosts: Iterable[str] = (), pages: Iterable[BaseRoute] = ()) -> Starlette:
+    """The API of `master`; `hosts` are the names under which it may be called beside loopback addresses.
+
+    `pages` are served beside it.
+    """
 
     async def health(_: Request) -> Response:
         found = await master.health()
@@ -82,6 +86,7 @@ def create_app(master: MasterOperations, *, hosts: Iterable[str] = ()) -> Starle
         Route(f"{PREFIX}/groups", all_of(master.groups)),
         Route(f"{PREFIX}/groups/{{name}}", one_of(master.group)),
         Route(f"{PREFIX}/openapi.json", openapi),
+        *pages,
     ]
     return Starlette(
         routes=routes,

@@ -99,7 +99,7 @@ async def read_body(request: Request, kind: type[T]) -> T:
             "send Content-Type: application/json",
         )
     try:
-        value = msgspec.json.decode(await _bounded(request))
+        value = msgspec.json.decode(await read_bounded(request))
     except msgspec.DecodeError as error:
         raise _bad(f"the body is not JSON: {error}", "send one JSON object") from error
     if not isinstance(value, dict):
@@ -111,7 +111,8 @@ async def read_body(request: Request, kind: type[T]) -> T:
         raise _bad(f"the body does not fit: {error}", "GET /api/v1/openapi.json tells the types") from error
 
 
-async def _bounded(request: Request) -> bytes:
+async def read_bounded(request: Request) -> bytes:
+    """The body of a request. Raises ApiError: it is too long, or the connection ended."""
     parts: list[bytes] = []
     size = 0
     try:

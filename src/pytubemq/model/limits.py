@@ -95,6 +95,8 @@ MAX_CLIENT_STATE_BYTES: Final = 128 * MIB
 """What all clients may have told the Master of themselves (topics, filters, partitions), as they sent it."""
 MAX_BROKERS: Final = 1_000
 """Brokers a Master enters by itself."""
+MAX_AUTO_FORBIDDEN: Final = 5
+"""Brokers that the Master takes something from at the same time because of what they report (the original's 5)."""
 MAX_HELD_HEARTBEATS: Final = 20_000
 """Heartbeats the Master holds at once; beyond it they are answered at once, which costs traffic and nothing else."""
 TOPIC_READY_TIMEOUT_S: Final = 5.0
@@ -107,7 +109,15 @@ MAX_REPORTED_PROBLEMS: Final = 16
 """What a Broker tells the Master to be wrong with it, and what the Master keeps of that."""
 MAX_PROBLEM_CHARS: Final = 500
 MAX_HTTP_BODY_BYTES: Final = 1 * MIB
-"""Body of a request to the JSON API."""
+"""Body of a request over HTTP."""
+MAX_WEBAPI_PARAMS: Final = 128
+"""Parameters of one call of `/webapi.htm` (the longest list of the original's has under 40)."""
+MAX_WEBAPI_ITEMS: Final = 10_000
+"""Items of a list in one call."""
+MAX_WEBAPI_TARGETS: Final = 10_000
+"""What one call may change: the product of its lists."""
+MAX_TOKEN_CHARS: Final = 128
+"""The administration's token (the original's length)."""
 HTTP_REQUEST_TIMEOUT_S: Final = 10.0
 """A request to the JSON API, head and body, must be whole by then, or its connection is closed."""
 MAX_HTTP_CONNECTIONS: Final = 256
@@ -144,6 +154,10 @@ MAX_POSITIONS: Final = 1_000_000
 """Confirmed offsets one Broker keeps, one for each group and partition; beyond it a new one is refused with 400."""
 MAX_POSITIONS_TOLD_CHARS: Final = 6 * MIB
 """Text in one answer that tells positions of groups, so that it is a frame in any script; beyond it: 400."""
+MAX_INSPECTED_PARTITIONS: Final = 100_000
+"""Partitions, with or without a group, that one answer of the Broker's HTTP tells of; beyond it: 400."""
+MAX_SHOWN_MESSAGES: Final = 50
+"""Messages that one answer of the Broker's HTTP shows (the original's bound)."""
 MAX_ORDERED_PRODUCERS: Final = 1024
 """Producers of one connection whose refused batches are counted; beyond it the longest quiet one is forgotten."""
 

@@ -16,7 +16,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.server.files import connections_within, file_limit
-from pytubemq.server.settings import DEFAULT_HTTP_PORT, Settings, parse_address
+from pytubemq.server.settings import DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
 from pytubemq.storage.disk import Disk, OsDisk
 
 if TYPE_CHECKING:
@@ -144,10 +144,15 @@ class Node:
     async def _start_http(self) -> None:
         from pytubemq.admin.app import create_app
         from pytubemq.admin.http import HttpServer
+        from pytubemq.admin.webapi.access import Access
+        from pytubemq.admin.webapi.routes import master_routes
 
         assert self.master is not None
-        listen = parse_address("http.listen", self.settings.http.listen, default_port=DEFAULT_HTTP_PORT)
-        self._http = HttpServer(create_app(self.master, hosts=[listen.host, *self.settings.http.hosts]), listen)
+        section = self.settings.http
+        listen = parse_address("http.listen", section.listen, default_port=DEFAULT_HTTP_PORT)
+        access = Access(section.token.strip(), in_url=section.token_in_url, local=is_loopback(listen.host))
+        pages = master_routes(self.master, access)
+        self._http = HttpServer(create_app(self.master, hosts=[listen.host, *section.hosts], pages=pages), listen)
         self._closing.append(("HTTP", self._http.close))
         address = await self._http.start()
         self.endpoints = Endpoints(master=self.endpoints.master, http=f"http://{address}")

@@ -59,6 +59,8 @@ class ServerProcess:
         """
         directory = make_directory(self.settings.data_dir)
         path = directory / f"{self.name}.toml"
+        path.touch(mode=0o600)
+        path.chmod(0o600)  # it may hold a token
         path.write_text(to_toml(self.settings), "utf-8")
         # Only the file counts: what is set in our environment was read when the settings were made.
         environ = {key: value for key, value in os.environ.items() if not key.startswith(ENV_PREFIX)}

@@ -91,6 +91,20 @@ class HttpSection(Struct, frozen=True, kw_only=True):
             "`listen`"
         ),
     ] = field(default_factory=list)
+    token: Annotated[
+        str,
+        Meta(
+            max_length=limits.MAX_TOKEN_CHARS,
+            description="what `/webapi.htm` asks of those who change something; empty: only a server on a loopback "
+            "address takes changes",
+        ),
+    ] = ""
+    token_in_url: Annotated[
+        bool,
+        Meta(
+            description="whether the token may stand in the address of a request, where proxies and shells may keep it"
+        ),
+    ] = True
 
 
 class LogSection(Struct, frozen=True, kw_only=True):

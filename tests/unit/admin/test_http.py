@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from pytubemq.admin.guard import _bounded
+from pytubemq.admin.guard import read_bounded
 from pytubemq.admin.http import HttpServer
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
@@ -35,7 +35,7 @@ HALVES = {
 
 
 async def echo(request: Request) -> PlainTextResponse:
-    return PlainTextResponse(str(len(await _bounded(request))))
+    return PlainTextResponse(str(len(await read_bounded(request))))
 
 
 async def hello(_: Request) -> PlainTextResponse:

@@ -1,0 +1,96 @@
+"""Who may change something.
+
+The invariants: the token is compared in constant time and is in no log and no answer; without a token, changes are
+taken only where nobody but this machine can ask; what a browser says to come from another site changes nothing.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pytubemq.admin.webapi.params import CallError
+from pytubemq.model.limits import MAX_TOKEN_CHARS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TOKEN_NAMES = ("confModAuthToken", "authToken")
+_OWN_SITE = frozenset({"same-origin", "none"})
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a server asks of those who want to change something.
+
+    `token` is blank where there is none; `in_url` tells whether it may stand in the address of a request; `local`
+    whether only this machine can reach the server.
+    """
+
+    token: str = field(default="", repr=False)
+    in_url: bool = True
+    local: bool = True
+
+    def check(
+        self, *, modify: bool, headers: Mapping[str, str], query: Mapping[str, str], form: Mapping[str, str]
+    ) -> None:
+        """Whether a call may be made. A query needs no token, but a wrong one is refused. Raises CallError."""
+        if modify and is_cross_site(headers):
+            raise CallError("a page of another site asked for this change: call from a program, or from this server")
+        given = self._given(headers, query, form)
+        if not self.token:
+            if modify and not self.local:
+                raise CallError(
+                    "no change is taken, as this server is open to other machines and has no token: set `token` in "
+                    "[http] of its settings"
+                )
+        elif given is None:
+            if modify:
+                raise CallError("the token is missing: give confModAuthToken, or the header Authorization: Bearer")
+        elif not hmac.compare_digest(given.encode(), self.token.encode()):
+            raise CallError("the token is wrong: it must be `token` in [http] of this server's settings")
+
+    def _given(self, headers: Mapping[str, str], query: Mapping[str, str], form: Mapping[str, str]) -> str | None:
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and bearer.strip():
+            return _bounded(bearer.strip())
+        for name in TOKEN_NAMES:
+            if form.get(name, "").strip():
+                return _bounded(form[name].strip())
+        for name in TOKEN_NAMES:
+            if query.get(name, "").strip():
+                if not self.in_url:
+                    raise CallError(
+                        f"{name} stands in the address, which this server does not take (`token_in_url` in [http]): "
+                        "send it in a form, or as the header Authorization: Bearer"
+                    )
+                return _bounded(query[name].strip())
+        return None
+
+
+def is_cross_site(headers: Mapping[str, str]) -> bool:
+    """Whether a browser says that a page of another site makes the request; programs say nothing."""
+    site = headers.get("sec-fetch-site", "").strip().lower()
+    if site and site not in _OWN_SITE:
+        return True
+    host = headers.get("host", "").strip().lower()
+    for name in ("origin", "referer"):
+        source = headers.get(name, "").strip()
+        if source and _host(source) != host:
+            return True
+    return False
+
+
+def _host(source: str) -> str:
+    try:
+        return urlsplit(source).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _bounded(token: str) -> str:
+    if len(token) > MAX_TOKEN_CHARS:
+        raise CallError(f"the token has more than {MAX_TOKEN_CHARS} characters")
+    return token

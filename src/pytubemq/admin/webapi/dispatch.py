@@ -1,0 +1,138 @@
+"""From a request to a method and back.
+
+The invariants: a request is read within its bounds before anything looks at it; the checks come in the original's order
+(method given, method known, token, parameters); whatever goes wrong is answered in the envelope, and nothing of the
+inside gets out. The log names each change, who asked and how it ended, and never a parameter's value but the user's.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Generic
+from urllib.parse import parse_qsl
+
+from pytubemq.admin.guard import read_bounded
+from pytubemq.admin.problems import ApiError
+from pytubemq.admin.webapi.access import TOKEN_NAMES, Access, is_cross_site
+from pytubemq.admin.webapi.envelope import Reply, check_callback, failure, respond
+from pytubemq.admin.webapi.kinds import shown
+from pytubemq.admin.webapi.method import A, Method, Table
+from pytubemq.admin.webapi.params import Args, CallError, read_args
+from pytubemq.errors import TubeError
+from pytubemq.model.limits import MAX_WEBAPI_PARAMS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+logger = logging.getLogger(__name__)
+
+FORM = "application/x-www-form-urlencoded"
+INTERNAL = 500
+
+
+class WebApi(Generic[A]):
+    """The methods of a table, asked of one server."""
+
+    def __init__(self, table: Table[A], server: A, access: Access, *, wall_ms: Callable[[], int]) -> None:
+        self._table = table
+        self._server = server
+        self._access = access
+        self._wall_ms = wall_ms
+
+    async def answer(self, request: Request) -> Response:
+        """The endpoint of a route."""
+        callback: str | None = None
+        try:
+            query = fields(request.scope["query_string"])
+            form = await _form(request)
+            texts = _joined(query, form)
+            name = texts.get("callback", "").strip()
+            if name:
+                callback = _script_name(name, request.headers)
+            reply = await self._reply(request, query, form, texts)
+        except CallError as error:
+            reply = failure(error.text, error.code)
+        return respond(reply, callback)
+
+    async def _reply(
+        self, request: Request, query: Mapping[str, str], form: Mapping[str, str], texts: Mapping[str, str]
+    ) -> Reply:
+        name = texts.get("method", "").strip()
+        if not name:
+            raise CallError("parameter method is missing: admin_get_methods lists the methods there are")
+        method = self._table.find(name)
+        self._access.check(modify=method.modify, headers=request.headers, query=query, form=form)
+        args = read_args(
+            method.params,
+            {key: text for key, text in texts.items() if key not in TOKEN_NAMES},
+            now_ms=self._wall_ms(),
+        )
+        peer = "?" if request.client is None else request.client.host
+        return await self._run(method, args, peer)
+
+    async def _run(self, method: Method[A], args: Args, peer: str) -> Reply:
+        try:
+            reply = await method.run(self._server, args)
+        except CallError as error:
+            reply = failure(error.text, error.code)
+        except TubeError as error:
+            hint = f": {error.hint}" if error.hint else ""
+            reply = failure(f"{error.message}{hint}", error.code or INTERNAL)
+        except Exception:
+            logger.exception("%s failed", method.name)
+            reply = failure("the server failed at this call: its log says more", INTERNAL)
+        if method.modify:
+            user = args.audit.user or "?"
+            end = "done" if reply.get("result") else "refused"
+            logger.info("%s by %s from %s: %s", method.name, user, peer, end)
+        return reply
+
+
+def fields(encoded: bytes) -> dict[str, str]:
+    """The parameters of a query or a form. Raises CallError: too many, not UTF-8, one of them twice."""
+    try:
+        pairs = parse_qsl(encoded.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_WEBAPI_PARAMS)
+    except UnicodeDecodeError:
+        raise CallError("the parameters are not UTF-8: encode them so before percent-encoding") from None
+    except ValueError:
+        raise CallError(f"there are more than {MAX_WEBAPI_PARAMS} parameters: leave some out") from None
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _twice(name)
+        found[name] = value
+    return found
+
+
+def _joined(query: Mapping[str, str], form: Mapping[str, str]) -> dict[str, str]:
+    for name in form:
+        if name in query:
+            raise _twice(name)
+    return {**query, **form}
+
+
+def _twice(name: str) -> CallError:
+    return CallError(f"parameter {shown(name)} is given twice: leave one out")
+
+
+def _script_name(name: str, headers: Mapping[str, str]) -> str:
+    name = check_callback(name)
+    if is_cross_site(headers):
+        raise CallError("a page of another site asked for a script: parameter callback is for pages of this server")
+    return name
+
+
+async def _form(request: Request) -> dict[str, str]:
+    if request.method != "POST":
+        return {}
+    kind = request.headers.get("content-type", FORM).partition(";")[0].strip().lower()
+    try:
+        body = await read_bounded(request)
+    except ApiError as error:
+        raise CallError(f"{error.message}: {error.hint}") from None
+    if body and kind != FORM:
+        raise CallError(f"the body is {shown(kind)}: send a form as {FORM}")
+    return fields(body)

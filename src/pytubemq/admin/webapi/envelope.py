@@ -1,0 +1,117 @@
+"""What answers look like.
+
+The invariant: every answer is one JSON object with `result`, `errCode` and `errMsg`, properly escaped. The HTTP status
+is 200 whenever there is such an answer, and the envelope of a change is good even when all its items failed: an item's
+success is 200, the envelope's 0 (all of this the original's).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.responses import Response
+
+from pytubemq.admin.webapi.kinds import DATE_FORMAT
+from pytubemq.admin.webapi.params import PROP_FIELDS, CallError
+from pytubemq.model.ids import UNDEFINED
+
+if TYPE_CHECKING:
+    from pytubemq.master.registry.outcome import Outcome
+    from pytubemq.model.records import Stamp, TopicProps
+
+Reply = Mapping[str, Any]
+"""The object that is answered."""
+
+GOOD: Reply = {"result": True, "errCode": 0, "errMsg": "OK"}
+
+_CALLBACK = re.compile(r"[_A-Za-z0-9]{1,64}", re.ASCII)
+# JSON may hold these as they are, a script may not.
+_SCRIPT_ESCAPES = str.maketrans({"<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def rows(data: Iterable[Mapping[str, Any]]) -> Reply:
+    """What a query found, or a change made."""
+    found = list(data)
+    return {**GOOD, "data": found, "count": len(found)}
+
+
+def done() -> Reply:
+    """It is done, and there is nothing to show."""
+    return {**GOOD, "data": []}
+
+
+def failure(text: str, code: int) -> Reply:
+    """It was not done."""
+    return {"result": False, "errCode": code, "errMsg": text}
+
+
+def outcomes(found: Iterable[Outcome], keys: Sequence[str]) -> Reply:
+    """What became of each target; `keys` name the parts of an outcome's key."""
+    return rows(
+        {
+            **dict(zip(keys, outcome.key, strict=True)),
+            "success": outcome.ok,
+            "errCode": outcome.code,
+            "errInfo": outcome.text,
+        }
+        for outcome in found
+    )
+
+
+def check_callback(name: str) -> str:
+    """The name of the function that a JSONP answer calls. Raises CallError."""
+    if not _CALLBACK.fullmatch(name):
+        raise CallError("parameter callback must be a name of at most 64 letters, digits or _")
+    return name
+
+
+def respond(reply: Reply, callback: str | None = None) -> Response:
+    """The answer as HTTP, as a script where a callback is named."""
+    body = msgspec.json.encode(reply)
+    headers = {"cache-control": "no-store"}
+    if callback is None:
+        headers["x-content-type-options"] = "nosniff"
+        return Response(body, HTTPStatus.OK, headers, "application/json;charset=utf-8")
+    script = f"{callback}({body.decode().translate(_SCRIPT_ESCAPES)})"
+    return Response(script, HTTPStatus.OK, headers, "text/plain;charset=utf-8")
+
+
+def date(wall_ms: int) -> str:
+    """A time as 14 digits in the server's zone; blank when it is not known."""
+    return datetime.fromtimestamp(wall_ms / 1000).astimezone().strftime(DATE_FORMAT) if wall_ms > 0 else ""
+
+
+def who(stamp: Stamp) -> dict[str, Any]:
+    """Who made and changed a record, as the older queries show it."""
+    return {
+        "createUser": stamp.create_user,
+        "createDate": date(stamp.create_ms),
+        "modifyUser": stamp.modify_user,
+        "modifyDate": date(stamp.modify_ms),
+    }
+
+
+def base(stamp: Stamp) -> dict[str, Any]:
+    """The same with the version and the serial id."""
+    return {"dataVersionId": stamp.data_version_id, "serialId": stamp.serial_id, **who(stamp)}
+
+
+def old_base(stamp: Stamp) -> dict[str, Any]:
+    """The same with the version only."""
+    return {"dataVersionId": stamp.data_version_id, **who(stamp)}
+
+
+def props(values: TopicProps) -> dict[str, Any]:
+    """The properties of a topic in the original's order; one that nobody set is -2 or blank."""
+    found = {name: getattr(values, field) for name, field in PROP_FIELDS.items()}
+    shown = {name: value if value is not None else _unset(name) for name, value in found.items()}
+    return {**shown, "dataStoreType": UNDEFINED, "dataPath": ""}
+
+
+def _unset(name: str) -> object:
+    return "" if name == "deletePolicy" else UNDEFINED

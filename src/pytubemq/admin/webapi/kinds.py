@@ -1,0 +1,296 @@
+"""What the text of a parameter may be, and what becomes of it.
+
+The invariant: a value that got through is bounded and of its kind; one that did not is refused with a reason that says
+what would have been right. The patterns, lengths and ranges are the original's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote_plus
+
+from pytubemq.core.flow import format_rules, parse_rules
+from pytubemq.errors import FormatError
+from pytubemq.model.limits import MAX_FILTER_ITEM_CHARS, MAX_GROUP_CHARS, MAX_TOPIC_CHARS, MAX_WEBAPI_ITEMS
+from pytubemq.model.records import ManageStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+DATE_FORMAT = "%Y%m%d%H%M%S"
+SHOWN_CHARS = 60
+
+_INT = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_DATE = re.compile(r"[0-9]{14}", re.ASCII)
+_POLICY = re.compile(r"delete,([0-9]{1,9})([smh]?)", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "": 3600}
+_MAX_AGE_S = 168 * 3600
+
+
+class BadValueError(Exception):
+    """A value that is not of its kind; the text goes on after `parameter x `."""
+
+
+class Kind(Protocol):
+    """What a value may be; `shape` says it in the reference."""
+
+    @property
+    def shape(self) -> str: ...
+
+    def parse(self, text: str) -> Any:
+        """The value of a text that is trimmed and not blank. Raises BadValueError."""
+        ...
+
+
+def shown(text: str) -> str:
+    """A value in an error: escaped and short."""
+    return repr(text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "...")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text of at most `longest` characters that matches a pattern; `rule` says the pattern in words."""
+
+    longest: int
+    pattern: re.Pattern[str] | None = None
+    rule: str = "printable characters"
+
+    @property
+    def shape(self) -> str:
+        return f"{self.rule}, at most {self.longest:,} characters"
+
+    def parse(self, text: str) -> str:
+        if len(text) > self.longest:
+            raise BadValueError(f"has {len(text):,} characters, at most {self.longest:,} are allowed")
+        if not text.isprintable() or (self.pattern is not None and not self.pattern.fullmatch(text)):
+            raise BadValueError(f"is {shown(text)}: it must be {self.shape}")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Int:
+    """A whole number within bounds."""
+
+    least: int = 0
+    most: int = INT32_MAX
+
+    @property
+    def shape(self) -> str:
+        return f"a whole number, {self.least} to {self.most}"
+
+    def parse(self, text: str) -> int:
+        if not _INT.fullmatch(text):
+            raise BadValueError(f"is {shown(text)}: it must be {self.shape}")
+        value = int(text)
+        if value < self.least:
+            raise BadValueError(f"is {value}: it must be at least {self.least}")
+        if value > self.most:
+            raise BadValueError(f"is {value}: it must be at most {self.most}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class QryPriority:
+    """A priority of reads: three digits, the first and the last of them 1, 2 or 3."""
+
+    shape: str = "101 to 303, the first and the last digit 1, 2 or 3"
+
+    def parse(self, text: str) -> int:
+        value = Int(101, 303).parse(text)
+        if value // 100 not in (1, 2, 3) or value % 10 not in (1, 2, 3):
+            raise BadValueError(f"is {value}: it must be {self.shape}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Bool:
+    """True or false, in letters or as a number.
+
+    The original takes anything else for the default in silence; here it is refused.
+    """
+
+    shape: str = "true or false (or a number, 0 for false)"
+
+    def parse(self, text: str) -> bool:
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        if _INT.fullmatch(text):
+            return int(text) != 0
+        raise BadValueError(f"is {shown(text)}: it must be {self.shape}")
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """Values between commas; blank ones are dropped, the others come once each, sorted."""
+
+    item: Kind
+    most: int = MAX_WEBAPI_ITEMS
+
+    @property
+    def shape(self) -> str:
+        return f"list, each {self.item.shape}"
+
+    def parse(self, text: str) -> tuple[Any, ...]:
+        parts = {part.strip() for part in text.split(",")} - {""}
+        if len(parts) > self.most:
+            raise BadValueError(f"has {len(parts):,} items, at most {self.most:,} are allowed")
+        return tuple(sorted({self.item.parse(part) for part in parts}))
+
+
+@dataclass(frozen=True, slots=True)
+class IPv4:
+    """An IPv4 address in dots."""
+
+    shape: str = "an IPv4 address such as 10.0.0.7"
+
+    def parse(self, text: str) -> str:
+        try:
+            return str(IPv4Address(text))
+        except ValueError:
+            raise BadValueError(f"is {shown(text)}: it must be {self.shape}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    """A time in the server's zone, 14 digits; becomes ms since 1970."""
+
+    shape: str = "a time as yyyyMMddHHmmss, in the server's time zone"
+
+    def parse(self, text: str) -> int:
+        try:
+            if not _DATE.fullmatch(text):
+                raise ValueError(text)
+            return max(0, int(datetime.strptime(text, DATE_FORMAT).astimezone().timestamp() * 1000))
+        except (ValueError, OverflowError, OSError):
+            raise BadValueError(f"is {shown(text)}: it must be {self.shape}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePolicy:
+    """How long messages are kept."""
+
+    shape: str = "`delete,<n>` with s, m or h behind it (without: hours), more than 0 and at most 168 h"
+
+    def parse(self, text: str) -> str:
+        found = _POLICY.fullmatch("".join(text.split()).lower())
+        if not found or not 0 < int(found[1]) * _SECONDS[found[2]] <= _MAX_AGE_S:
+            raise BadValueError(f"is {shown(text)}: it must be {self.shape}")
+        return f"delete,{int(found[1])}{found[2] or 'h'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words; becomes what the word stands for."""
+
+    options: Mapping[str, Any]
+
+    @property
+    def shape(self) -> str:
+        return "one of " + ", ".join(self.options)
+
+    def parse(self, text: str) -> Any:
+        try:
+            return self.options[text]
+        except KeyError:
+            raise BadValueError(f"is {shown(text)}: it must be {self.shape}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRules:
+    """Rules of flow control; become their one written form."""
+
+    shape: str = "flow-control rules as JSON"
+
+    def parse(self, text: str) -> str:
+        try:
+            return format_rules(parse_rules(text))
+        except FormatError as error:
+            raise BadValueError(f"is refused: {error.message}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSet:
+    """A JSON array of flat objects whose keys are parameters; percent-decoded once more, as the original does.
+
+    A nested value is taken as the JSON text that it is, which only rules of flow control are.
+    """
+
+    most: int = MAX_WEBAPI_ITEMS
+    shape: str = "a JSON array of objects, URL-encoded twice"
+
+    def parse(self, text: str) -> tuple[dict[str, str], ...]:
+        try:
+            found = json.loads(
+                unquote_plus(text, errors="strict"), object_pairs_hook=_without_doubles, parse_constant=_no_constant
+            )
+        except (ValueError, RecursionError) as error:
+            raise BadValueError(f"is not JSON: {_reason(error)}; it must be {self.shape}") from None
+        if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+            raise BadValueError(f"must be {self.shape}")
+        if not 0 < len(found) <= self.most:
+            raise BadValueError(f"has {len(found):,} objects: it must have at least 1 and at most {self.most:,}")
+        return tuple({key: _as_text(value) for key, value in item.items() if value is not None} for item in found)
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        double = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
+        raise ValueError(f"an object has the key {shown(double)} twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no value")
+
+
+def _reason(error: ValueError | RecursionError) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    if isinstance(error, UnicodeDecodeError):
+        return "its bytes are not UTF-8"
+    return str(error).splitlines()[0]
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterItems:
+    """Filter items between commas."""
+
+    item: Text = field(
+        default_factory=lambda: Text(
+            MAX_FILTER_ITEM_CHARS, re.compile(r"[_A-Za-z0-9-]+", re.ASCII), "letters, digits, _ or -"
+        )
+    )
+    most: int = 500
+
+    @property
+    def shape(self) -> str:
+        return f"list of at most {self.most}, each {self.item.shape}"
+
+    def parse(self, text: str) -> frozenset[str]:
+        return frozenset(ListOf(self.item, self.most).parse(text))
+
+
+_WORD = "a letter, then letters, digits or _"
+
+TOPIC = Text(
+    MAX_TOPIC_CHARS,
+    re.compile(r"[a-zA-Z]\w{0,63}|__offset_history__", re.ASCII),
+    _WORD,
+)
+GROUP = Text(MAX_GROUP_CHARS, re.compile(r"[a-zA-Z][\w-]*", re.ASCII), "a letter, then letters, digits, _ or -")
+USER = Text(64, re.compile(r"[a-zA-Z]\w*", re.ASCII), _WORD)
+CONSUMER_ID = Text(1536, re.compile(r"[_A-Za-z0-9.-]+", re.ASCII), "letters, digits, _, . or -")
+REASON = Text(1024)
+MANAGE_STATUS = Choice({status.text: status for status in ManageStatus})

@@ -1,0 +1,67 @@
+"""A method of the API: what it is called, what it takes, what it does; and all of them in a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from pytubemq.admin.webapi.envelope import Reply, rows
+from pytubemq.admin.webapi.params import Args, CallError, Param
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+A = TypeVar("A")
+"""The server that a method asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[A]):
+    """`modify` says that it changes something and needs the token; `about` is its line in the reference.
+
+    `run` may raise CallError or TubeError, which become a failure in the envelope.
+    """
+
+    name: str
+    about: str
+    modify: bool
+    params: tuple[Param, ...]
+    run: Callable[[A, Args], Awaitable[Reply]]
+    aliases: tuple[str, ...] = ()
+
+
+class Table(Generic[A]):
+    """The methods of one server by all their names.
+
+    Args:
+        methods: what there is; `admin_get_methods` is added.
+        not_offered: names of the original's that are not served here, each with the reason and what to use instead.
+    """
+
+    def __init__(self, methods: Iterable[Method[A]], not_offered: Mapping[str, str]) -> None:
+        self.methods = (*methods, self._listing())
+        self.not_offered = dict(not_offered)
+        self._by_name: dict[str, Method[A]] = {}
+        for method in self.methods:
+            for name in (method.name, *method.aliases):
+                if name in self._by_name or name in self.not_offered:
+                    raise ValueError(f"{name} stands twice in the table")
+                self._by_name[name] = method
+
+    def find(self, name: str) -> Method[A]:
+        """The method of a name. Raises CallError: there is none, or it is not offered here."""
+        method = self._by_name.get(name)
+        if method is None:
+            reason = self.not_offered.get(name)
+            raise CallError(
+                "no such method: admin_get_methods lists those there are"
+                if reason is None
+                else f"{name} is not offered: {reason}"
+            )
+        return method
+
+    def _listing(self) -> Method[A]:
+        async def run(_: A, __: Args) -> Reply:
+            return rows({"method": name, "needAuth": method.modify} for name, method in sorted(self._by_name.items()))
+
+        return Method("admin_get_methods", "All methods, and whether they need the token.", False, (), run)

@@ -1,0 +1,225 @@
+"""Parameters, declared: what a method takes, and how the texts of a request become its arguments.
+
+The invariants: a method runs only with arguments that are all of their kind; whatever was wrong is one `CallError` that
+names the parameter and says what to change. A long name goes before its short one; a name that resembles one of the
+method's and is known nowhere is taken for a misspelt one and refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.admin.webapi.kinds import (
+    INT64_MAX,
+    USER,
+    BadValueError,
+    Bool,
+    Date,
+    DeletePolicy,
+    Int,
+    JsonSet,
+    Kind,
+    shown,
+)
+from pytubemq.admin.webapi.names import KNOWN_NAMES, SHORT_NAMES
+from pytubemq.master.registry.audit import Audit
+from pytubemq.model.ids import UNDEFINED
+from pytubemq.model.limits import MAX_WEBAPI_TARGETS
+from pytubemq.model.records import TopicProps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+BAD_REQUEST = 400
+_RESEMBLES = 0.8
+
+
+class CallError(Exception):
+    """A call is answered with `result: false`, this code and this text."""
+
+    def __init__(self, text: str, *, code: int = BAD_REQUEST) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter by its long name. `old` are names it also has; `items` are the keys of a JSON set's objects.
+
+    Absent, it has the value of `default`, None unless said otherwise.
+    """
+
+    name: str
+    kind: Kind
+    required: bool = False
+    default: Any = None
+    old: tuple[str, ...] = ()
+    items: tuple[Param, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names it goes by, the first one first looked up."""
+        short = SHORT_NAMES.get(self.name)
+        return (self.name, *(() if short is None else (short,)), *self.old)
+
+    def read(self, texts: Mapping[str, str], where: str = "") -> Any:
+        """Its value among the texts of a request. Raises CallError."""
+        found = [(name, text) for name in self.names if (text := clean(texts.get(name, "")))]
+        if not found:
+            if self.required:
+                other = "".join(f" or {name}" for name in self.names[1:])
+                raise CallError(f"{where}parameter {self.name} is missing: give {self.name}{other}, {self.kind.shape}")
+            return self.default
+        name, text = found[0]
+        for other, differs in found[1:]:
+            if differs != text:
+                raise CallError(f"{where}parameter {name} is also given as {other}, with another value: leave one out")
+        try:
+            return self.kind.parse(text)
+        except BadValueError as error:
+            raise CallError(f"{where}parameter {name} {error}") from None
+
+
+def clean(text: str) -> str:
+    """A value as it counts: trimmed, without one pair of double quotes around it."""
+    text = text.strip()
+    if len(text) >= 2 and text[0] == text[-1] == '"':
+        text = text[1:-1].strip()
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """The arguments of a call by their long names; `now_ms` is the time of the call."""
+
+    values: Mapping[str, Any]
+    now_ms: int = 0
+    inherited: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An argument, or `default` when the parameter is absent or the method has none of this name."""
+        value = self.values.get(name)
+        return default if value is None else value
+
+    def given(self, name: str) -> bool:
+        """Whether the parameter was there or has a default."""
+        return self.values.get(name) is not None
+
+    def items(self, name: str) -> tuple[Args, ...]:
+        """The objects of a JSON set, each as arguments of its own; empty when absent."""
+        found: tuple[Args, ...] = self.values.get(name) or ()
+        return found
+
+    def pairs(self, first: str, second: str) -> Iterator[tuple[Any, Any]]:
+        """Every pair of two lists. Raises CallError: they are too many for one call."""
+        ones, others = self.values[first] or (), self.values[second] or ()
+        if len(ones) * len(others) > MAX_WEBAPI_TARGETS:
+            raise CallError(
+                f"{first} and {second} make {len(ones) * len(others):,} pairs, at most {MAX_WEBAPI_TARGETS:,} go into "
+                "one call: split the lists"
+            )
+        return ((one, other) for one in ones for other in others)
+
+    @property
+    def audit(self) -> Audit:
+        """Who changes something and when, from `OPS_ADD` or `OPS_UPD`; a JSON set's object goes before the request."""
+        values = {**self.inherited, **{name: value for name, value in self.values.items() if value is not None}}
+        version = values.get("dataVersionId", UNDEFINED)
+        if "createUser" not in values:
+            return Audit(values.get("modifyUser", ""), values.get("modifyDate", self.now_ms), version)
+        return Audit(
+            values["createUser"],
+            values.get("createDate", self.now_ms),
+            version,
+            modify_user=values.get("modifyUser", ""),
+            modify_ms=values.get("modifyDate", 0),
+        )
+
+    def props(self) -> TopicProps:
+        """The topic properties that were given, from `PROPS`."""
+        return TopicProps(**{field_name: self.values.get(name) for name, field_name in PROP_FIELDS.items()})
+
+
+def read_args(
+    params: Sequence[Param],
+    texts: Mapping[str, str],
+    *,
+    now_ms: int,
+    where: str = "",
+    inherited: Mapping[str, Any] | None = None,
+) -> Args:
+    """The arguments of a call. Raises CallError."""
+    _check_names(params, texts, where)
+    values = {param.name: param.read(texts, where) for param in params}
+    audit = {name: values[name] for name in _AUDIT_NAMES if values.get(name) is not None}
+    for param in params:
+        if param.items and values[param.name] is not None:
+            values[param.name] = tuple(
+                read_args(
+                    (*param.items, *_ITEM_OPS),
+                    item,
+                    now_ms=now_ms,
+                    where=f"{where}{param.name}[{number}]: ",
+                    inherited=audit,
+                )
+                for number, item in enumerate(values[param.name])
+            )
+    return Args(values, now_ms, inherited or {})
+
+
+def _check_names(params: Sequence[Param], texts: Mapping[str, str], where: str) -> None:
+    ours = [name for param in params for name in param.names]
+    for name in texts:
+        if name not in KNOWN_NAMES and name not in ours:
+            near = difflib.get_close_matches(name[:64], ours, 1, _RESEMBLES)
+            if near:
+                raise CallError(f"{where}parameter {shown(name)} does not exist: did you mean {near[0]}?")
+
+
+def filters(*params: Param) -> tuple[Param, ...]:
+    """The parameters of a query, with those that every query of records takes."""
+    return (*params, *OPS_QUERY)
+
+
+_USER = Param("createUser", USER)
+_EDITOR = Param("modifyUser", USER)
+_VERSION = Param("dataVersionId", Int(0, INT64_MAX))
+_DATES = (Param("createDate", Date()), Param("modifyDate", Date()))
+
+OPS_ADD = (Param("createUser", USER, required=True), _EDITOR, *_DATES, _VERSION)
+"""Who adds, and when."""
+OPS_UPD = (Param("modifyUser", USER, required=True), _DATES[1], _VERSION)
+"""Who changes or deletes, and when."""
+OPS_QUERY = (_USER, _EDITOR, _VERSION)
+"""Queries show only what has exactly these."""
+_ITEM_OPS = (_USER, _EDITOR, *_DATES, _VERSION)
+_AUDIT_NAMES = tuple(param.name for param in _ITEM_OPS)
+
+PROPS = (
+    Param("numTopicStores", Int(1)),
+    Param("numPartitions", Int(1)),
+    Param("unflushThreshold", Int(0)),
+    Param("unflushInterval", Int(1)),
+    Param("unflushDataHold", Int(0)),
+    Param("memCacheMsgSizeInMB", Int(2, 2048)),
+    Param("memCacheMsgCntInK", Int(1)),
+    Param("memCacheFlushIntvl", Int(4000)),
+    Param("acceptPublish", Bool()),
+    Param("acceptSubscribe", Bool()),
+    Param("deletePolicy", DeletePolicy()),
+)
+"""The properties of a topic."""
+
+PROP_FIELDS = dict(zip((param.name for param in PROPS), TopicProps.__dataclass_fields__, strict=True))
+"""The field of `TopicProps` for each parameter of `PROPS`."""
+
+
+def json_set(name: str, *items: Param) -> Param:
+    """A required JSON set of objects with these keys; each may also say who asks, else the request does."""
+    return Param(name, JsonSet(), required=True, items=items)

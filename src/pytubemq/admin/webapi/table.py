@@ -1,0 +1,26 @@
+"""All methods of the Master."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.admin.webapi.method import Table
+from pytubemq.admin.webapi.methods import runtime
+
+if TYPE_CHECKING:
+    from pytubemq.master.service import MasterService
+
+_STATS = "counters are not kept in this form; /api/v1/health and /api/v1/cluster tell how the cluster is"
+
+NOT_OFFERED = {
+    "admin_get_metrics_info": _STATS,
+    "admin_enable_stats": _STATS,
+    "admin_disable_stats": _STATS,
+    "admin_disable_all_stats": _STATS,
+    "admin_transfer_current_master": "there is one Master, so there is none to hand over to",
+}
+
+
+def master_table() -> Table[MasterService]:
+    """The Master's methods."""
+    return Table(runtime.METHODS, NOT_OFFERED)
