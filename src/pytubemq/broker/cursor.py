@@ -51,11 +51,13 @@ class Cursor:
 
     confirmed: int
     handed_out: int
+    moved: bool = False
+    """Somebody else put it here while its consumer had messages from elsewhere: a confirm of those counts no more."""
 
     @classmethod
-    def at(cls, offset: int) -> Cursor:
-        """A fresh registration: nothing handed out yet."""
-        return cls(offset, offset)
+    def at(cls, offset: int, *, moved: bool = False) -> Cursor:
+        """A fresh registration, or one that was moved: nothing handed out yet."""
+        return cls(offset, offset, moved)
 
     def request(self, *, manual: bool) -> int:
         """Where the next fetch reads: behind what was handed out (manual commit), else behind what is confirmed."""
@@ -70,9 +72,12 @@ class Cursor:
         return True
 
     def commit_up_to(self, offset: int) -> bool:
-        """Confirm all below `offset`, whatever was handed out behind it; never moves back."""
+        """Confirm all below `offset`, whatever was handed out behind it; never moves back.
+
+        Once the cursor was moved, a confirm of what was not handed out since is about the place it was moved away from.
+        """
         offset = whole(offset)
-        if offset <= self.confirmed:
+        if offset <= self.confirmed or (self.moved and offset > self.handed_out):
             return False
         self.confirmed = offset
         self.handed_out = max(self.handed_out, offset)

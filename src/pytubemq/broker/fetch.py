@@ -121,7 +121,10 @@ class FetchHandlers:
 
         def done(result: Slice | Refusal) -> None:
             try:
-                self._deliver(fetch, max_offset, result)
+                if hold.cursor is cursor:
+                    self._deliver(fetch, max_offset, result)
+                else:
+                    self._attempt(fetch)  # moved while the disk was read: what was read is not what comes next
             finally:
                 pacer.ended()
 

@@ -1,8 +1,9 @@
 """How far each group has confirmed in each partition, as this Broker knows it before and after it is durable.
 
 The invariants: a position is told as confirmed only once it is durable; a confirm that was refused leaves no trace,
-since its consumer was told so and handles the messages again; a position nobody was refused (a start, or what a fetch
-says along the way) is kept in memory when its write fails, so that reading goes on, and is written once writes succeed.
+since its consumer was told so and handles the messages again, and so does a place that an operator chose; a position
+nobody was refused (a start, or what a fetch says along the way) is kept in memory when its write fails, so that reading
+goes on, and is written once writes succeed.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pytubemq.broker.registry import HoldKey
 from pytubemq.broker.submission import Confirmation, ConfirmSubmission, Refusal
 from pytubemq.model.limits import MAX_POSITIONS
+from pytubemq.storage.record import FORGOTTEN
 
 if TYPE_CHECKING:
     from pytubemq.broker.append import AppendPath
-    from pytubemq.broker.registry import HoldKey
     from pytubemq.storage.store import BrokerStore
 
 logger = logging.getLogger(__name__)
@@ -25,13 +27,14 @@ Done = Callable[[Refusal | None], None]
 
 
 class _Write:
-    """A position that is not durable: on its way, or `failed` and kept for later."""
+    """A position that is not durable: on its way, or `failed` and kept for later. `offset` None: it goes."""
 
-    __slots__ = ("failed", "keep", "offset")
+    __slots__ = ("chosen", "failed", "keep", "offset")
 
-    def __init__(self, offset: int, *, keep: bool) -> None:
+    def __init__(self, offset: int | None, *, keep: bool = False, chosen: bool = False) -> None:
         self.offset = offset
         self.keep = keep
+        self.chosen = chosen
         self.failed = False
 
 
@@ -66,14 +69,19 @@ class Positions:
         # A confirm of a position that is durable already takes no more room.
         return kept + sum(self._durable(key) is None for key in self._writes) >= self.most
 
+    @property
+    def count(self) -> int:
+        """How many are kept, or soon will be."""
+        return self._store.position_count + sum(self._durable(key) is None for key in self._writes)
+
     def has_room(self, key: HoldKey) -> bool:
         """Whether the group's position in the partition can be kept: it is known, or the bound is not reached."""
         return self.current(key) is not None or not self.full
 
     def settled(self, key: HoldKey) -> int | None:
-        """The newest position that no refusal takes back any more: where the next consumer begins."""
+        """The newest position that was chosen, or that no refusal takes back any more: a consumer begins there."""
         for write in reversed(self._writes.get(key, ())):
-            if write.keep:
+            if write.keep or write.chosen:
                 return write.offset
         return self._durable(key)
 
@@ -83,7 +91,16 @@ class Positions:
 
     def commit(self, key: HoldKey, offset: int, done: Done) -> None:
         """Make a position durable or, if `done` gets a refusal, forget it."""
-        self._submit(key, _Write(offset, keep=False), done)
+        self._submit(key, _Write(offset), done)
+
+    def choose(self, key: HoldKey, offset: int | None, done: Done) -> None:
+        """Put a group's position somewhere else, None for nowhere; `done` is called when that is durable or refused."""
+        self._submit(key, _Write(offset, chosen=True), done)
+
+    def known(self) -> set[HoldKey]:
+        """Every group and partition with a position, durable or on its way."""
+        found = {HoldKey(*key) for key in self._store.positions()} | set(self._writes)
+        return {key for key in found if self.current(key) is not None}
 
     def writable_again(self) -> None:
         """A write has succeeded: bring up what failed before."""
@@ -95,7 +112,7 @@ class Positions:
             failed = next(write for write in writes if write.failed)
             newest = writes[-1] is failed
             self._remove(key, failed)
-            if newest:  # else a newer one is on its way
+            if newest and failed.offset is not None:  # else a newer one is on its way
                 self.save(key, failed.offset)
 
     def _durable(self, key: HoldKey) -> int | None:
@@ -113,7 +130,8 @@ class Positions:
             if done is not None:
                 done(refusal)
 
-        self._path.submit(ConfirmSubmission(Confirmation(key.group, key.topic, key.partition_id, write.offset), ended))
+        offset = FORGOTTEN if write.offset is None else write.offset
+        self._path.submit(ConfirmSubmission(Confirmation(key.group, key.topic, key.partition_id, offset), ended))
 
     def _ended(self, key: HoldKey, write: _Write, refusal: Refusal | None) -> None:
         if refusal is not None and not write.keep:

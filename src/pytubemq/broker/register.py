@@ -95,7 +95,7 @@ class RegisterHandlers:
             state.registry.put(
                 key,
                 consumer_id,
-                Cursor.at(offset),
+                Cursor.at(offset, moved=holder is not None and holder.cursor.moved),
                 codes=codes,
                 connection=connection_token(call.connection),
                 now_s=now_s,

@@ -18,14 +18,16 @@ from pytubemq.broker.append import AppendPath
 from pytubemq.broker.applier import Applier
 from pytubemq.broker.checks import Gate
 from pytubemq.broker.handlers import OFFERED, handlers
+from pytubemq.broker.inspect import BrokerInspect
 from pytubemq.broker.master_session import Condition, MasterSession
+from pytubemq.broker.offset_admin import OffsetAdmin
 from pytubemq.broker.positions import Positions
 from pytubemq.broker.probe import writable
 from pytubemq.broker.registry import ConsumerRegistry
 from pytubemq.broker.state import BrokerState
 from pytubemq.broker.topics import MasterConfig, TopicTable
 from pytubemq.broker.waiters import Waiters
-from pytubemq.errors import TubeError
+from pytubemq.errors import ClosedError, TubeError
 from pytubemq.model.limits import (
     DISK_READERS,
     LEASE_TIMEOUT_S,
@@ -322,6 +324,23 @@ class BrokerService:
         if self._store is not None and stopped:
             with contextlib.suppress(TubeError):
                 self._store.close()
+
+    # --- for those who look after it ------------------------------------------------------------------------
+
+    @property
+    def inspect(self) -> BrokerInspect:
+        """Questions about topics, positions, consumers and messages. ClosedError unless it runs."""
+        return BrokerInspect(self._running_state())
+
+    @property
+    def offsets(self) -> OffsetAdmin:
+        """Changes of groups' positions. ClosedError unless it runs."""
+        return OffsetAdmin(self._running_state())
+
+    def _running_state(self) -> BrokerState:
+        if self._state is None or self._closing or not self._state.gate.started:
+            raise ClosedError(f"Broker {self.settings.broker_id} is not running", hint="try again when it has started")
+        return self._state
 
     # --- health ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,313 @@
+"""What a Broker knows, for those who look after it: topics, positions of groups, consumers, messages.
+
+The invariant: nothing here changes anything, neither a position nor a hold nor a partition comes to be by a question;
+what an answer may hold is bounded, and what lies on the disk is read on a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import BadRequestError, Code, FormatError, NotFoundError, OffsetMovedError, UnavailableError
+from pytubemq.model.filters import filter_code
+from pytubemq.model.limits import MAX_ANSWER_BYTES, MAX_INSPECTED_PARTITIONS, MAX_SCAN_ENTRIES, MAX_SHOWN_MESSAGES
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.wire.attributes import parse_attributes
+from pytubemq.wire.hot import StoredMessage, decode_stored
+from pytubemq.wire.payload import decode_payload
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from pytubemq.broker.registry import Hold, HoldKey
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.broker.topics import ServedTopic
+
+_SHOWN_BYTES: Final = MAX_ANSWER_BYTES // 2
+"""Of messages in one answer, before they are put into text; one message always goes in."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """A partition: offsets of messages, and positions in its bytes."""
+
+    topic: str
+    partition_id: int
+    min_offset: int
+    max_offset: int
+    min_position: int
+    max_position: int
+
+    @property
+    def size_bytes(self) -> int:
+        """What it holds now."""
+        return self.max_position - self.min_position
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """Where a group stands in a partition; None is what there is not."""
+
+    key: HoldKey
+    confirmed: int | None
+    in_flight: int | None
+    """Handed out and not confirmed, in offsets; None without a consumer."""
+    partition: PartitionFacts | None
+    """None when the partition is no longer served here."""
+    confirmed_position: int | None
+    read_position: int | None
+    """Behind what was handed out last."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerFacts:
+    """A consumer's hold on a partition."""
+
+    key: HoldKey
+    consumer_id: str
+    heard_of_ms: int
+    """When it was heard of last, ms since 1970."""
+    filtered: bool
+    hold: Hold
+    partition: PartitionFacts | None
+    confirmed: int | None
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """A message as it lies in its partition."""
+
+    offset: int
+    body: bytes
+    attributes: str | None
+
+    @property
+    def msg_type(self) -> str | None:
+        """The filter item that its attributes name."""
+        return parse_attributes(self.attributes)[1] if self.attributes else None
+
+
+class BrokerInspect:
+    """Questions to one Broker. Event loop only."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+
+    def partitions(self, topics: Collection[str] = ()) -> list[PartitionFacts]:
+        """The partitions of these topics, of all when none is named; topics that are not here have none.
+
+        Raises:
+            BadRequestError: they are too many for one answer.
+        """
+        wanted = self._topics(topics)
+        _check_count(sum(len(served.partition_ids) for served in wanted))
+        return [
+            self._partition(served.config.name, number) for served in wanted for number in sorted(served.partition_ids)
+        ]
+
+    def groups(self) -> tuple[frozenset[str], frozenset[str]]:
+        """All groups that have a position or a consumer here, and those of them that have a consumer now."""
+        online = frozenset(hold.key.group for hold in self._holds())
+        return online | frozenset(key.group for key in self._state.positions.known()), online
+
+    async def positions(self, groups: Collection[str] = (), topics: Collection[str] = ()) -> list[GroupFacts]:
+        """Where these groups stand in these topics; all of them when none is named. Sorted.
+
+        Raises:
+            BadRequestError: they are too many for one answer.
+            StorageError, OSError: an index could not be read.
+        """
+        keys = self._state.positions.known() | {hold.key for hold in self._holds()}
+        chosen = [key for key in keys if (not groups or key.group in groups) and (not topics or key.topic in topics)]
+        _check_count(len(chosen))
+        return await self._facts(sorted(chosen))
+
+    async def position(self, key: HoldKey) -> GroupFacts:
+        """Where one group stands in one partition; a group without a position there is told as such.
+
+        Raises:
+            NotFoundError: no such topic or partition here. StorageError, OSError: an index could not be read.
+        """
+        self._check(key.topic, key.partition_id)
+        return (await self._facts([key]))[0]
+
+    def consumers(self, groups: Collection[str] = ()) -> list[ConsumerFacts]:
+        """The holds of consumers of these groups, of all when none is named. Sorted.
+
+        Raises:
+            BadRequestError: they are too many for one answer.
+        """
+        holds = [hold for hold in self._holds() if not groups or hold.key.group in groups]
+        _check_count(len(holds))
+        state = self._state
+        now_s, wall_ms = state.clock.now_s(), state.clock.wall_ms()
+        return [
+            ConsumerFacts(
+                hold.key,
+                hold.consumer_id,
+                wall_ms - max(0, int((now_s + state.registry.lease_timeout_s - hold.lease_until_s) * 1000)),
+                hold.codes is not None,
+                hold,
+                self._partition_of(hold.key),
+                state.positions.current(hold.key),
+                hold.cursor.handed_out - hold.cursor.confirmed,
+            )
+            for hold in sorted(holds, key=lambda hold: hold.key)
+        ]
+
+    async def newest(
+        self, topic: str, partition_id: int | None, *, count: int, filters: Collection[str] = ()
+    ) -> list[ShownMessage]:
+        """The newest messages of a partition (the topic's first if none is named), in the order they were appended.
+
+        Fewer than `count` if there are fewer, if they are large, or if the filter finds fewer among the newest.
+
+        Raises:
+            NotFoundError: no such topic or partition here. StorageError, OSError: they could not be read.
+        """
+        if partition_id is None:
+            partition_id = min(self._served(topic).partition_ids)
+        self._check(topic, partition_id)
+        codes = frozenset(map(filter_code, filters)) or None
+        count = min(count, MAX_SHOWN_MESSAGES)
+        store = self._state.store
+        scanned = count if codes is None else MAX_SCAN_ENTRIES
+
+        def read(partition_id: int = partition_id) -> list[ShownMessage]:
+            least, most = store.ends(topic, partition_id)
+            offset, found = max(least, most - scanned * OFFSET_UNIT), list[ShownMessage]()
+            while offset < most:
+                try:
+                    piece = store.read(
+                        topic, partition_id, offset, end_offset=most,
+                        max_bytes=_SHOWN_BYTES, max_messages=count, codes=codes,
+                    )  # fmt: skip
+                except OffsetMovedError:  # what was oldest has gone meanwhile
+                    offset = store.ends(topic, partition_id)[0]
+                    continue
+                found += (_shown(message) for message in decode_stored(b"".join(piece.parts)))
+                if codes is not None:  # two filter items may have the same code
+                    found = [message for message in found if message.msg_type in (None, *filters)]
+                found = _last_within(found, count)
+                offset = piece.next_offset
+            return found
+
+        return await asyncio.to_thread(read)
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _holds(self) -> list[Hold]:
+        """Holds that are in force now."""
+        now_s = self._state.clock.now_s()
+        return [hold for hold in self._state.registry.holds() if hold.lease_until_s > now_s]
+
+    def _topics(self, names: Collection[str]) -> list[ServedTopic]:
+        topics = self._state.topics
+        found = topics if not names else [served for name in names if (served := topics.get(name)) is not None]
+        return sorted(found, key=lambda served: served.config.name)
+
+    def _served(self, topic: str) -> ServedTopic:
+        if not self._state.gate.started:
+            raise UnavailableError("this Broker is starting or stopping", hint="try again later", code=503)
+        served = self._state.topics.get(topic)
+        if served is None:
+            raise NotFoundError(
+                f"there is no topic {topic} at this Broker", hint="create it at the Master", code=Code.NOT_FOUND
+            )
+        return served
+
+    def _check(self, topic: str, partition_id: int) -> None:
+        served = self._served(topic)
+        if partition_id not in served.partition_ids:
+            raise NotFoundError(
+                f"topic {topic} has no partition {partition_id} at this Broker",
+                hint=f"it has {_ranges(sorted(served.partition_ids))}",
+                code=Code.NOT_FOUND,
+            )
+
+    def _partition(self, topic: str, partition_id: int) -> PartitionFacts:
+        return PartitionFacts(topic, partition_id, *self._state.store.extent(topic, partition_id))
+
+    def _partition_of(self, key: HoldKey) -> PartitionFacts | None:
+        served = self._state.topics.get(key.topic)
+        if served is None or key.partition_id not in served.partition_ids:
+            return None
+        return self._partition(key.topic, key.partition_id)
+
+    async def _facts(self, keys: Sequence[HoldKey]) -> list[GroupFacts]:
+        state = self._state
+        now_s = state.clock.now_s()
+        rows: list[tuple[HoldKey, int | None, Hold | None, PartitionFacts | None]] = [
+            (key, state.positions.current(key), state.registry.get(key, now_s=now_s), self._partition_of(key))
+            for key in keys
+        ]
+        asked = [
+            (key, offset)
+            for key, confirmed, hold, partition in rows
+            if partition is not None
+            for offset in {confirmed, hold.cursor.handed_out if hold else None} - {None}
+            if offset is not None
+        ]
+        store = state.store
+
+        def look_up() -> dict[tuple[HoldKey, int], int]:
+            return {(key, offset): store.position_of(key.topic, key.partition_id, offset) for key, offset in asked}
+
+        found = await asyncio.to_thread(look_up) if asked else {}
+        return [
+            GroupFacts(
+                key,
+                confirmed,
+                hold.cursor.handed_out - hold.cursor.confirmed if hold else None,
+                partition,
+                None if confirmed is None else found.get((key, confirmed)),
+                found.get((key, hold.cursor.handed_out)) if hold else None,
+            )
+            for key, confirmed, hold, partition in rows
+        ]
+
+
+def _shown(message: StoredMessage) -> ShownMessage:
+    try:
+        body, attributes = decode_payload(message.payload, message.flag)
+    except FormatError:  # its producer left out what its flag claims: show what there is
+        body, attributes = message.payload, None
+    return ShownMessage(message.offset or 0, body, attributes)
+
+
+def _last_within(messages: list[ShownMessage], count: int) -> list[ShownMessage]:
+    """The last so many, as long as they are not too large together; always the last one."""
+    kept: list[ShownMessage] = []
+    room = _SHOWN_BYTES
+    for message in reversed(messages[-count:]):
+        room -= len(message.body) + len(message.attributes or "")
+        if kept and room < 0:
+            break
+        kept.append(message)
+    return kept[::-1]
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_INSPECTED_PARTITIONS:
+        raise BadRequestError(
+            f"the answer would tell of {count} partitions, {MAX_INSPECTED_PARTITIONS} are told at once",
+            hint="name topics or groups",
+            code=Code.BAD_REQUEST,
+        )
+
+
+def _ranges(ids: Sequence[int]) -> str:
+    """Partition ids in few words, as in `0 to 3, 10000 to 10003`."""
+    parts: list[str] = []
+    start = previous = ids[0]
+    for number in (*ids[1:], None):
+        if number == previous + 1:
+            previous = number
+            continue
+        parts.append(str(start) if start == previous else f"{start} to {previous}")
+        if number is not None:
+            start = previous = number
+    return ", ".join(parts)

@@ -1,0 +1,200 @@
+"""Changing where groups stand, by somebody who is not their consumer.
+
+The invariants: a change is durable before it is answered; a consumer that holds the partition goes on from the new
+place, whatever it confirms of what it was given before; what cannot be done is refused before anything is changed; an
+offset that is set lies within what the partition holds and names a whole message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.broker.cursor import Cursor, whole
+from pytubemq.broker.registry import HoldKey
+from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableError, refused
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.broker.submission import Refusal
+
+_AT_ONCE: Final = 10_000
+"""Changes that are under way together, so that they never fill what the journal takes."""
+_PLACES_HINT: Final = "admin_query_pubinfo lists topics with their partitions and offsets"
+
+PartitionKey = tuple[str, int]
+
+
+class OffsetAdmin:
+    """What an operator may do to positions. Event loop only."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+
+    async def set_one(self, key: HoldKey, offset: int) -> int | None:
+        """Put a group's position to `offset`; returns where it was, None if nowhere.
+
+        Raises:
+            NotFoundError: no such topic or partition here. BadRequestError: the offset is not one of the partition's.
+            RefusedError: it could not be made durable; nothing has changed.
+        """
+        self._check_partition(key.topic, key.partition_id)
+        least, most = self._state.store.ends(key.topic, key.partition_id)
+        if not least <= offset <= most:
+            raise BadRequestError(
+                f"offset {offset} is not in partition {key.partition_id} of {key.topic}, which holds {least} to {most}",
+                hint=f"give one from {least} to {most}",
+                code=Code.BAD_REQUEST,
+            )
+        before = self._state.positions.current(key)
+        await self._change({key: whole(offset)})
+        return before
+
+    async def set_many(self, groups: Collection[str], offsets: Mapping[PartitionKey, int]) -> int:
+        """Put the positions of all these groups there, each within what its partition holds; returns how many.
+
+        Raises:
+            NotFoundError: a topic or partition is not here; nothing was changed.
+            RefusedError: some could not be made durable; the text says how many were.
+        """
+        for topic, partition_id in offsets:
+            self._check_partition(topic, partition_id)
+        return await self._change(
+            {
+                HoldKey(group, topic, partition_id): self._within(topic, partition_id, offset)
+                for group in groups
+                for (topic, partition_id), offset in offsets.items()
+            }
+        )
+
+    async def to_end(self, groups: Collection[str], topics: Collection[str]) -> int:
+        """Put the positions of all these groups behind all that these topics hold now; returns how many.
+
+        Raises: as `set_many`.
+        """
+        ends: dict[PartitionKey, int] = {}
+        for topic in topics:
+            for partition_id in self._partition_ids(topic):
+                ends[topic, partition_id] = self._state.store.ends(topic, partition_id)[1]
+        return await self.set_many(groups, ends)
+
+    async def clone(self, source: str, targets: Collection[str], topics: Collection[str]) -> int:
+        """Give other groups the positions that `source` has; all its topics if none is named. Returns how many.
+
+        Raises:
+            NotFoundError: the source has no position there. Else as `set_many`.
+        """
+        wanted = frozenset(topics)
+        offsets = {
+            (key.topic, key.partition_id): offset
+            for key in self._state.positions.known()
+            if key.group == source
+            and (not wanted or key.topic in wanted)
+            and self._is_here(key.topic, key.partition_id)
+            and (offset := self._state.positions.current(key)) is not None
+        }
+        if not offsets:
+            where = f" in {', '.join(sorted(wanted))}" if wanted else ""
+            raise NotFoundError(
+                f"group {source} has no offset{where} at this Broker",
+                hint="admin_query_group lists the groups that have one",
+                code=Code.NOT_FOUND,
+            )
+        return await self.set_many([group for group in targets if group != source], offsets)
+
+    async def remove(self, groups: Collection[str], topics: Collection[str]) -> int:
+        """Forget the positions of these groups; in all topics if none is named. Returns how many.
+
+        A consumer that holds such a partition begins again at the first message that is kept.
+
+        Raises:
+            RefusedError: some could not be made durable; the text says how many were.
+        """
+        named, wanted = frozenset(groups), frozenset(topics)
+        return await self._change(
+            {
+                key: None
+                for key in self._state.positions.known()
+                if key.group in named and (not wanted or key.topic in wanted)
+            }
+        )
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _is_here(self, topic: str, partition_id: int) -> bool:
+        served = self._state.topics.get(topic)
+        return served is not None and partition_id in served.partition_ids
+
+    def _partition_ids(self, topic: str) -> list[int]:
+        served = self._state.topics.get(topic)
+        if served is None:
+            raise NotFoundError(f"there is no topic {topic} at this Broker", hint=_PLACES_HINT, code=Code.NOT_FOUND)
+        return sorted(served.partition_ids)
+
+    def _check_partition(self, topic: str, partition_id: int) -> None:
+        if partition_id not in self._partition_ids(topic):
+            raise NotFoundError(
+                f"topic {topic} has no partition {partition_id} at this Broker", hint=_PLACES_HINT, code=Code.NOT_FOUND
+            )
+
+    def _within(self, topic: str, partition_id: int, offset: int) -> int:
+        least, most = self._state.store.ends(topic, partition_id)
+        return min(max(whole(offset), least), most)
+
+    async def _change(self, wanted: Mapping[HoldKey, int | None]) -> int:
+        """Make all these changes durable, so many at a time; returns how many there were."""
+        if not self._state.gate.started:
+            raise UnavailableError("this Broker is starting or stopping", hint="try again later", code=503)
+        self._check_room(wanted)
+        made = 0
+        remaining = iter(wanted.items())
+        while batch := list(islice(remaining, _AT_ONCE)):
+            results = await asyncio.gather(*(self._move(key, offset) for key, offset in batch))
+            made += results.count(None)
+            refusal = next((result for result in results if result is not None), None)
+            if refusal is not None:
+                done = f"; {made} of {len(wanted)} were changed" if made else "; nothing was changed"
+                raise refused(refusal.code, f"the offsets could not be written: {refusal.text}{done}")
+        return made
+
+    def _check_room(self, wanted: Iterable[HoldKey]) -> None:
+        positions = self._state.positions
+        new = sum(positions.current(key) is None for key in wanted)
+        if new and positions.count + new > positions.most:
+            raise BadRequestError(
+                f"{new} more positions do not fit, this Broker keeps {positions.most} and has {positions.count}",
+                hint="remove those of groups that are gone (admin_rmv_offset)",
+                code=Code.BAD_REQUEST,
+            )
+
+    def _move(self, key: HoldKey, offset: int | None) -> asyncio.Future[Refusal | None]:
+        """Move a position and whoever reads there; the result comes when it is durable or refused."""
+        state = self._state
+        result: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
+
+        def ended(refusal: Refusal | None) -> None:
+            if refusal is not None:
+                # what was there before stands again; the consumer gets again what it had not confirmed
+                self._put(key, state.positions.current(key))
+            if not result.done():
+                result.set_result(refusal)
+
+        # Submitted before the consumer is moved: its next confirm then comes behind this in the journal.
+        state.positions.choose(key, offset, ended)
+        if not (result.done() and result.result() is not None):
+            self._put(key, offset)
+        return result
+
+    def _put(self, key: HoldKey, offset: int | None) -> None:
+        """Let the consumer that holds the partition go on from there, and at once if it waits at the end."""
+        state = self._state
+        hold = state.registry.get(key, now_s=state.clock.now_s())
+        if hold is None:
+            return
+        if offset is None:
+            offset = state.store.ends(key.topic, key.partition_id)[0]
+        hold.cursor = Cursor.at(offset, moved=True)
+        state.waiters.wake([(key.topic, key.partition_id)])
