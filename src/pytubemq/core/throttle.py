@@ -1,0 +1,151 @@
+"""How long a partition is left alone after a fetch: the flow-control rules as its reader keeps them.
+
+There are the rules of the group and those of the cluster; where the group has a rule of a kind, it decides. Bytes are
+counted as payload that came, in windows of a minute and of five seconds, a twelfth of the minute's share each.
+
+The invariants: nothing is counted twice or into a window that is over; rules that change act on the very next fetch,
+not when the minute ends; without rules no fetch is ever delayed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pytubemq.core.flow import NO_FLOW_RULES, DataLimit, FlowRules, parse_rules
+from pytubemq.errors import Code
+from pytubemq.model.ids import UNDEFINED
+
+MINUTE_S: Final = 60.0
+SLICE_S: Final = 5.0
+SLICES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ToldRules:
+    """Rules as the Master told them, under the number by which it knows whether we have them."""
+
+    check_id: int = UNDEFINED
+    rules: FlowRules = NO_FLOW_RULES
+
+    def heard(self, check_id: int | None, text: str | None) -> ToldRules:
+        """What holds after an answer that says this.
+
+        Without a number, or with the one that is known, nothing changes; -2 or another number without text ends the
+        rules. (Java goes on with them.)
+
+        Raises:
+            FormatError: the text is no rules.
+        """
+        if check_id is None or check_id == self.check_id:
+            return self
+        if check_id < 0 or text is None or not text.strip():
+            return ToldRules(check_id)
+        return ToldRules(check_id, parse_rules(text))
+
+
+@dataclass(frozen=True, slots=True)
+class RulesInForce:
+    """What a group reads by: its own rules, and the cluster's for everybody."""
+
+    group: FlowRules = NO_FLOW_RULES
+    cluster: FlowRules = NO_FLOW_RULES
+
+    def escapes(self, hhmm: int) -> bool:
+        """Whether the group has a limit of its own now, so that the Broker need not keep the cluster's."""
+        return any(rule.start_hhmm <= hhmm <= rule.end_hhmm for rule in self.group.data_limits)
+
+
+NO_RULES: Final = RulesInForce()
+
+
+class Fetched(NamedTuple):
+    """A fetch's answer, as far as the rules care."""
+
+    code: int
+    size_bytes: int
+    """Payload that came."""
+    lag_bytes: int | None
+    """What is left to read; None or negative when the Broker did not tell."""
+    require_slow: bool
+    """Whether the Broker says that little is left of what the filter looks for."""
+    escaped: bool
+    """Whether the Broker says that the limits are lifted."""
+    filtered: bool
+
+
+class Pause(NamedTuple):
+    """How long to wait before the next fetch; `reason` is None when no rule asks for it."""
+
+    wait_s: float
+    reason: str | None
+
+
+class Throttle:
+    """One partition's counters."""
+
+    __slots__ = ("_empty", "_lag_bytes", "_limit", "_minute", "_minute_end_s", "_rules", "_slice", "_slice_end_s")
+
+    def __init__(self) -> None:
+        self._rules: RulesInForce | None = None
+        self._limit: DataLimit | None = None
+        self._lag_bytes: int | None = None
+        self._minute = self._slice = 0
+        self._minute_end_s = self._slice_end_s = float("-inf")
+        self._empty = 0
+
+    def after(self, fetched: Fetched, rules: RulesInForce, *, otherwise_s: float, now_s: float, hhmm: int) -> Pause:
+        """The pause after a fetch; `otherwise_s` is what it would be without rules, `hhmm` the rules' time of day."""
+        if fetched.lag_bytes is not None and fetched.lag_bytes >= 0:
+            self._lag_bytes = fetched.lag_bytes
+        self._roll(rules, now_s, hhmm)
+        self._minute += fetched.size_bytes
+        self._slice += fetched.size_bytes
+        if fetched.code not in (Code.SUCCESS, Code.NOT_FOUND):
+            return Pause(otherwise_s, None)
+        self._empty = self._empty + 1 if fetched.code == Code.NOT_FOUND and not fetched.size_bytes else 0
+        if self._empty:
+            return self._after_nothing(rules, otherwise_s)
+        if fetched.escaped:
+            return Pause(0.0, None)
+        limit = self._limit
+        if limit is not None and (self._minute >= limit.limit_bytes or self._slice >= limit.limit_bytes / SLICES):
+            return Pause(
+                max(limit.freq_ms / 1000, otherwise_s),
+                f"{limit.limit_mib} MiB a minute while more than {limit.lag_mib} MiB are left to read",
+            )
+        return self._after_something(fetched, rules, otherwise_s)
+
+    def _roll(self, rules: RulesInForce, now_s: float, hhmm: int) -> None:
+        over = now_s >= self._slice_end_s
+        if now_s >= self._minute_end_s:
+            self._minute = self._slice = 0
+            self._minute_end_s, self._slice_end_s = now_s + MINUTE_S, now_s + SLICE_S
+        elif over:
+            self._slice = 0
+            self._slice_end_s = now_s + SLICE_S
+        if over or rules is not self._rules:
+            self._rules = rules
+            lag = self._lag_bytes
+            self._limit = None
+            if lag is not None:
+                self._limit = rules.group.data_limit(lag, hhmm) or rules.cluster.data_limit(lag, hhmm)
+
+    def _after_nothing(self, rules: RulesInForce, otherwise_s: float) -> Pause:
+        decides = rules.group if rules.group.empty_reads else rules.cluster
+        wait_ms = decides.empty_read_pause_ms(self._empty, -1)
+        if wait_ms < 0:
+            return Pause(otherwise_s, None)
+        return Pause(wait_ms / 1000, "a pause after fetches that brought nothing")
+
+    def _after_something(self, fetched: Fetched, rules: RulesInForce, otherwise_s: float) -> Pause:
+        low = rules.group.low_fetch or rules.cluster.low_fetch
+        if low is None:
+            return Pause(otherwise_s, None)
+        if not fetched.filtered:
+            wait_ms = low.norm_ms
+        else:
+            wait_ms = low.min_data_filter_ms if fetched.require_slow else low.filter_ms
+        if wait_ms <= otherwise_s * 1000:
+            return Pause(otherwise_s, None)
+        return Pause(wait_ms / 1000, "a pause after every fetch")
