@@ -1,0 +1,151 @@
+"""The Java servers as processes: their files, their ports, their start and their end.
+
+The invariant: a server ends with the process that started it, however that ends (where `setpriv` is there to see to it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import shutil
+import signal
+import socket
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .fetch import Java
+
+DIE_WITH_US = (setpriv, "--pdeathsig", "KILL") if (setpriv := shutil.which("setpriv")) else ()
+STOP_TIMEOUT_S = 20.0
+TOKEN = "interop-token"
+MASTER = "org.apache.inlong.tubemq.server.tools.MasterStartup"
+BROKER = "org.apache.inlong.tubemq.server.tools.BrokerStartup"
+
+
+def free_port(host: str = "0.0.0.0") -> int:
+    """A port that nobody listens on, outside the range from which the system gives ports to callers."""
+    for _ in range(1000):
+        port = random.SystemRandom().randrange(15_000, 31_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+        if port not in _given:
+            _given.add(port)
+            return port
+    raise OSError("a thousand ports are all taken")
+
+
+_given: set[int] = set()
+
+
+@dataclass
+class JavaProcess:
+    """One JVM with a server."""
+
+    java: Java
+    directory: Path
+    main: str
+    ini: str
+    options: tuple[str, ...] = ()
+    _process: asyncio.subprocess.Process | None = field(default=None, repr=False)
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "log.txt"
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> None:
+        """Start it; who needs it waits until it serves."""
+        (self.directory / "server.ini").write_text(self.ini)
+        with self.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *DIE_WITH_US, self.java.command, *self.options, f"-Dlog4j.configurationFile={self.java.log_config}",
+                "-cp", self.java.server_path, self.main, "-f", "server.ini",
+                cwd=self.directory, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    async def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """End it and wait for that."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+        try:
+            await asyncio.wait_for(process.wait(), STOP_TIMEOUT_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    async def kill(self) -> None:
+        """End it without any goodbye."""
+        await self.stop(signal.SIGKILL)
+
+
+class JavaMaster(JavaProcess):
+    """A Master of the Java system, first or standby of its group."""
+
+    def __init__(self, java: Java, directory: Path, *, name: str = "m1", helper: str = "") -> None:
+        self.port, self.web_port, self.rep_port = free_port(), free_port(), free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self.web = f"http://127.0.0.1:{self.web_port}"
+        self.rep_address = f"127.0.0.1:{self.rep_port}"
+        _write_pages(directory)
+        super().__init__(java, directory, MASTER, _ini({
+            "master": {
+                "hostName": "127.0.0.1", "port": self.port, "webPort": self.web_port, "confModAuthToken": TOKEN,
+                "webResourcePath": "resources", "consumerBalancePeriodMs": 10_000,
+            },
+            "meta_bdb": {
+                "repNodeName": name, "repNodePort": self.rep_port, "metaDataPath": "data/meta",
+                "repHelperHost": helper or self.rep_address,
+            },
+        }), ("-Xmx256m",))  # fmt: skip
+
+
+class JavaBroker(JavaProcess):
+    """A Broker of the Java system."""
+
+    def __init__(self, java: Java, directory: Path, *, broker_id: int, host: str, masters: str) -> None:
+        self.broker_id, self.host = broker_id, host
+        self.port, self.web_port = free_port(), free_port()
+        self.web = f"http://127.0.0.1:{self.web_port}"
+        directory.mkdir(parents=True, exist_ok=True)
+        super().__init__(java, directory, BROKER, _ini({
+            "broker": {
+                "brokerId": broker_id, "hostName": host, "port": self.port, "webPort": self.web_port,
+                "masterAddressList": masters, "primaryPath": "data/store", "maxSegmentSize": 1 << 30,
+                "transferSize": 1 << 19,
+            },
+        }), ("-Xmx512m", "-XX:MaxDirectMemorySize=512m"))  # fmt: skip
+
+
+def _ini(sections: dict[str, dict[str, object]]) -> str:
+    lines: list[str] = []
+    for section, values in sections.items():
+        lines += [f"[{section}]", *(f"{key}={value}" for key, value in values.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _write_pages(directory: Path) -> None:
+    """The few templates without which the Java Master's HTTP does not start."""
+    templates = directory / "resources" / "templates"
+    (templates / "screen").mkdir(parents=True)
+    (templates / "layout").mkdir()
+    (templates.parent / "velocity.properties").write_text(
+        "resource.loaders=file\n"
+        "resource.loader.file.class=org.apache.velocity.runtime.resource.loader.FileResourceLoader\n"
+        "resource.loader.file.path=resources/templates\n"
+    )
+    (templates / "screen" / "webapi.vm").write_text("$sb")
+    for name in ("webapi", "default"):
+        (templates / "layout" / f"{name}.vm").write_text("$screen_placeholder")

@@ -1,0 +1,207 @@
+"""The four pairs of Master and Broker, each a column of the matrix.
+
+The Java Master serves two columns, each with topics of its own on a Broker of its own. Everything starts at the same
+time: a Java Broker at a Java Master needs 41 s until it takes messages, whatever one does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.server.processes import ServerProcess
+from pytubemq.server.settings import BrokerSection, HttpSection, MasterSection, Settings
+
+from .processes import JavaBroker, JavaMaster, free_port
+from .webapi import WebApi, WebApiError, http_get, http_post
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .fetch import Java
+
+COLUMNS = ("pytubemq + pytubemq", "Java + Java", "Java Master + pytubemq Broker", "pytubemq Master + Java Broker")
+PP, JJ, JP, PJ = COLUMNS
+PREFIXES = {PP: "pp", JJ: "jj", JP: "jp", PJ: "pj"}
+PARTITIONS = 4
+TOPICS = ("java", "python", "grow", "flow", "moving")
+START_TIMEOUT_S = 60.0
+WRITABLE_TIMEOUT_S = 150.0
+
+
+@dataclass
+class Column:
+    """A Master and the Broker that has this column's topics."""
+
+    name: str
+    masters: str
+    web: str
+    java_master: bool
+    java_broker: bool
+    broker_id: int
+    broker: JavaBroker | ServerProcess
+    master: JavaMaster | ServerProcess
+
+    @property
+    def prefix(self) -> str:
+        return PREFIXES[self.name]
+
+    @property
+    def webapi(self) -> WebApi:
+        return WebApi(self.web)
+
+    def topic(self, name: str) -> str:
+        """A topic of this column's."""
+        return f"{self.prefix}_{name}"
+
+    def group(self, name: str) -> str:
+        """A group of this column's."""
+        return f"{self.prefix}_{name}"
+
+
+class System:
+    """All servers of a run."""
+
+    def __init__(self, java: Java, home: Path) -> None:
+        self.java = java
+        self.home = home
+        self.columns: dict[str, Column] = {}
+        self.java_master: JavaMaster | None = None
+        self.standby: JavaMaster | None = None
+        self._java: list[JavaMaster | JavaBroker] = []
+        self._ours: list[ServerProcess] = []
+        self._ready: dict[str, asyncio.Task[None]] = {}
+
+    async def start(self, names: set[str]) -> None:
+        """Start what these columns need; `ready` waits for one of them."""
+        async with asyncio.TaskGroup() as starting:
+            if names & {JJ, JP}:
+                starting.create_task(self._start_java_master(names))
+            for name in names & {PP, PJ}:
+                starting.create_task(self._start_our_master(name))
+
+    async def ready(self, name: str) -> Column:
+        """The column, its topics writable."""
+        if name not in self._ready:
+            self._ready[name] = asyncio.create_task(self._until_writable(self.columns[name]))
+        await asyncio.shield(self._ready[name])
+        return self.columns[name]
+
+    async def close(self) -> None:
+        """End everything, Brokers first."""
+        for task in self._ready.values():
+            task.cancel()
+        await asyncio.gather(*(one.kill() for one in self._java), *(one.close() for one in self._ours))
+
+    # --- the Java Master and its two Brokers ----------------------------------------------------------------
+
+    async def _start_java_master(self, names: set[str]) -> None:
+        master = self.java_master = JavaMaster(self.java, self._directory("java-master"))
+        self._java.append(master)
+        await master.start()
+        await self._until_answers(WebApi(master.web))
+        api = WebApi(master.web)
+        if JJ in names:
+            broker = self._java_broker("jj", broker_id=1, host="127.0.0.1", masters=master.address)
+            await self._add_broker(api, JJ, 1, "127.0.0.1", broker.port)
+            self.columns[JJ] = Column(JJ, master.address, master.web, True, True, 1, broker, master)
+            await broker.start()
+        if JP in names:
+            port = free_port()
+            await self._add_broker(api, JP, 2, "127.0.0.2", port)
+            ours = self._our_broker("jp", broker_id=2, listen=f"127.0.0.2:{port}", masters=master.address)
+            self.columns[JP] = Column(JP, master.address, master.web, True, False, 2, ours, master)
+            await ours.start()
+        self.standby = JavaMaster(self.java, self._directory("standby"), name="m2", helper=master.rep_address)
+        self._java.append(self.standby)
+        await self.standby.start()
+
+    async def _add_broker(self, api: WebApi, column: str, broker_id: int, host: str, port: int) -> None:
+        await api.modify(
+            "admin_add_broker_configure", brokerId=broker_id, brokerIp=host, brokerPort=port, manageStatus="online"
+        )
+        await api.modify(
+            "admin_add_new_topic_record",
+            brokerId=broker_id,
+            topicName=",".join(f"{PREFIXES[column]}_{name}" for name in TOPICS),
+            numPartitions=PARTITIONS,
+        )
+
+    async def _until_answers(self, api: WebApi) -> None:
+        async with asyncio.timeout(START_TIMEOUT_S):
+            while True:
+                with contextlib.suppress(OSError, WebApiError, Exception):
+                    await api.query("admin_query_master_group_info")
+                    return
+                await asyncio.sleep(0.2)
+
+    # --- our Masters ------------------------------------------------------------------------------------------
+
+    async def _start_our_master(self, name: str) -> None:
+        prefix = PREFIXES[name]
+        master = ServerProcess("master", Settings(
+            data=str(self._directory(f"{prefix}-master")),
+            master=MasterSection(listen=f"127.0.0.1:{free_port()}"),
+            http=HttpSection(listen=f"127.0.0.1:{free_port()}"),
+        ))  # fmt: skip
+        self._ours.append(master)
+        where = await master.start()
+        assert where.master is not None
+        assert where.http is not None
+        broker: JavaBroker | ServerProcess
+        if name == PJ:
+            broker = self._java_broker(prefix, broker_id=1, host="127.0.0.1", masters=where.master)
+        else:
+            broker = self._our_broker(prefix, broker_id=1, listen=f"127.0.0.1:{free_port()}", masters=where.master)
+        self.columns[name] = Column(name, where.master, where.http, False, name == PJ, 1, broker, master)
+        await broker.start()
+        await asyncio.gather(*(self._create_topic(where.http, f"{prefix}_{topic}") for topic in TOPICS))
+
+    async def _create_topic(self, web: str, topic: str) -> None:
+        async with asyncio.timeout(START_TIMEOUT_S):
+            while True:
+                try:
+                    await http_post(f"{web}/api/v1/topics", {"name": topic, "partitions": PARTITIONS})
+                    return
+                except WebApiError as error:
+                    if "is created" in str(error):  # a Java Broker hears of it with its next heartbeat
+                        return
+                    if "no Broker is online" not in str(error):
+                        raise
+                    await asyncio.sleep(0.2)
+
+    # --- all of them ------------------------------------------------------------------------------------------
+
+    async def _until_writable(self, column: Column) -> None:
+        async with asyncio.timeout(WRITABLE_TIMEOUT_S):
+            for topic in TOPICS:
+                while not await self.is_writable(column, column.topic(topic)):
+                    await asyncio.sleep(0.3)
+
+    async def is_writable(self, column: Column, topic: str) -> bool:
+        """Whether the Master gives the topic to producers."""
+        if column.java_master:
+            rows = await column.webapi.query("admin_query_topic_info", topicName=topic)
+            return bool(rows) and bool(rows[0].get("isSrvAcceptPublish"))
+        found = await http_get(f"{column.web}/api/v1/topics/{topic}", {})
+        return bool(found.get("accept_publish", True)) and bool(found.get("partitions"))
+
+    def _java_broker(self, prefix: str, **more: Any) -> JavaBroker:
+        broker = JavaBroker(self.java, self._directory(f"{prefix}-broker"), **more)
+        self._java.append(broker)
+        return broker
+
+    def _our_broker(self, prefix: str, *, broker_id: int, listen: str, masters: str) -> ServerProcess:
+        broker = ServerProcess("broker", Settings(
+            data=str(self._directory(f"{prefix}-broker")),
+            broker=BrokerSection(id=broker_id, listen=listen, masters=[masters]),
+        ))  # fmt: skip
+        self._ours.append(broker)
+        return broker
+
+    def _directory(self, name: str) -> Path:
+        found = self.home / name
+        found.mkdir(parents=True)
+        return found

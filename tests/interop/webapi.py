@@ -1,0 +1,66 @@
+"""The Masters' and Brokers' administration over HTTP, as the Java system has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from .processes import TOKEN
+
+USER = "interop"
+
+
+class WebApiError(Exception):
+    """A call was refused, or one of its items was."""
+
+
+class WebApi:
+    """Calls of `webapi.htm` at one Master; the same for both systems."""
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+
+    async def query(self, method: str, **parameters: object) -> list[dict[str, Any]]:
+        """The rows of a query."""
+        return list((await self._call(method, parameters)).get("data", []))
+
+    async def modify(self, method: str, **parameters: object) -> list[dict[str, Any]]:
+        """Change something; every item must have been done."""
+        given = {"confModAuthToken": TOKEN, "createUser": USER, "modifyUser": USER, **parameters}
+        rows = list((await self._call(method, given)).get("data", []))
+        bad = [row for row in rows if row.get("success") is False]
+        if bad:
+            raise WebApiError(f"{method} at {self.base}: {bad}")
+        return rows
+
+    async def _call(self, method: str, parameters: dict[str, object]) -> dict[str, Any]:
+        found = await http_get(f"{self.base}/webapi.htm", {"method": method, **parameters})
+        if not found.get("result"):
+            raise WebApiError(f"{method} at {self.base}: {found.get('errCode')} {found.get('errMsg')}")
+        return found
+
+
+async def http_get(url: str, parameters: dict[str, object]) -> dict[str, Any]:
+    """The JSON that a GET answers with."""
+    async with httpx.AsyncClient(trust_env=False, timeout=30, follow_redirects=True) as client:
+        answer = await client.get(url, params={key: _text(value) for key, value in parameters.items()})
+        answer.raise_for_status()
+        found = answer.json()
+        assert isinstance(found, dict)
+        return found
+
+
+async def http_post(url: str, body: dict[str, object]) -> dict[str, Any]:
+    """The JSON that a POST of JSON answers with."""
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+        answer = await client.post(url, json=body)
+        if answer.is_error:
+            raise WebApiError(f"{url}: {answer.status_code} {answer.text}")
+        found = answer.json()
+        assert isinstance(found, dict)
+        return found
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
