@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.core.balance.consistency import Terms
+from pytubemq.core.balance.consistency import GroupKind, Terms
 from pytubemq.core.balance.facts import Acked, Event, Reported
 from pytubemq.errors import Code
 from pytubemq.master import answers
 from pytubemq.master.answers import RefusalError
-from pytubemq.master.groups import Group, Groups, MemberInfo
+from pytubemq.master.group import MemberInfo
+from pytubemq.master.subscription import check_subscription
 from pytubemq.master.waiting import allowed_wait_s
 from pytubemq.model.ids import Address, BrokerInfo, Partition
 from pytubemq.model.limits import MAX_HEARTBEAT_WAIT_S
@@ -32,13 +33,14 @@ from pytubemq.wire.strings import (
     format_subscribe_info,
     parse_required_partition,
     parse_subscribe_info,
-    parse_topic_condition,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.group import Group
+    from pytubemq.master.groups import Groups
     from pytubemq.net.call import Call
     from pytubemq.net.clock import Clock
 
@@ -98,6 +100,11 @@ class Consumers:
         group = self._groups.find(name, client_id)
         if group is None:
             raise RefusalError(Code.HB_NO_NODE, f"consumer {client_id} is not in group {name}, register first")
+        if group.kind is GroupKind.CLIENT_BALANCE:
+            raise RefusalError(
+                Code.CLIENT_INCONSISTENT_CONSUMETYPE,
+                f"consumer {client_id} registered as {group.kind.text}: its heartbeats are method 21, not 5",
+            )
         self._groups.seen(group, client_id, call.connection)
         if request.event is not None and (request.event.rebalance_id or 0) > 0:
             group.not_allocated = False
@@ -155,23 +162,12 @@ class Consumers:
         return BrokerInfo(broker_id, Address("0.0.0.0", 0) if record is None else record.address)
 
     def _terms(self, client_id: str, request: RegisterRequestC2M) -> Terms:
-        topics = answers.check_topics(request.topic_list, client=client_id)
-        if not topics:
-            raise RefusalError(Code.BAD_REQUEST, f"{client_id} subscribes to no topic")
-        missing = [topic for topic in topics if not self._deployed(topic)]
-        if missing:
-            raise RefusalError(Code.TOPIC_NOT_DEPLOYED, f"no such topic: {', '.join(missing)}")
-        conditions = {
-            condition.topic: frozenset(condition.items)
-            for condition in map(parse_topic_condition, request.topic_condition)
-            if condition.items
-        }
-        strangers = sorted(set(conditions) - set(topics))
-        if strangers:
-            raise RefusalError(Code.BAD_REQUEST, f"{client_id} filters topics it does not subscribe to: {strangers}")
+        topics, conditions = check_subscription(
+            self._groups.brokers, client_id, request.topic_list, request.topic_condition
+        )
         if not request.require_bound:
-            return Terms(frozenset(topics), conditions)
-        return self._bound_terms(client_id, request, Terms(frozenset(topics), conditions, bound=True))
+            return Terms(topics, conditions)
+        return self._bound_terms(client_id, request, Terms(topics, conditions, GroupKind.BOUND))
 
     def _bound_terms(self, client_id: str, request: RegisterRequestC2M, terms: Terms) -> Terms:
         for partition in parse_required_partition(request.required_partition or ""):
@@ -189,15 +185,11 @@ class Consumers:
         return Terms(
             terms.topics,
             terms.conditions,
-            bound=True,
+            GroupKind.BOUND,
             session_key=session_key,
             select_big=select_big,
             total_count=total_count,
         )
-
-    def _deployed(self, topic: str) -> bool:
-        record = self._catalogue.topics.get(topic)
-        return record is not None and bool(record.deploys)
 
 
 def _held(texts: Sequence[str]) -> frozenset[Partition]:

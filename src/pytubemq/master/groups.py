@@ -7,10 +7,10 @@ is answered in the same turn of the loop in which there is something to say.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytubemq.core.balance.consistency import Mismatch, Terms, check_terms
+from pytubemq.core.balance.consistency import GroupKind, Mismatch, Terms, check_node, check_terms
 from pytubemq.core.balance.facts import (
     Asked,
     CameBack,
@@ -27,11 +27,13 @@ from pytubemq.core.balance.facts import (
 )
 from pytubemq.core.balance.transition import apply
 from pytubemq.core.balance.view import GroupView, Timing, due_s
+from pytubemq.master.group import Group, MemberInfo, Pulse
+from pytubemq.master.part_meta import part_meta
 from pytubemq.master.peers import Connection, Peers
 from pytubemq.master.waiting import Attempt, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
     from pytubemq.master.admission import Admission
     from pytubemq.master.brokers import Brokers
@@ -41,33 +43,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class MemberInfo:
-    """What is known of a consumer beside what it holds."""
-
-    host: str
-    peer: str
-    joined_ms: int
-
-
-@dataclass(slots=True)
-class Group:
-    """A group with at least one member. `not_allocated` is true until the first of its members has had partitions."""
-
-    name: str
-    terms: Terms
-    view: GroupView
-    not_allocated: bool = True
-    members: dict[str, MemberInfo] = field(default_factory=dict)
-    due_s: float | None = None
-    """When time changes something here by itself, seen from the last tick."""
-    ticked_s: float = 0.0
-
-    @property
-    def complete(self) -> bool:
-        """A bound group gets nothing before all its consumers are there for the first time."""
-        return not self.terms.bound or not self.not_allocated or len(self.members) >= self.terms.total_count
+FOREIGN_GRACE_S = 14.0
+"""The least time that a consumer which is not ours has to come back after its connection closed: a heartbeat of a Java
+consumer (13 s) and a little."""
+FOREIGN_MARGIN_S = 1.0
+"""What it has beyond its own period."""
 
 
 class Groups:
@@ -79,12 +59,12 @@ class Groups:
         self.groups: dict[str, Group] = {}
         self.waiting = Waiting(limit=settings.max_held_heartbeats)
         self.rebalances = 0
-        self._brokers = brokers
+        self.brokers = brokers
         self._clock = clock
         self._poke = poke
         self._max_per_connection = settings.max_clients_per_connection
         self._admission = admission
-        self._peers = Peers(self._lost)
+        self._peers = Peers(self._lost, on_foreign_lost=self._foreign_lost)
         self._timing = Timing(
             client_timeout_s=settings.client_timeout_s,
             lost_grace_s=settings.lost_connection_grace_s,
@@ -108,16 +88,19 @@ class Groups:
         size_bytes: int = 0,
     ) -> Mismatch | None:
         """A consumer registers, for the first time or again; None when it is in."""
+        self._make_way(name, member, info.node_id)
         group = self.groups.get(name)
         if group is not None:
             mismatch = check_terms(member, terms, group.terms)
+            if mismatch is None and group.terms.counts_nodes:
+                mismatch = check_node(member, info.node_id, group.nodes)
             if mismatch is not None:
                 return mismatch
         else:
-            group = Group(name, terms, GroupView(timing=self._timing, next_rebalance_id=self._next_rebalance_id))
-            self.groups[name] = group
+            group = self._make(name, terms)
         self._admission.enter(_key(name, member), size_bytes)
         group.members[member] = replace(info, joined_ms=group.members.get(member, info).joined_ms)
+        group.pulses[member] = Pulse(self._clock.now_s())
         if holds or allocated:
             group.not_allocated = False
         self.waiting.release((name, member))
@@ -146,6 +129,7 @@ class Groups:
     def seen(self, group: Group, member: str, connection: Connection) -> None:
         """A consumer spoke. Over a new connection: what the old one carried may be lost."""
         key = (group.name, member)
+        group.pulses[member].beat(self._clock.now_s())
         if self._peers.seen(key, connection):
             self.waiting.release(key)
             self.apply(group, ConnectionLost(member))
@@ -200,6 +184,22 @@ class Groups:
             self._end(group)
         return tuple(tell)
 
+    # --- what operators ask for ---------------------------------------------------------------------------------
+
+    def client_balance_groups(self) -> tuple[str, ...]:
+        """The names of the groups that share their partitions among themselves."""
+        return tuple(sorted(name for name, group in self.groups.items() if group.kind is GroupKind.CLIENT_BALANCE))
+
+    def consume_from_max(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Have client-balanced groups go on from the newest messages; which of them there are. Memory only."""
+        now_ms = self._clock.wall_ms()
+        found = [self.groups[name] for name in self.client_balance_groups() if name in set(names)]
+        for group in found:
+            group.from_max_id = max(now_ms, (group.from_max_id or 0) + 1)
+            for member in list(group.members):
+                self.waiting.wake((group.name, member))
+        return tuple(group.name for group in found)
+
     # --- what happens -------------------------------------------------------------------------------------------
 
     def partitions_changed(self) -> None:
@@ -223,8 +223,30 @@ class Groups:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
+    def _make(self, name: str, terms: Terms) -> Group:
+        planned = terms.kind is not GroupKind.CLIENT_BALANCE
+        view = GroupView(planned=planned, timing=self._timing, next_rebalance_id=self._next_rebalance_id)
+        # Who shares the partitions without us is never told by us where to begin.
+        group = self.groups[name] = Group(name, terms, view, not_allocated=planned)
+        return group
+
+    def _make_way(self, name: str, newcomer: str, node_id: int) -> None:
+        """A node whose connection has been closed for a while is taken to be dead when its successor asks to get in."""
+        group = self.groups.get(name)
+        holder = group.nodes.get(node_id, newcomer) if group is not None and group.terms.counts_nodes else newcomer
+        if group is None or holder == newcomer:
+            return
+        lost_s = group.pulses[holder].lost_s
+        if lost_s is not None and lost_s + self._timing.lost_grace_s <= self._clock.now_s():
+            logger.info("group %s: %s, whose connection is closed, makes way as node %d", name, holder, node_id)
+            self._forget(group, holder)
+            self.apply(group, Left(holder))
+
     def _refresh(self, group: Group) -> None:
-        available, absent = self._brokers.consumable(group.terms.topics)
+        if not group.view.planned:
+            self._refresh_meta(group)
+            return
+        available, absent = self.brokers.consumable(group.terms.topics)
         if not group.complete:
             absent, available = absent | available, frozenset()
         fact = PartitionsChanged(available, absent)
@@ -233,13 +255,38 @@ class Groups:
         else:  # it is just being made: there is nobody to tell, and it must not end for that
             group.view, _ = apply(group.view, fact, now_s=self._clock.now_s())
 
+    def _refresh_meta(self, group: Group) -> None:
+        """Who waits learns at once what has changed, also of the Brokers' addresses."""
+        group.meta = part_meta(
+            self.brokers,
+            group.terms.topics,
+            disabled=frozenset(),
+            before=group.meta,
+            now_ms=self._clock.wall_ms(),
+        )
+        for member in list(group.members):
+            self.waiting.wake((group.name, member))
+
     def _lost(self, key: Hashable) -> None:
+        """The connection of one of ours broke: it comes back at once, or never."""
+        self._connection_lost(key, None)
+
+    def _foreign_lost(self, key: Hashable) -> None:
+        """The connection of another one broke: it does not notice before its next heartbeat."""
+        assert isinstance(key, tuple)
+        group = self.find(*key)
+        if group is not None:
+            period_s = group.pulses[key[1]].period_s + FOREIGN_MARGIN_S
+            self._connection_lost(key, min(max(period_s, FOREIGN_GRACE_S), self._timing.client_timeout_s))
+
+    def _connection_lost(self, key: Hashable, grace_s: float | None) -> None:
         assert isinstance(key, tuple)
         name, member = key
         self.waiting.drop(key)
         group = self.find(name, member)
         if group is not None:
-            self.apply(group, ConnectionLost(member))
+            group.pulses[member].lost_s = self._clock.now_s()
+            self.apply(group, ConnectionLost(member, grace_s))
 
     def _dropped(self, group: Group, action: Dropped) -> None:
         logger.warning("group %s: %s is out: %s", group.name, action.member, action.reason)
@@ -249,6 +296,7 @@ class Groups:
         """A consumer that is still waiting learns at once that it must register again."""
         key = (group.name, member)
         group.members.pop(member, None)
+        group.pulses.pop(member, None)
         self._admission.leave(_key(*key))
         self._peers.forget(key)
         self.waiting.release(key)

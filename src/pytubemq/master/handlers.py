@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import Code, TubeError
+from pytubemq.master import client_balance as clients
 from pytubemq.master.answers import RefusalError
 from pytubemq.master.broker_answers import refused_heartbeat as refused_broker
 from pytubemq.master.consumers import Consumers
@@ -21,6 +22,7 @@ from pytubemq.wire.methods import METHODS, Method
 
 if TYPE_CHECKING:
     from pytubemq.master.brokers import Brokers
+    from pytubemq.master.client_balance import ClientBalance
     from pytubemq.master.producers import Producers
     from pytubemq.net.call import Call
     from pytubemq.net.server import Handler
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 Refused = Callable[[int, str], Any]
 
 
-def handlers(producers: Producers, consumers: Consumers, brokers: Brokers) -> dict[int, Handler]:
+def handlers(
+    producers: Producers, consumers: Consumers, client_balance: ClientBalance, brokers: Brokers
+) -> dict[int, Handler]:
     """The Master's table of methods."""
     table: dict[int, tuple[Callable[[Call, Any], Any], Refused]] = {
         Method.PRODUCER_REGISTER_P2M: (producers.register, _producer_register),
@@ -37,6 +41,9 @@ def handlers(producers: Producers, consumers: Consumers, brokers: Brokers) -> di
         Method.CONSUMER_REGISTER_C2M: (consumers.register, _plain(master.RegisterResponseM2C)),
         Method.CONSUMER_HEARTBEAT_C2M: (consumers.heartbeat, refused_consumer),
         Method.CONSUMER_CLOSE_C2M: (consumers.close, _plain(master.CloseResponseM2C)),
+        Method.CONSUMER_REGISTER_C2M_V2: (client_balance.register, clients.refused_register),
+        Method.CONSUMER_HEARTBEAT_C2M_V2: (client_balance.heartbeat, clients.refused_heartbeat),
+        Method.GET_PART_META_C2M: (client_balance.part_meta, clients.refused_part_meta),
         Method.BROKER_HEARTBEAT_B2M: (brokers.heartbeat, refused_broker),
         Method.BROKER_CLOSE_B2M: (brokers.close, _plain(master.CloseResponseM2B)),
     }
@@ -44,8 +51,6 @@ def handlers(producers: Producers, consumers: Consumers, brokers: Brokers) -> di
         method: _handler(METHODS[method].request, work, refused) for method, (work, refused) in table.items()
     }
     served[Method.BROKER_REGISTER_B2M] = _broker_registration(brokers)
-    for method in (Method.CONSUMER_REGISTER_C2M_V2, Method.CONSUMER_HEARTBEAT_C2M_V2, Method.GET_PART_META_C2M):
-        served[method] = _not_offered
     return served
 
 
@@ -76,13 +81,6 @@ def _broker_registration(brokers: Brokers) -> Handler:
         call.reply(encode(answer))
 
     return handle
-
-
-def _not_offered(call: Call) -> None:
-    call.fail(
-        exception_name="java.lang.UnsupportedOperationException",
-        text="client-balanced consumers are not offered by this Master: use a push or pull consumer",
-    )
 
 
 # --- the shapes of refusals -------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Which client speaks over which connection, so that a broken connection is noticed for whoever it carried.
 
-The invariant: only the connection that a client used last counts; an older one that breaks means nothing. And only
-one of ours: a Java client keeps its registration for the whole time-out, whatever its connection does.
+The invariant: only the connection that a client used last counts; an older one that breaks means nothing. One of ours
+comes back at once when its connection breaks; another (Java, C++, Go) does not notice before its next heartbeat, and
+whether that matters is for whoever uses this to say.
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ class Connection(Protocol):
 
 
 class Peers:
-    """Clients by key, each with its latest connection."""
+    """Clients by key, each with its latest connection; `on_foreign_lost` is called for those that are not ours."""
 
-    def __init__(self, on_lost: Callable[[Hashable], None]) -> None:
+    def __init__(
+        self, on_lost: Callable[[Hashable], None], *, on_foreign_lost: Callable[[Hashable], None] | None = None
+    ) -> None:
         self._on_lost = on_lost
+        self._on_foreign_lost = on_foreign_lost
         self._connection: dict[Hashable, Connection] = {}
         self._carried: dict[int, set[Hashable]] = {}
 
@@ -68,3 +72,5 @@ class Peers:
             del self._connection[key]
             if Capability.HEARTBEAT_WAIT in connection.capabilities:
                 self._on_lost(key)
+            elif self._on_foreign_lost is not None:
+                self._on_foreign_lost(key)

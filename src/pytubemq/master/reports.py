@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from pytubemq.master.broker_run import BrokerRun
     from pytubemq.master.brokers import Brokers
     from pytubemq.master.catalogue import Catalogue
-    from pytubemq.master.groups import Group, Groups
+    from pytubemq.master.group import Group
+    from pytubemq.master.groups import Groups
     from pytubemq.master.producers import Producers
     from pytubemq.storage.metastore.port import BrokerRecord, TopicRecord
 

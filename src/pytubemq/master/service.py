@@ -18,6 +18,7 @@ from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableErr
 from pytubemq.master.admission import Admission
 from pytubemq.master.brokers import Brokers
 from pytubemq.master.catalogue import Catalogue
+from pytubemq.master.client_balance import ClientBalance
 from pytubemq.master.consumers import Consumers
 from pytubemq.master.groups import Groups
 from pytubemq.master.handlers import handlers
@@ -80,8 +81,11 @@ class MasterService:
         consumers = Consumers(
             self._catalogue, self._groups, self._clock, token, longest_wait_s=settings.heartbeat_wait_s
         )
+        client_balance = ClientBalance(
+            self._catalogue, self._groups, self._clock, token, longest_wait_s=settings.heartbeat_wait_s
+        )
         self._server = RpcServer(
-            handlers(self._producers, consumers, self._brokers),
+            handlers(self._producers, consumers, client_balance, self._brokers),
             offered=frozenset({Service.MASTER}),
             name="master",
             on_connection_lost=self._connection_lost,

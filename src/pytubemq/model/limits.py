@@ -85,6 +85,9 @@ MAX_FORGONE_EVENTS: Final = 2
 """Events in a row without acknowledgement, after which a consumer is put out of its group and must register again."""
 RESTART_GRACE_S: Final = 15.0
 """After a start of the Master: how long what has not come back yet counts as on its way (Java's heartbeat is 13 s)."""
+META_FORCE_UPDATE_S: Final = 180.0
+"""A client-balanced consumer whose knowledge of the partitions is older gets it with a heartbeat's answer (the original's
+maxMetaForceUpdatePeriodMs)."""
 BROKER_ABSENCE_S: Final = 30.0
 """How long the partitions of a Broker that went away stay with their consumers; then they are withdrawn."""
 MAX_CLIENTS: Final = 50_000

@@ -48,7 +48,7 @@ class ExtensionField(IntEnum):
 
     # RpcConnHeader, request and answer
     CAPABILITIES = 1000
-    # HeartRequestP2M, HeartRequestC2M, HeartRequestB2M: how long the Master may hold the answer, ms
+    # HeartRequestP2M, HeartRequestC2M, HeartRequestC2MV2, HeartRequestB2M: how long the Master may hold the answer, ms
     HEARTBEAT_MAX_WAIT_MS = 1000
     # HeartRequestP2M: tell where the topics are deployed, whether the Brokers there run or not
     WANT_DEPLOYED = 1001

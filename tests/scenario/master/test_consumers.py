@@ -14,8 +14,6 @@ from pytubemq.wire.messages.master import (
     CloseRequestC2M,
     CloseResponseM2C,
     EventProto,
-    GetPartMetaRequestC2M,
-    GetPartMetaResponseM2C,
     HeartResponseM2C,
 )
 from pytubemq.wire.methods import Method
@@ -284,14 +282,6 @@ async def test_flow_control_is_told_to_who_asks() -> None:
         asks = await consumer.register(def_flow_check_id=-2)
         assert (asks.def_flow_check_id, asks.group_flow_check_id, asks.qry_priority_id, asks.ssd_store_id) == (-2,) * 4
         assert (asks.def_flow_control_info, asks.group_flow_control_info) == (" ", " ")
-
-
-async def test_client_balance_is_not_offered() -> None:
-    async with town() as t:
-        consumer = await named(t, "a")
-        request = GetPartMetaRequestC2M(client_id="a", group_name="g", broker_config_id=-2, topic_meta_info_id=-2)
-        with pytest.raises(RemoteError, match="not offered"):
-            await consumer.ask(request, GetPartMetaResponseM2C, Method.GET_PART_META_C2M)
 
 
 async def test_bad_strings_are_answered_and_the_connection_goes_on() -> None:

@@ -47,3 +47,12 @@ def test_a_java_client_keeps_its_registration() -> None:
     peers.lost(line)
     assert lost == []
     assert peers.seen("java", Line())
+
+
+def test_another_clients_connection_is_told_to_who_wants_to_know() -> None:
+    lost: list[Hashable] = []
+    foreign: list[Hashable] = []
+    peers, line = Peers(lost.append, on_foreign_lost=foreign.append), Line(Capability(0))
+    peers.seen("java", line)
+    peers.lost(line)
+    assert (lost, foreign) == ([], ["java"])

@@ -1,11 +1,13 @@
 """Who may join a group: every member must have come on the same terms as the first.
 
-The order of the checks and their codes are the original's (424, 425, 426, then for bound groups 427, 428, 429).
+The order of the checks and their codes are the original's (424, 425, 426, then for bound groups 427, 428, 429, for
+client-balanced ones 429, 430).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum, unique
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code
@@ -14,19 +16,48 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+@unique
+class GroupKind(IntEnum):
+    """How a group shares its partitions; the numbers are the protocol's."""
+
+    SERVER_BALANCE = 0
+    """The Master decides."""
+    BOUND = 1
+    """The Master decides, once all consumers are there, and they say where to begin."""
+    CLIENT_BALANCE = 2
+    """Each consumer decides for itself."""
+
+    @property
+    def text(self) -> str:
+        """As it is shown: `server-balance`, `bound`, `client-balance`."""
+        return self.name.lower().replace("_", "-")
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What a consumer registers with and all members of its group must share.
 
-    `conditions` has an entry per topic that is filtered. The last three only count in a bound group.
+    `conditions` has an entry per topic that is filtered. `session_key` and `select_big` only count in a bound group.
+    `total_count` is the number of consumers a bound or client-balanced group is to have; of the latter not above 0 =
+    its members do not count themselves.
     """
 
     topics: frozenset[str]
     conditions: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    bound: bool = False
+    kind: GroupKind = GroupKind.SERVER_BALANCE
     session_key: str = ""
     select_big: bool = True
     total_count: int = -1
+
+    @property
+    def bound(self) -> bool:
+        """Whether the group is bound."""
+        return self.kind is GroupKind.BOUND
+
+    @property
+    def counts_nodes(self) -> bool:
+        """Whether each consumer of the group has its own number below `total_count`."""
+        return self.kind is GroupKind.CLIENT_BALANCE and self.total_count > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +70,10 @@ class Mismatch:
 
 def check_terms(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
     """Compare a consumer's terms with its group's; None when they agree."""
-    if terms.bound != group.bound:
+    if terms.kind is not group.kind:
         return Mismatch(
             Code.CLIENT_INCONSISTENT_CONSUMETYPE,
-            f"{consumer} subscribes {_kind(terms)}, the other consumers of its group {_kind(group)}",
+            f"{consumer} is a {terms.kind.text} consumer, its group is {group.kind.text}",
         )
     if terms.topics != group.topics:
         return Mismatch(
@@ -54,7 +85,18 @@ def check_terms(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
             Code.CLIENT_INCONSISTENT_FILTERSET,
             f"{consumer} filters by {_filters(terms)}, its group by {_filters(group)}",
         )
-    return _check_bound(consumer, terms, group) if terms.bound else None
+    if terms.kind is GroupKind.BOUND:
+        return _check_bound(consumer, terms, group)
+    # The first member says whether the group counts itself.
+    return _check_count(consumer, terms, group) if group.counts_nodes else None
+
+
+def check_node(consumer: str, node_id: int, taken: Mapping[int, str]) -> Mismatch | None:
+    """Whether a client-balanced consumer may be the node it says it is; `taken` tells who is which."""
+    holder = taken.get(node_id, consumer)
+    if holder == consumer:
+        return None
+    return Mismatch(Code.CLIENT_DUPLICATE_INDEXID, f"{consumer} says that it is node {node_id}, which is {holder}")
 
 
 def _check_bound(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
@@ -68,16 +110,16 @@ def _check_bound(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
             Code.CLIENT_INCONSISTENT_SELECTBIG,
             f"{consumer} has selectBig {terms.select_big}, its group {group.select_big}",
         )
+    return _check_count(consumer, terms, group)
+
+
+def _check_count(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
     if terms.total_count != group.total_count:
         return Mismatch(
             Code.CLIENT_INCONSISTENT_SOURCECOUNT,
             f"{consumer} counts {terms.total_count} consumers, its group {group.total_count}",
         )
     return None
-
-
-def _kind(terms: Terms) -> str:
-    return "bound" if terms.bound else "unbound"
 
 
 def _names(topics: frozenset[str]) -> str:

@@ -89,9 +89,13 @@ class CameBack:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
-    """The connection of a member broke; unless it comes back within the grace it is gone."""
+    """The connection of a member broke; unless it comes back within the grace it is gone.
+
+    `grace_s` is None for the group's own, which is for consumers that notice at once.
+    """
 
     member: str
+    grace_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

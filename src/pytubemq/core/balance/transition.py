@@ -2,7 +2,8 @@
 
 The invariants, whatever the facts: a partition is told to a member only while nobody holds it; a member has at most
 one event that it has not acknowledged; what it is told to give up stays its own until it acknowledges or is gone.
-So a partition is never told to two members at once.
+So a partition is never told to two members at once. (In a group that is not planned nothing is told at all: there
+only time and what members say change anything.)
 
 Events are made when they can be told (`Asked`), never queued: nothing that is told can be out of date.
 """
@@ -123,7 +124,8 @@ def _connection_lost(view: GroupView, fact: ConnectionLost, now_s: float) -> tup
     if member is None:
         return view, ()
     event = member.event and replace(member.event, sent_s=None)
-    deadline_s = min(member.deadline_s, now_s + view.timing.lost_grace_s)
+    grace_s = view.timing.lost_grace_s if fact.grace_s is None else fact.grace_s
+    deadline_s = min(member.deadline_s, now_s + grace_s)
     return _put(view, replace(member, event=event, deadline_s=deadline_s)), ()
 
 
@@ -197,6 +199,8 @@ def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> Group
     """What a member says it holds replaces what we thought, but for what it was told and has not acknowledged:
     the report may be older than the telling."""
     member = view.members[name]
+    if not view.planned:
+        return _put(view, replace(member, holds=reported))
     told = frozenset(member.event.partitions) if member.event is not None else _NOTHING
     others = {partition for partition in reported if view.owners.get(partition, name) != name}
     holds = (reported - others) | (told & member.holds)
@@ -205,6 +209,9 @@ def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> Group
 
 def _settle(view: GroupView, now_s: float, *, replan: bool = True) -> tuple[GroupView, tuple[Action, ...]]:
     """Derive owners and target anew, and wake whoever can be told something."""
+    if not view.planned:
+        owners = {partition: name for name, member in view.members.items() for partition in member.holds}
+        return replace(view, owners=owners), ()
     view = _adopt(view)
     members = view.members
     if replan:
@@ -231,6 +238,8 @@ def _adopt(view: GroupView) -> GroupView:
 
 def _next_event(view: GroupView, member: Member, now_s: float) -> Event | None:
     """What this member can be told now."""
+    if not view.planned:
+        return None
     if member.event is not None:
         sent_s = member.event.sent_s
         return replace(member.event, sent_s=now_s) if sent_s is None or sent_s + view.timing.resend_s <= now_s else None

@@ -67,8 +67,13 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """One group; `members` is in the order they joined. `target`, `owners`, `strays` are derived from the rest."""
+    """One group; `members` is in the order they joined. `target`, `owners`, `strays` are derived from the rest.
 
+    In a group that is not `planned` the members share the partitions among themselves: what they hold is what they
+    say, also when two say the same, and nobody is told anything.
+    """
+
+    planned: bool = True
     timing: Timing = field(default_factory=Timing)
     members: Mapping[str, Member] = field(default_factory=dict)
     available: frozenset[Partition] = frozenset()
@@ -84,8 +89,9 @@ class GroupView:
     def balanced(self) -> bool:
         """Whether every member holds just what it should and nothing is under way."""
         return all(
-            member.event is None and not member.stray and member.holds == self.target[name]
+            member.event is None and not member.stray and member.holds == self.target.get(name, frozenset())
             for name, member in self.members.items()
+            if self.planned
         )
 
 

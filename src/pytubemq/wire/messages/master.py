@@ -362,6 +362,7 @@ class HeartRequestC2MV2:
     sub_rep_info: ClientSubRepInfo | None = optional(3, ClientSubRepInfo, default=None)
     ops_task_info: OpsTaskInfo | None = optional(4, OpsTaskInfo, default=None)
     auth_info: MasterCertificateInfo | None = optional(5, MasterCertificateInfo, default=None)
+    max_wait_ms: int | None = optional(ExtensionField.HEARTBEAT_MAX_WAIT_MS, I32, default=None)
 
 
 @message

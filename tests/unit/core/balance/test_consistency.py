@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from pytubemq.core.balance.consistency import Terms, check_terms
+from pytubemq.core.balance.consistency import GroupKind, Terms, check_node, check_terms
 from pytubemq.errors import Code
 
 GROUP = Terms(topics=frozenset({"demo"}), conditions={"demo": frozenset({"a"})})
-BOUND = replace(GROUP, bound=True, session_key="k", total_count=2)
+BOUND = replace(GROUP, kind=GroupKind.BOUND, session_key="k", total_count=2)
+CLIENT = replace(GROUP, kind=GroupKind.CLIENT_BALANCE, total_count=2)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,12 @@ BOUND = replace(GROUP, bound=True, session_key="k", total_count=2)
         (replace(BOUND, select_big=False, total_count=3), BOUND, Code.CLIENT_INCONSISTENT_SELECTBIG),
         (replace(BOUND, total_count=3), BOUND, Code.CLIENT_INCONSISTENT_SOURCECOUNT),
         (replace(GROUP, session_key="x", total_count=9), GROUP, None),
+        (CLIENT, CLIENT, None),
+        (CLIENT, GROUP, Code.CLIENT_INCONSISTENT_CONSUMETYPE),
+        (BOUND, CLIENT, Code.CLIENT_INCONSISTENT_CONSUMETYPE),
+        (replace(CLIENT, total_count=3), CLIENT, Code.CLIENT_INCONSISTENT_SOURCECOUNT),
+        (replace(CLIENT, total_count=-2), CLIENT, Code.CLIENT_INCONSISTENT_SOURCECOUNT),
+        (CLIENT, replace(CLIENT, total_count=-2), None),
     ],
 )
 def test_terms_are_compared_in_the_originals_order(terms: Terms, group: Terms, code: Code | None) -> None:
@@ -33,3 +40,12 @@ def test_terms_are_compared_in_the_originals_order(terms: Terms, group: Terms, c
     assert (found and found.code) == code
     if found is not None:
         assert "c1" in found.text
+
+
+def test_a_node_is_one_consumer() -> None:
+    assert check_node("c1", 1, {0: "c0"}) is None
+    assert check_node("c1", 1, {1: "c1"}) is None
+    found = check_node("c1", 0, {0: "c0"})
+    assert found is not None
+    assert found.code is Code.CLIENT_DUPLICATE_INDEXID
+    assert "c0" in found.text

@@ -1,0 +1,46 @@
+"""What a consumer of either kind says that it wants to read.
+
+The invariant: what passes names topics that lie on some Broker, and filters no other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import Code
+from pytubemq.master import answers
+from pytubemq.master.answers import RefusalError
+from pytubemq.wire.strings import parse_topic_condition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytubemq.master.brokers import Brokers
+
+Subscription = tuple[frozenset[str], "Mapping[str, frozenset[str]]"]
+
+
+def check_subscription(
+    brokers: Brokers, client_id: str, topic_list: Sequence[str], topic_condition: Sequence[str]
+) -> Subscription:
+    """The topics, and the filter items of those that are filtered.
+
+    Raises:
+        RefusalError: no topic (400), one that lies nowhere (431), or a filter of another topic (400).
+        FormatError: a condition is none.
+    """
+    topics = answers.check_topics(topic_list, client=client_id)
+    if not topics:
+        raise RefusalError(Code.BAD_REQUEST, f"{client_id} subscribes to no topic")
+    missing = [topic for topic in topics if not brokers.deployed(topic)]
+    if missing:
+        raise RefusalError(Code.TOPIC_NOT_DEPLOYED, f"no such topic: {', '.join(missing)}")
+    conditions = {
+        condition.topic: frozenset(condition.items)
+        for condition in map(parse_topic_condition, topic_condition)
+        if condition.items
+    }
+    strangers = sorted(set(conditions) - set(topics))
+    if strangers:
+        raise RefusalError(Code.BAD_REQUEST, f"{client_id} filters topics it does not subscribe to: {strangers}")
+    return frozenset(topics), conditions
