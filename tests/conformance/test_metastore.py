@@ -3,24 +3,52 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
+from importlib import resources
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pytubemq.errors import CorruptError, NewerVersionError, NotFoundError, RefusedError, StorageError
+from pytubemq.errors import CorruptError, NewerVersionError, NotFoundError, StorageError
 from pytubemq.model.ids import UNDEFINED, Address
-from pytubemq.model.topic import TopicConfig
+from pytubemq.model.records import (
+    BrokerRecord,
+    ClusterRecord,
+    ConsumeRecord,
+    DeployRecord,
+    GroupRecord,
+    ManageStatus,
+    Stamp,
+    TopicProps,
+    TopicRecord,
+    TopicStatus,
+)
 from pytubemq.storage.metastore.memory import MemoryMetaStore
-from pytubemq.storage.metastore.port import BrokerRecord, ClusterSettings, MetaStore, TopicRecord
+from pytubemq.storage.metastore.port import Metadata, MetaStore
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
+from pytubemq.storage.metastore.tables import TABLES, record_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-ONE = BrokerRecord(1, Address("127.0.0.1", 8123))
-TWO = BrokerRecord(2, Address("::1", 9123), tls_port=9124, manage_status=6)
-DEMO = TopicRecord("demo", 2048, deploys={2: TopicConfig("demo", 2, accept_publish=False), 1: TopicConfig("demo", 3)})
+MADE = Stamp("ann", 1000, "bob", 2000, 7, 3000)
+PROPS = TopicProps(num_partitions=3, accept_publish=False, unflush_data_hold=0, delete_policy="delete,72h")
+CLUSTER = ClusterRecord(
+    9123, 9124, 9081, 2 << 20, 203, flow_ctrl_enable=True, flow_ctrl_info='[{"type":0}]', stamp=MADE
+)
+ONE = BrokerRecord(1, Address("127.0.0.1", 8123), stamp=MADE)
+TWO = BrokerRecord(2, Address("::1", 9123), 9124, 9081, 3, 4, ManageStatus.ONLY_READ, PROPS, MADE)
+DEMO = TopicRecord("demo", 5, enable_auth_control=True, max_message_bytes=2048, stamp=MADE)
+ON_ONE = DeployRecord("demo", 1, props=PROPS, stamp=MADE)
+ON_TWO = DeployRecord("demo", 2, TopicStatus.SOFT_DELETED, stamp=MADE)
+READS = ConsumeRecord(
+    "g", "demo", consume_enable=False, disable_csm_rsn="It's over", filter_conds=frozenset({"a", "b"}), stamp=MADE
+)
+GROUP = GroupRecord("g", res_check_enable=True, alwd_broker_client_rate=4, qry_priority_id=101, stamp=MADE)
+ALL = (CLUSTER, ONE, TWO, DEMO, ON_ONE, ON_TWO, READS, GROUP)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -31,87 +59,65 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetaStore]
 
 
 def test_a_new_store_is_empty(store: MetaStore) -> None:
-    assert store.brokers() == []
-    assert store.topics() == []
-    assert store.settings() == ClusterSettings()
-    assert store.settings().serial_id == UNDEFINED
+    assert store.load() == Metadata()
+    assert store.load().cluster.stamp.serial_id == UNDEFINED
 
 
-def test_brokers_are_kept_by_id_and_replaced(store: MetaStore) -> None:
-    two = store.put_broker(TWO, now_ms=1000)
-    one = store.put_broker(ONE, now_ms=1000)
-    assert store.brokers() == [one, two]
-    assert (one.created_ms, one.address, two.tls_port, two.manage_status) == (1000, ONE.address, 9124, 6)
-    moved = store.put_broker(BrokerRecord(1, Address("127.0.0.1", 8999)), now_ms=5000)
-    assert store.brokers()[0] == moved
-    assert (moved.created_ms, moved.address.port) == (1000, 8999)
+def test_every_kind_is_kept_as_it_is_in_the_order_of_its_key(store: MetaStore) -> None:
+    store.apply(ALL[::-1], [])
+    assert store.load() == Metadata(CLUSTER, [ONE, TWO], [DEMO], [ON_ONE, ON_TWO], [READS], [GROUP], 3000)
 
 
-def test_serial_ids_grow_even_when_the_clock_does_not(store: MetaStore) -> None:
-    serials = [store.put_broker(ONE, now_ms=now_ms).serial_id for now_ms in (1000, 1000, 900, 2000)]
-    serials.append(store.put_settings(ClusterSettings(), now_ms=2000).serial_id)
-    assert serials == sorted(set(serials))
-    assert serials[0] == 1000
-    assert serials[3] == 2000
+def test_a_record_of_the_same_key_is_replaced(store: MetaStore) -> None:
+    store.apply(ALL, [])
+    moved = replace(TWO, address=Address("127.0.0.2", 1), props=TopicProps())
+    closed = replace(READS, filter_conds=frozenset(), filter_enable=True)
+    store.apply([replace(CLUSTER, broker_port=1), moved, closed], [])
+    found = store.load()
+    assert (found.cluster.broker_port, found.brokers, found.consumes) == (1, [ONE, moved], [closed])
+    assert found.deploys == [ON_ONE, ON_TWO]
 
 
-def test_a_topic_is_kept_with_its_deployment(store: MetaStore) -> None:
-    store.put_broker(ONE, now_ms=1)
-    store.put_broker(TWO, now_ms=1)
-    made = store.create_topic(DEMO, now_ms=2000)
-    assert store.topics() == [made]
-    assert made.deploys == DEMO.deploys
-    assert list(made.deploys) == [1, 2]
-    assert (made.created_ms, made.serial_id, made.max_message_bytes) == (2000, 2000, 2048)
+def test_what_is_deleted_is_gone_and_may_be_deleted_again(store: MetaStore) -> None:
+    store.apply(ALL, [])
+    for _ in range(2):
+        store.apply([], [ON_TWO, TWO, READS, CLUSTER])
+    assert store.load() == Metadata(ClusterRecord(), [ONE], [DEMO], [ON_ONE], [], [GROUP], 3000)
 
 
-def test_a_second_topic_of_a_name_is_refused(store: MetaStore) -> None:
-    store.put_broker(ONE, now_ms=1)
-    made = store.create_topic(TopicRecord("demo", deploys={1: TopicConfig("demo", 3)}), now_ms=2)
-    with pytest.raises(RefusedError, match="topic demo exists already"):
-        store.create_topic(TopicRecord("demo", deploys={1: TopicConfig("demo", 9)}), now_ms=3)
-    assert store.topics() == [made]
+def test_the_largest_serial_id_outlives_its_record(store: MetaStore) -> None:
+    store.apply([replace(GROUP, stamp=Stamp(serial_id=9000))], [])
+    store.apply([replace(READS, stamp=Stamp(serial_id=5000))], [GROUP])
+    assert store.load().last_serial_id == 9000
 
 
-def test_a_topic_on_an_unknown_broker_leaves_nothing(store: MetaStore) -> None:
-    store.put_broker(ONE, now_ms=1)
-    with pytest.raises(NotFoundError, match="no Broker 2"):
-        store.create_topic(DEMO, now_ms=2)
-    assert store.topics() == []
+@pytest.mark.parametrize(
+    ("puts", "deletes"), [([DeployRecord("demo", 7)], []), ([DeployRecord("nosuch", 1)], []), ([], [ONE]), ([], [DEMO])]
+)
+def test_a_topic_on_what_is_not_there_leaves_everything_as_it_was(
+    store: MetaStore, puts: list[DeployRecord], deletes: list[BrokerRecord | TopicRecord]
+) -> None:
+    store.apply(ALL, [])
+    before = store.load()
+    with pytest.raises(NotFoundError, match=r"topic \w+ cannot be on broker \d"):
+        store.apply([replace(GROUP, alwd_broker_client_rate=9), *puts], deletes)
+    assert store.load() == before
 
 
-def test_a_deployment_is_added_and_replaced(store: MetaStore) -> None:
-    store.put_broker(ONE, now_ms=1)
-    store.put_broker(TWO, now_ms=1)
-    made = store.create_topic(TopicRecord("demo", deploys={1: TopicConfig("demo", 3)}), now_ms=2)
-    grown = store.deploy_topic("demo", [(1, TopicConfig("demo", 5)), (2, TopicConfig("demo", 1))], now_ms=3)
-    assert {broker: config.partitions for broker, config in grown.deploys.items()} == {1: 5, 2: 1}
-    assert grown.serial_id > made.serial_id
-    assert store.topics() == [grown]
-    with pytest.raises(NotFoundError, match="no topic nosuch"):
-        store.deploy_topic("nosuch", [], now_ms=4)
-    with pytest.raises(NotFoundError, match="no Broker 7"):
-        store.deploy_topic("demo", [(1, TopicConfig("demo", 9)), (7, TopicConfig("demo", 1))], now_ms=4)
-    assert store.topics() == [grown]
-
-
-def test_answers_are_copies(store: MetaStore) -> None:
-    store.put_broker(ONE, now_ms=1)
-    made = store.create_topic(TopicRecord("demo", deploys={1: TopicConfig("demo", 3)}), now_ms=2)
-    made.deploys.clear()
-    store.topics()[0].deploys.clear()
-    assert list(store.topics()[0].deploys) == [1]
-
-
-def test_settings_are_replaced(store: MetaStore) -> None:
-    set_ = store.put_settings(ClusterSettings(max_message_bytes=4096, qry_priority_id=203), now_ms=10)
-    assert store.settings() == set_
-    assert (set_.max_message_bytes, set_.qry_priority_id, set_.serial_id) == (4096, 203, 10)
+def test_a_broker_goes_together_with_what_is_on_it(store: MetaStore) -> None:
+    store.apply(ALL, [])
+    store.apply([], [ONE, TWO, ON_ONE, ON_TWO, DEMO])
+    assert store.load() == Metadata(CLUSTER, consumes=[READS], groups=[GROUP], last_serial_id=3000)
 
 
 def test_close_is_idempotent(store: MetaStore) -> None:
     store.close()
     store.close()
+
+
+@given(st.one_of(*(st.from_type(table.kind) for table in TABLES if table.kind is not ConsumeRecord)))
+def test_a_row_is_a_record(record: BrokerRecord) -> None:
+    assert record_of(type(record), row_of(record)) == record
 
 
 # --- what only a file can show ----------------------------------------------------------------------------------
@@ -120,14 +126,66 @@ def test_close_is_idempotent(store: MetaStore) -> None:
 def test_a_file_keeps_everything(tmp_path: Path) -> None:
     path = tmp_path / "made" / "meta.db"
     first = SqliteMetaStore(path)
-    one, two = first.put_broker(ONE, now_ms=1), first.put_broker(TWO, now_ms=1)
-    topic = first.create_topic(DEMO, now_ms=2)
-    settings = first.put_settings(ClusterSettings(qry_priority_id=101), now_ms=3)
+    first.apply(ALL, [])
+    kept = first.load()
     first.close()
     second = SqliteMetaStore(path)
-    assert (second.brokers(), second.topics(), second.settings()) == ([one, two], [topic], settings)
-    assert second.put_broker(ONE, now_ms=0).serial_id > settings.serial_id
+    assert second.load() == kept
     second.close()
+
+
+def test_a_file_of_the_first_layout_is_carried_over(tmp_path: Path) -> None:
+    path = tmp_path / "meta.db"
+    db = sqlite3.connect(path)
+    db.executescript(
+        (resources.files("pytubemq.storage.metastore") / "migrations" / "0001_first.sql").read_text()
+        + """
+        PRAGMA user_version=1;
+        INSERT INTO broker VALUES (1, '127.0.0.1', 8123, 8124, 5, 1000, 1000, 0), (2, '::1', 9123, 9124, 6, 1, 1010, 0);
+        INSERT INTO topic VALUES ('demo', 2048, 2000, 2000, 0);
+        INSERT INTO deploy VALUES ('demo', 1, 3, 1, 1, 0, 'delete,72h', 2048, 0, 0),
+                                  ('demo', 2, 2, 2, 1, 1, 'delete,168h', 2048, 1, 0);
+        INSERT INTO cluster VALUES (1, 4096, 203, 3000, 0);
+        UPDATE serial SET last = 3000;
+        """
+    )
+    db.close()
+    store = SqliteMetaStore(path)
+    stamp = Stamp("", 2000, "", 2000, UNDEFINED, 2000)
+    assert store.load() == Metadata(
+        ClusterRecord(max_message_bytes=4096, qry_priority_id=203, stamp=Stamp(serial_id=3000)),
+        [
+            BrokerRecord(1, Address("127.0.0.1", 8123), stamp=Stamp("", 1000, "", 1000, UNDEFINED, 1000)),
+            BrokerRecord(
+                2,
+                Address("::1", 9123),
+                9124,
+                manage_status=ManageStatus.ONLY_READ,
+                stamp=Stamp("", 1, "", 1, UNDEFINED, 1010),
+            ),
+        ],
+        [TopicRecord("demo", max_message_bytes=2048, stamp=stamp)],
+        [
+            DeployRecord(
+                "demo",
+                1,
+                props=TopicProps(1, 3, accept_publish=True, accept_subscribe=False, delete_policy="delete,72h"),
+                stamp=stamp,
+            ),
+            DeployRecord(
+                "demo",
+                2,
+                TopicStatus.SOFT_DELETED,
+                TopicProps(2, 2, accept_publish=True, accept_subscribe=True, delete_policy="delete,168h"),
+                stamp,
+            ),
+        ],
+        last_serial_id=3000,
+    )
+    store.apply([ON_ONE], [])
+    with pytest.raises(NotFoundError):
+        store.apply([], [ONE])
+    store.close()
 
 
 def _newer(path: Path) -> None:

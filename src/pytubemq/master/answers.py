@@ -16,7 +16,7 @@ from pytubemq.wire.messages.master import ApprovedClientConfig, ClusterConfig
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytubemq.storage.metastore.port import BrokerRecord, ClusterSettings
+    from pytubemq.model.records import BrokerRecord, ClusterRecord
 
 OK = "OK!"
 NO_RULES = "[]"
@@ -75,18 +75,18 @@ def check_produced(names: Iterable[str], *, client: str) -> tuple[str, ...]:
     return topics
 
 
-def approved_config(settings: ClusterSettings, asked: ApprovedClientConfig | None) -> ApprovedClientConfig:
+def approved_config(cluster: ClusterRecord, asked: ApprovedClientConfig | None) -> ApprovedClientConfig:
     """The message size limit for a client, when it does not have it yet."""
     known = asked.config_id if asked is not None else 0
-    size = settings.max_message_bytes if known != settings.serial_id else None
-    return ApprovedClientConfig(config_id=settings.serial_id, max_msg_size=size)
+    size = cluster.max_message_bytes if known != cluster.stamp.serial_id else None
+    return ApprovedClientConfig(config_id=cluster.stamp.serial_id, max_msg_size=size)
 
 
-def cluster_config(settings: ClusterSettings, asked: ClusterConfig | None) -> ClusterConfig:
+def cluster_config(cluster: ClusterRecord, asked: ClusterConfig | None) -> ClusterConfig:
     """The message size limit for a Broker, when it does not have it yet."""
     known = asked.config_id if asked is not None else 0
-    size = settings.max_message_bytes if known != settings.serial_id else None
-    return ClusterConfig(config_id=settings.serial_id, max_msg_size=size)
+    size = cluster.max_message_bytes if known != cluster.stamp.serial_id else None
+    return ClusterConfig(config_id=cluster.stamp.serial_id, max_msg_size=size)
 
 
 def broker_infos(brokers: Iterable[BrokerRecord]) -> tuple[str, ...]:

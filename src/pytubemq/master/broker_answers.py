@@ -18,6 +18,7 @@ from pytubemq.wire.messages.master import (
 )
 
 if TYPE_CHECKING:
+    from pytubemq.master.broker_forbidding import Forbidding
     from pytubemq.master.broker_run import BrokerRun
     from pytubemq.master.catalogue import Catalogue
 
@@ -25,23 +26,29 @@ if TYPE_CHECKING:
 class BrokerAnswers:
     """Makes answers; `push` says whether the configuration goes with them, not only its id."""
 
-    def __init__(self, catalogue: Catalogue, token: MasterAuthorizedInfo) -> None:
+    def __init__(self, catalogue: Catalogue, forbidding: Forbidding, token: MasterAuthorizedInfo) -> None:
         self._catalogue = catalogue
+        self._forbidding = forbidding
         self._token = token
         # The original sends the token of now and the one of before; ours does not change.
         both = f"{token.visit_authorized_token},{token.visit_authorized_token}"
         self._broker_token = MasterBrokerAuthorizedInfo(visit_authorized_token=both)
 
+    def news(self, run: BrokerRun) -> object:
+        """What an answer says beside the configuration; a Broker that waits is answered when it changes."""
+        return (self._catalogue.cluster.stamp.serial_id, run.conf.removed, self._forbidding.stops(run.broker_id))
+
     def heartbeat(self, run: BrokerRun, request: HeartRequestB2M, *, push: bool) -> HeartResponseM2B:
         """To a heartbeat that was taken in."""
-        settings = self._catalogue.settings
+        cluster = self._catalogue.cluster
+        stop_read, stop_write = self._forbidding.stops(run.broker_id)
         flow_asked = request.flow_check_id is not None
         return HeartResponseM2B(
             success=True,
             err_code=Code.SUCCESS,
             err_msg=answers.OK,
-            stop_read=False,
-            stop_write=False,
+            stop_read=stop_read,
+            stop_write=stop_write,
             cur_broker_conf_id=run.conf.sync_id.conf_id,
             conf_check_sum_id=run.conf.sync_id.checksum,
             need_report_data=push,
@@ -49,25 +56,27 @@ class BrokerAnswers:
             take_remove_topic_info=True,
             broker_default_conf_info=run.conf.defaults if push else None,
             broker_topic_set_conf_info=run.conf.topics if push else (),
+            remove_topic_conf_info=run.conf.removed,
             ssd_store_id=UNDEFINED,
-            flow_check_id=settings.serial_id if flow_asked else UNDEFINED,
+            flow_check_id=cluster.stamp.serial_id if flow_asked else UNDEFINED,
             flow_control_info=self._rules(request.flow_check_id),
-            qry_priority_id=settings.qry_priority_id if flow_asked else UNDEFINED,
+            qry_priority_id=cluster.qry_priority_id if flow_asked else UNDEFINED,
             authorized_info=self._token,
             broker_authorized_info=self._broker_token,
-            cls_config=answers.cluster_config(settings, request.cls_config),
+            cls_config=answers.cluster_config(cluster, request.cls_config),
         )
 
     def registration(self, run: BrokerRun, request: RegisterRequestB2M, *, push: bool) -> RegisterResponseM2B:
         """To a registration that was taken in."""
-        settings = self._catalogue.settings
+        cluster = self._catalogue.cluster
+        stop_read, stop_write = self._forbidding.stops(run.broker_id)
         flow_asked = request.flow_check_id is not None
         return RegisterResponseM2B(
             success=True,
             err_code=Code.SUCCESS,
             err_msg=answers.OK,
-            stop_read=False,
-            stop_write=False,
+            stop_read=stop_read,
+            stop_write=stop_write,
             take_conf_info=push,
             enable_broker_info=EnableBrokerFunInfo(
                 enable_consume_authenticate=False,
@@ -81,17 +90,20 @@ class BrokerAnswers:
             broker_default_conf_info=run.conf.defaults if push else None,
             broker_topic_set_conf_info=run.conf.topics if push else (),
             ssd_store_id=UNDEFINED,
-            flow_check_id=settings.serial_id if flow_asked else None,
+            flow_check_id=cluster.stamp.serial_id if flow_asked else None,
             flow_control_info=self._rules(request.flow_check_id),
-            qry_priority_id=settings.qry_priority_id if flow_asked else None,
+            qry_priority_id=cluster.qry_priority_id if flow_asked else None,
             authorized_info=self._token,
             broker_authorized_info=self._broker_token,
-            cls_config=answers.cluster_config(settings, request.cls_config),
+            cls_config=answers.cluster_config(cluster, request.cls_config),
         )
 
     def _rules(self, known: int | None) -> str | None:
-        """The flow control rules, when the Broker does not have them yet."""
-        return None if known is None or known == self._catalogue.settings.serial_id else answers.NO_RULES
+        """The flow control rules, when the Broker does not have them yet; blank while they are off."""
+        cluster = self._catalogue.cluster
+        if known is None or known == cluster.stamp.serial_id:
+            return None
+        return cluster.flow_ctrl_info if cluster.flow_ctrl_enable else answers.UNCHANGED
 
 
 def refused_heartbeat(code: int, text: str) -> HeartResponseM2B:

@@ -30,6 +30,8 @@ class BrokerRun:
     """What it says to be wrong with it."""
     pushed: SyncId | None = None
     pushed_s: float = 0.0
+    told: object = None
+    """What its last answer said beside the configuration, None if that may not have reached it."""
     lost: bool = False
     since_ms: int = 0
 

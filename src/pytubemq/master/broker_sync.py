@@ -7,11 +7,12 @@ the strings until then and only the pair after; what a Broker carries is what it
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES
+from pytubemq.model.records import TopicStatus
 from pytubemq.model.topic import TopicConfig
 from pytubemq.wire.confstrings import (
     BrokerDefaultConf,
@@ -25,10 +26,26 @@ from pytubemq.wire.confstrings import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-T = TypeVar("T")
+    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.model.records import DeployRecord, TopicProps
 
 DEFAULTS = BrokerDefaultConf(partitions=1)
 """The original's built-in defaults for a Broker."""
+
+_PROPS = {
+    "partitions": "num_partitions",
+    "accept_publish": "accept_publish",
+    "accept_subscribe": "accept_subscribe",
+    "unflush_threshold": "unflush_threshold",
+    "unflush_interval_ms": "unflush_interval",
+    "delete_policy": "delete_policy",
+    "stores": "num_topic_stores",
+    "unflush_data_hold": "unflush_data_hold",
+    "mem_cache_mib": "mem_cache_msg_size_in_mb",
+    "mem_cache_count_k": "mem_cache_msg_cnt_in_k",
+    "mem_cache_flush_ms": "mem_cache_flush_intvl",
+}
+"""The fields of the configuration strings, and the properties they tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,48 +58,54 @@ class SyncId:
 
 @dataclass(frozen=True, slots=True)
 class BrokerConf:
-    """What a Broker must carry, in the strings that tell it."""
+    """What a Broker must carry, and what it must remove, in the strings that tell it."""
 
     sync_id: SyncId
     defaults: str
     topics: tuple[str, ...]
+    removed: tuple[str, ...] = ()
+    """Not part of what is in sync: every heartbeat tells it, until the Broker says that it is done."""
 
 
-def make_conf(conf_id: int, topics: Iterable[TopicConfig], *, cluster_max_message_bytes: int) -> BrokerConf:
-    """The configuration of a Broker that carries `topics`."""
-    defaults = format_broker_default_conf(DEFAULTS)
-    strings = tuple(
-        format_broker_topic_conf(_to_string(topic, cluster_max_message_bytes)) for topic in topics if topic.status < 2
-    )
-    text = defaults + "".join(sorted(strings))
-    return BrokerConf(SyncId(conf_id, crc32(text.encode()) & 0x7FFFFFFF), defaults, strings)
+def broker_conf(catalogue: Catalogue, broker_id: int, before: BrokerConf | None, *, first_id: int) -> BrokerConf:
+    """The configuration of a Broker as the records say now; `before` itself if they say the same as it does.
+
+    `first_id` is the confId when there was none before; each change has the next one.
+    """
+    base = catalogue.broker_props(broker_id)
+    limit = catalogue.cluster.max_message_bytes
+    kept: list[str] = []
+    removed: list[str] = []
+    for deploy in catalogue.deployed_on(broker_id):
+        text = format_broker_topic_conf(_conf_of(deploy, base, catalogue.max_message_bytes(deploy.topic), limit))
+        (kept if deploy.topic_status <= TopicStatus.SOFT_DELETED else removed).append(text)
+    defaults = format_broker_default_conf(_default_conf(base))
+    checksum = crc32((defaults + "".join(sorted(kept))).encode()) & 0x7FFFFFFF
+    made = BrokerConf(SyncId(first_id, checksum), defaults, tuple(kept), tuple(removed))
+    if before is None:
+        return made
+    same = (made.defaults, made.topics) == (before.defaults, before.topics)
+    made = replace(made, sync_id=before.sync_id if same else SyncId(before.sync_id.conf_id + 1, checksum))
+    return before if made == before else made
 
 
-def renewed(conf: BrokerConf, topics: Iterable[TopicConfig], *, cluster_max_message_bytes: int) -> BrokerConf:
-    """The configuration after a change; the same one if nothing changed for this Broker."""
-    fresh = make_conf(conf.sync_id.conf_id, topics, cluster_max_message_bytes=cluster_max_message_bytes)
-    if fresh == conf:
-        return conf
-    return replace(fresh, sync_id=SyncId(conf.sync_id.conf_id + 1, fresh.sync_id.checksum))
+def _default_conf(props: TopicProps) -> BrokerDefaultConf:
+    values = {ours: getattr(props, theirs) for ours, theirs in _PROPS.items()}
+    return BrokerDefaultConf(**values)
 
 
-def _to_string(topic: TopicConfig, cluster_max_message_bytes: int) -> BrokerTopicConf:
-    """Blank is what equals the Broker's defaults."""
-    size = topic.max_message_bytes
+def _conf_of(deploy: DeployRecord, base: TopicProps, size: int, limit: int) -> BrokerTopicConf:
+    """Blank is what the topic leaves to the Broker, or has as the Broker has it."""
+    values = {
+        ours: None if (value := getattr(deploy.props, theirs)) == getattr(base, theirs) else value
+        for ours, theirs in _PROPS.items()
+    }
     return BrokerTopicConf(
-        topic=topic.name,
-        partitions=_unless(topic.partitions, DEFAULTS.partitions),
-        accept_publish=_unless(topic.accept_publish, DEFAULTS.accept_publish),
-        accept_subscribe=_unless(topic.accept_subscribe, DEFAULTS.accept_subscribe),
-        delete_policy=_unless(topic.delete_policy, DEFAULTS.delete_policy),
-        stores=_unless(topic.stores, DEFAULTS.stores),
-        status=topic.status,
-        max_message_bytes=None if size == cluster_max_message_bytes else size,
+        topic=deploy.topic,
+        status=int(deploy.topic_status),
+        max_message_bytes=None if size == limit else size,
+        **values,
     )
-
-
-def _unless(value: T, default: T) -> T | None:
-    return None if value == default else value
 
 
 def reported_topics(defaults: str | None, topics: Sequence[str]) -> dict[str, TopicConfig]:
@@ -105,3 +128,12 @@ def reported_topics(defaults: str | None, topics: Sequence[str]) -> dict[str, To
             DEFAULT_MAX_MESSAGE_BYTES if conf.max_message_bytes is None else conf.max_message_bytes,
         )
     return found
+
+
+def reported_removals(topics: Iterable[str]) -> frozenset[str]:
+    """The topics whose data a Broker says it has removed.
+
+    Raises:
+        FormatError: a string is not a topic's configuration.
+    """
+    return frozenset(parse_broker_topic_conf(text).topic for text in topics)

@@ -8,22 +8,25 @@ Broker at once.
 from __future__ import annotations
 
 import logging
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code
 from pytubemq.master import answers
 from pytubemq.master.answers import RefusalError
+from pytubemq.master.broker_admission import BrokerAdmission
 from pytubemq.master.broker_answers import BrokerAnswers, refused_heartbeat
+from pytubemq.master.broker_forbidding import Forbidding
 from pytubemq.master.broker_run import BrokerRun
-from pytubemq.master.broker_sync import SyncId, make_conf, renewed, reported_topics
+from pytubemq.master.broker_sync import SyncId, broker_conf, reported_removals, reported_topics
+from pytubemq.master.broker_upkeep import BrokerUpkeep
 from pytubemq.master.peers import Connection, Peers
 from pytubemq.master.waiting import Waiting, allowed_wait_s
-from pytubemq.model.ids import UNDEFINED, Address, Partition
+from pytubemq.model.ids import Partition
 from pytubemq.model.limits import MAX_PROBLEM_CHARS, MAX_REPORTED_PROBLEMS
-from pytubemq.storage.metastore.port import BrokerRecord
+from pytubemq.model.records import ManageStatus, TopicStatus
 from pytubemq.wire.codec import encode
+from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.master import (
     CloseRequestB2M,
     CloseResponseM2B,
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.master.settings import MasterSettings
+    from pytubemq.model.records import DeployRecord
     from pytubemq.model.topic import TopicConfig
     from pytubemq.net.call import Call
     from pytubemq.net.clock import Clock
@@ -47,11 +51,6 @@ logger = logging.getLogger(__name__)
 
 PUSH_AGAIN_S = 1.0
 """A Broker that was pushed a change and reports another one is not answered faster than this."""
-DEFAULT_TLS_PORT = 8124
-_CLIENT_ID = re.compile(r"(\d{1,10}):(\[[^\]]+\]|[^:]+):(\d{1,5})(?::(.*))?", re.ASCII)
-_PUBLISH = (5, 7)
-_SUBSCRIBE = (5, 6)
-_DRAFT = 1
 
 
 class Brokers:
@@ -72,7 +71,10 @@ class Brokers:
         self._clock = clock
         self._on_change = on_change
         self._peers = Peers(self._lost)
-        self._answers = BrokerAnswers(catalogue, token)
+        self.forbidding = Forbidding(most=settings.max_auto_forbidden)
+        self.admission = BrokerAdmission(catalogue, settings, clock, self.runs)
+        self.upkeep = BrokerUpkeep(catalogue, clock)
+        self._answers = BrokerAnswers(catalogue, self.forbidding, token)
         self._expected_until: dict[int, float] = {}
         self._unheard: set[int] = set()
 
@@ -85,50 +87,50 @@ class Brokers:
     # --- what others ask ----------------------------------------------------------------------------------------
 
     def publishing(self, topic: str) -> tuple[TopicBroker, ...]:
-        """Where a topic can be written to now."""
+        """Where a topic can be written to now: the record allows it, and the Broker has said so."""
         found = []
-        for broker_id, run in sorted(self.runs.items()):
-            config = run.topics.get(topic)
+        for broker_id, deploy in sorted(self._catalogue.deployed(topic).items()):
+            config = self._served(broker_id, deploy)
             if (
                 config is not None
-                and run.online
                 and config.accept_publish
-                and run.write_status == 0
-                and run.read_status == 0
-                and self._status(broker_id) in _PUBLISH
+                and self._status(broker_id).publishes
+                and self._catalogue.props(topic, broker_id).accept_publish
             ):
-                found.append(TopicBroker(broker_id, config.partitions, config.stores))
+                run = self.runs[broker_id]
+                if run.write_status == 0 and run.read_status == 0:
+                    found.append(TopicBroker(broker_id, config.partitions, config.stores))
         return tuple(found)
 
     def deployed(self, topic: str) -> tuple[TopicBroker, ...]:
         """Where a topic lies, whether the Brokers there run or not."""
-        record = self._catalogue.topics.get(topic)
-        deploys = record.deploys if record is not None else {}
-        return tuple(
-            TopicBroker(broker_id, config.partitions, config.stores)
-            for broker_id, config in sorted(deploys.items())
-            if broker_id in self._catalogue.brokers
-        )
+        found = []
+        for broker_id, deploy in sorted(self._catalogue.deployed(topic).items()):
+            if deploy.topic_status <= TopicStatus.SOFT_DELETED:
+                config = self._catalogue.config(deploy)
+                found.append(TopicBroker(broker_id, config.partitions, config.stores))
+        return tuple(found)
 
     def consumable(self, topics: Iterable[str]) -> tuple[frozenset[Partition], frozenset[Partition]]:
         """The partitions of some topics: those that can be read now, and those whose Broker may come back."""
         available: set[Partition] = set()
         absent: set[Partition] = set()
         for topic in topics:
-            record = self._catalogue.topics.get(topic)
-            for broker_id in self._catalogue.brokers:
+            for broker_id, deploy in self._catalogue.deployed(topic).items():
+                wanted = self._catalogue.config(deploy)
+                if not self._status(broker_id).subscribes or not wanted.accept_subscribe or wanted.status > 1:
+                    continue
                 run = self.runs.get(broker_id)
                 if run is not None and run.online:
-                    if self._status(broker_id) in _SUBSCRIBE and run.read_status == 0:
+                    if run.read_status == 0:
                         available.update(_partitions(broker_id, run.topics.get(topic)))
-                elif broker_id in self._expected_until and record is not None:
-                    absent.update(_partitions(broker_id, record.deploys.get(broker_id)))
+                elif broker_id in self._expected_until:
+                    absent.update(_partitions(broker_id, wanted))
         return frozenset(available), frozenset(absent)
 
     def awaited(self, topic: str) -> bool:
         """Whether this Master has only just started, and a Broker of the topic has not come back to it yet."""
-        record = self._catalogue.topics.get(topic)
-        return record is not None and not self._unheard.isdisjoint(record.deploys)
+        return not self._unheard.isdisjoint(self._catalogue.deployed(topic))
 
     def carries(self, broker_id: int, config: TopicConfig) -> bool:
         """Whether a Broker has reported a topic with all its partitions."""
@@ -136,16 +138,46 @@ class Brokers:
         reported = run.topics.get(config.name) if run is not None and run.online else None
         return reported is not None and (reported.partitions, reported.stores) == (config.partitions, config.stores)
 
-    def _status(self, broker_id: int) -> int:
+    def _served(self, broker_id: int, deploy: DeployRecord) -> TopicConfig | None:
+        """What an online Broker has reported of a topic that it is to carry."""
+        run = self.runs.get(broker_id)
+        if run is None or not run.online or deploy.topic_status is not TopicStatus.NORMAL:
+            return None
+        return run.topics.get(deploy.topic)
+
+    def _status(self, broker_id: int) -> ManageStatus:
         record = self._catalogue.brokers.get(broker_id)
-        return UNDEFINED if record is None else record.manage_status
+        return ManageStatus.OFFLINE if record is None else record.manage_status
+
+    # --- what operators do --------------------------------------------------------------------------------------
+
+    def release_forbidden(self, broker_id: int) -> bool:
+        """Let a Broker go that was forbidden something for its reports; whether it was."""
+        released = self.forbidding.release(broker_id)
+        self.waiting.wake(broker_id)
+        return released
+
+    def retire(self, broker_id: int) -> None:
+        """A Broker's record was deleted; if it runs it is out, and does not enter by itself again."""
+        if broker_id in self.runs:
+            self.admission.retired.add(broker_id)
+            self._release(broker_id, "deleted")
+        self._expected_until.pop(broker_id, None)
+
+    def reload(self, broker_id: int) -> None:
+        """Tell a Broker its configuration once more, whatever it has reported."""
+        run = self.runs.get(broker_id)
+        if run is not None:
+            sync_id = run.conf.sync_id
+            run.conf = replace(run.conf, sync_id=SyncId(sync_id.conf_id + 1, sync_id.checksum))
+            self.waiting.wake(broker_id)
 
     # --- methods 7, 8, 9 ----------------------------------------------------------------------------------------
 
     async def register(self, call: Call, request: RegisterRequestB2M) -> RegisterResponseM2B:
         """Method 7. A Broker nobody knows is entered by itself, unless the settings forbid it."""
         client_id = answers.check_client_id(request.client_id)
-        record, version = await self._admit(client_id, request)
+        record, version = await self.admission.admit(client_id, request.tls_port)
         broker_id = record.broker_id
         now_s = self._clock.now_s()
         topics = reported_topics(request.broker_default_conf_info, request.broker_topic_set_conf_info)
@@ -156,7 +188,7 @@ class Brokers:
             address=record.address,
             version=version,
             deadline_s=now_s + self._settings.client_timeout_s,
-            conf=make_conf(conf_id, self._catalogue.deployed_on(broker_id), cluster_max_message_bytes=self._limit()),
+            conf=broker_conf(self._catalogue, broker_id, None, first_id=conf_id),
             reported=SyncId(request.cur_broker_conf_id, request.conf_check_sum_id),
             online=request.broker_online,
             topics=topics if request.broker_online else {},
@@ -182,7 +214,9 @@ class Brokers:
         run.lost = False
         if self._peers.seen(broker_id, call.connection):
             self.waiting.release(broker_id)
+            run.told = None
         self._book(run, request)
+        self._keep_up(run, call, request)
         wait_s = allowed_wait_s(
             request.max_wait_ms, left_s=call.deadline_s - now_s, longest_s=self._settings.heartbeat_wait_s
         )
@@ -202,10 +236,11 @@ class Brokers:
     def metadata_changed(self) -> None:
         """Topics or settings changed: every Broker concerned is told at once."""
         for broker_id, run in list(self.runs.items()):
-            conf = renewed(run.conf, self._catalogue.deployed_on(broker_id), cluster_max_message_bytes=self._limit())
-            if conf is not run.conf:
+            conf = broker_conf(self._catalogue, broker_id, run.conf, first_id=0)
+            if conf is not run.conf or run.told != self._answers.news(run):
                 run.conf = conf
                 self.waiting.wake(broker_id)
+        self.admission.retired.difference_update(self._catalogue.brokers)
 
     def connection_lost(self, connection: Connection) -> None:
         """A connection broke."""
@@ -230,45 +265,6 @@ class Brokers:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    async def _admit(self, client_id: str, request: RegisterRequestB2M) -> tuple[BrokerRecord, str]:
-        parts = _CLIENT_ID.fullmatch(client_id)
-        if parts is None:
-            raise RefusalError(
-                Code.BAD_REQUEST, f"clientId {client_id!r} of a Broker must be brokerId:host:port[:version]"
-            )
-        broker_id = int(parts[1])
-        address = Address(parts[2].removeprefix("[").removesuffix("]"), int(parts[3]))
-        tls_port = DEFAULT_TLS_PORT if request.tls_port is None else request.tls_port
-        record = self._catalogue.brokers.get(broker_id)
-        if record is None and not self._settings.auto_register_brokers:
-            raise RefusalError(Code.BAD_REQUEST, f"broker {broker_id} is not configured at this Master, add it first")
-        if record is None and len(self._catalogue.brokers) >= self._settings.max_brokers:
-            raise RefusalError(
-                Code.BAD_REQUEST,
-                f"broker {broker_id} is not known, and this Master has {len(self._catalogue.brokers)} Brokers; "
-                f"{self._settings.max_brokers} are allowed",
-            )
-        wanted = replace(record or BrokerRecord(broker_id, address), address=address, tls_port=tls_port)
-        if record != wanted:
-            self._check_move(record, wanted)
-            record = await self._catalogue.put_broker(wanted)
-        if record.manage_status == _DRAFT:
-            raise RefusalError(Code.BAD_REQUEST, f"broker {broker_id} is a draft, set it online first")
-        return record, parts[4] or ""
-
-    def _check_move(self, record: BrokerRecord | None, wanted: BrokerRecord) -> None:
-        """A Broker may come back at another address, but not while one of its id is at the old one."""
-        if record is None:
-            return
-        run = self.runs.get(record.broker_id)
-        if self._settings.auto_register_brokers and (run is None or run.lost):
-            return
-        raise RefusalError(
-            Code.BAD_REQUEST,
-            f"broker {record.broker_id} is known at {record.address} (TLS port {record.tls_port}), "
-            f"not at {wanted.address} ({wanted.tls_port}); give this one another id",
-        )
-
     def _known(self, broker_id: int) -> BrokerRun:
         run = self.runs.get(broker_id)
         if run is None:
@@ -288,18 +284,36 @@ class Brokers:
         if before != (run.online, run.topics, run.read_status, run.write_status):
             self._on_change()
 
+    def _keep_up(self, run: BrokerRun, call: Call, request: HeartRequestB2M) -> None:
+        """What a heartbeat changes in the records."""
+        if request.take_removed_topic_info:
+            self.upkeep.forget_places(run.broker_id, reported_removals(request.removed_topics_info))
+        record = self._catalogue.brokers.get(run.broker_id)
+        if record is None or Capability.HEARTBEAT_WAIT in call.connection.capabilities:
+            return
+        status = self.forbidding.report(
+            run.broker_id,
+            record.manage_status,
+            read=run.read_status,
+            write=run.write_status,
+            now_ms=self._clock.wall_ms(),
+        )
+        if status is not None:
+            self.upkeep.give_status(run.broker_id, status)
+
     def _answer(self, run: BrokerRun, call: Call, request: HeartRequestB2M, *, must: bool) -> bool:
         if self.runs.get(run.broker_id) is not run:
             call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"broker {run.broker_id} is out, register again")))
             return True
         push = not run.in_sync
         just_pushed = run.pushed == run.conf.sync_id and self._clock.now_s() - run.pushed_s < PUSH_AGAIN_S
-        if not must and (not push or just_pushed):
+        news = self._answers.news(run)
+        if not must and news == run.told and (not push or just_pushed):
             return False
         if push:
             run.pushed, run.pushed_s = run.conf.sync_id, self._clock.now_s()
-        answer = self._answers.heartbeat(run, request, push=push)
-        call.reply(encode(answer))
+        run.told = news
+        call.reply(encode(self._answers.heartbeat(run, request, push=push)))
         return True
 
     def _register_answer(self, run: BrokerRun, request: RegisterRequestB2M) -> RegisterResponseM2B:
@@ -307,9 +321,6 @@ class Brokers:
         if push:
             run.pushed, run.pushed_s = run.conf.sync_id, self._clock.now_s()
         return self._answers.registration(run, request, push=push)
-
-    def _limit(self) -> int:
-        return self._catalogue.settings.max_message_bytes
 
     def _lost(self, key: Hashable) -> None:
         run = self.runs.get(key) if isinstance(key, int) else None
@@ -321,6 +332,7 @@ class Brokers:
     def _release(self, broker_id: int, reason: str) -> None:
         logger.info("broker %d is gone: %s", broker_id, reason)
         del self.runs[broker_id]
+        self.forbidding.release(broker_id)
         self._peers.forget(broker_id)
         self.waiting.release(broker_id)
         self._expected_until[broker_id] = self._clock.now_s() + self._settings.broker_absence_s

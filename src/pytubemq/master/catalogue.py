@@ -1,45 +1,77 @@
 """The metadata in memory, written through to the store.
 
-The invariant: what is read here is durable, for memory follows only after the store has answered. The store blocks
-(a flush takes milliseconds), so it is called on one thread of its own, which also puts the writes in order.
+The invariants: what is read here is durable, for memory follows only after the store has answered; who reads a
+record to change it holds `lock` from the reading to the writing, so no change is lost. The store blocks (a flush takes
+milliseconds), so it is called on one thread of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytubemq.storage.metastore.port import BrokerRecord, ClusterSettings, MetaStore, TopicRecord
+from pytubemq.model.records import (
+    BUILT_IN_PROPS,
+    BrokerRecord,
+    ClusterRecord,
+    ConsumeRecord,
+    DeployRecord,
+    GroupRecord,
+    TopicProps,
+    TopicRecord,
+)
+from pytubemq.model.topic import TopicConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
-    from pytubemq.model.topic import TopicConfig
+    from pytubemq.model.records import Record
     from pytubemq.net.clock import Clock
+    from pytubemq.storage.metastore.port import MetaStore
 
 T = TypeVar("T")
 
+SERIAL_STEP = 10
+"""How much a serial id grows when the clock has not."""
+_NOTHING: Mapping[int, DeployRecord] = {}
+
 
 class Catalogue:
-    """Brokers, topics and settings. `broker_checksum` tells clients whether their list of Brokers is current."""
+    """All records by key. `broker_checksum` tells clients whether their list of Brokers is current.
+
+    `on_change` is called after every change, in the turn of the loop in which it can be read here.
+    """
 
     def __init__(self, clock: Clock) -> None:
+        self.cluster = ClusterRecord()
         self.brokers: dict[int, BrokerRecord] = {}
         self.topics: dict[str, TopicRecord] = {}
-        self.settings = ClusterSettings()
+        self.deploys: dict[tuple[str, int], DeployRecord] = {}
+        self.consumes: dict[tuple[str, str], ConsumeRecord] = {}
+        self.groups: dict[str, GroupRecord] = {}
         self.broker_checksum = clock.wall_ms()
+        self.on_change: Callable[[], None] = lambda: None
+        self.lock = asyncio.Lock()
         self._clock = clock
         self._store: MetaStore | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metastore")
+        self._last_serial_id = 0
+        self._by_topic: dict[str, dict[int, DeployRecord]] = {}
+        self._by_broker: dict[int, dict[str, DeployRecord]] = {}
+        self._disabled: dict[str, frozenset[str]] = {}
 
     async def open(self, make: Callable[[], MetaStore]) -> None:
         """Open the store and read all of it."""
         self._store = await self._run(make)
-        store = self._store
-        self.brokers = {broker.broker_id: broker for broker in await self._run(store.brokers)}
-        self.topics = {topic.name: topic for topic in await self._run(store.topics)}
-        self.settings = await self._run(store.settings)
+        found = await self._run(self._store.load)
+        self.cluster = found.cluster
+        kinds: tuple[list[Any], ...] = (found.brokers, found.topics, found.deploys, found.consumes, found.groups)
+        for record in chain.from_iterable(kinds):
+            self._enter(record)
+        self._last_serial_id = found.last_serial_id
 
     async def close(self) -> None:
         """Close the store. Idempotent."""
@@ -48,35 +80,143 @@ class Catalogue:
             await self._run(store.close)
         self._thread.shutdown(wait=False)
 
-    async def put_broker(self, broker: BrokerRecord) -> BrokerRecord:
-        """Add or change a Broker; clients get the list anew."""
-        stored = await self._write(lambda store, now_ms: store.put_broker(broker, now_ms=now_ms))
-        self.brokers[stored.broker_id] = stored
-        self.broker_checksum = max(self._clock.wall_ms(), self.broker_checksum + 10)
-        return stored
+    async def apply(self, puts: Iterable[Record] = (), deletes: Iterable[Record] = ()) -> None:
+        """Add, replace and delete records; durable, and to be read here, when it returns.
 
-    async def create_topic(self, topic: TopicRecord) -> TopicRecord:
-        """Add a topic. Raises what `MetaStore.create_topic` does."""
-        stored = await self._write(lambda store, now_ms: store.create_topic(topic, now_ms=now_ms))
-        self.topics[stored.name] = stored
-        return stored
+        What is put gets a new serial id: the wall clock in ms, or 10 more than the last one. Call it with `lock` held
+        if what is put was made of what was read here.
 
-    async def deploy_topic(self, name: str, deploys: list[tuple[int, TopicConfig]]) -> TopicRecord:
-        """Change a topic on some Brokers. Raises what `MetaStore.deploy_topic` does."""
-        stored = await self._write(lambda store, now_ms: store.deploy_topic(name, deploys, now_ms=now_ms))
-        self.topics[stored.name] = stored
-        return stored
-
-    def deployed_on(self, broker_id: int) -> list[TopicConfig]:
-        """The topics that a Broker must carry, by name."""
-        return [topic.deploys[broker_id] for _, topic in sorted(self.topics.items()) if broker_id in topic.deploys]
-
-    async def _write(self, change: Callable[[MetaStore, int], T]) -> T:
+        Raises:
+            NotFoundError: a topic would be left on a Broker, or be a topic, that is not known.
+            StorageError: the store cannot write; nothing has changed.
+        """
         store = self._store
         if store is None:
             raise RuntimeError("the catalogue is closed")
-        now_ms = self._clock.wall_ms()
-        return await self._run(lambda: change(store, now_ms))
+        serial_id = max(self._clock.wall_ms(), self._last_serial_id + SERIAL_STEP)
+        renewed = [replace(record, stamp=replace(record.stamp, serial_id=serial_id)) for record in puts]
+        gone = list(deletes)
+        if not renewed and not gone:
+            return
+        self._last_serial_id = serial_id
+        await self._run(lambda: store.apply(renewed, gone))
+        if self._moves_brokers(renewed, gone):
+            self.broker_checksum = max(self._clock.wall_ms(), self.broker_checksum + SERIAL_STEP)
+        for record in gone:
+            self._remove(record)
+        for record in renewed:
+            self._enter(record)
+        self.on_change()
+
+    # --- what is to be read -------------------------------------------------------------------------------------
+
+    def deployed(self, topic: str) -> Mapping[int, DeployRecord]:
+        """The places of a topic, by Broker."""
+        return self._by_topic.get(topic, _NOTHING)
+
+    def deployed_on(self, broker_id: int) -> list[DeployRecord]:
+        """What a Broker carries, or has carried and not yet removed, by topic."""
+        return [deploy for _, deploy in sorted(self._by_broker.get(broker_id, {}).items())]
+
+    def broker_props(self, broker_id: int) -> TopicProps:
+        """What holds on a Broker for a topic that says nothing else; has a value for every property."""
+        below = self.cluster.props.over(BUILT_IN_PROPS)
+        broker = self.brokers.get(broker_id)
+        return below if broker is None else broker.props.over(below)
+
+    def props(self, topic: str, broker_id: int) -> TopicProps:
+        """What holds for a topic on a Broker, all layers together; has a value for every property."""
+        below = self.broker_props(broker_id)
+        deploy = self.deployed(topic).get(broker_id)
+        return below if deploy is None else deploy.props.over(below)
+
+    def config(self, deploy: DeployRecord) -> TopicConfig:
+        """A topic on a Broker with every value, as a Broker reports it."""
+        props = deploy.props.over(self.broker_props(deploy.broker_id))
+        return TopicConfig(
+            deploy.topic,
+            props.num_partitions or 1,
+            props.num_topic_stores or 1,
+            bool(props.accept_publish),
+            bool(props.accept_subscribe),
+            props.delete_policy or "",
+            self.max_message_bytes(deploy.topic),
+            int(deploy.topic_status),
+        )
+
+    def max_message_bytes(self, topic: str) -> int:
+        """The largest message of a topic, in bytes."""
+        record = self.topics.get(topic)
+        return self.cluster.max_message_bytes if record is None else record.max_message_bytes
+
+    def disabled_topics(self, group: str) -> frozenset[str]:
+        """The topics that a group may not consume, whatever else holds."""
+        return self._disabled.get(group, frozenset())
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _moves_brokers(self, puts: list[Record], deletes: list[Record]) -> bool:
+        """Whether the list of Brokers that clients have becomes a different one."""
+        for record in puts:
+            if isinstance(record, BrokerRecord):
+                known = self.brokers.get(record.broker_id)
+                if known is None or (known.address, known.tls_port) != (record.address, record.tls_port):
+                    return True
+        return any(isinstance(record, BrokerRecord) for record in deletes)
+
+    def _enter(self, record: Record) -> None:
+        match record:
+            case ClusterRecord():
+                self.cluster = record
+            case BrokerRecord():
+                self.brokers[record.broker_id] = record
+            case TopicRecord():
+                self.topics[record.topic] = record
+            case DeployRecord():
+                self.deploys[record.topic, record.broker_id] = record
+                self._by_topic.setdefault(record.topic, {})[record.broker_id] = record
+                self._by_broker.setdefault(record.broker_id, {})[record.topic] = record
+            case ConsumeRecord():
+                self.consumes[record.group, record.topic] = record
+                self._disable(record.group, record.topic, disabled=not record.consume_enable)
+            case GroupRecord():
+                self.groups[record.group] = record
+
+    def _remove(self, record: Record) -> None:
+        match record:
+            case ClusterRecord():
+                self.cluster = ClusterRecord()
+            case BrokerRecord():
+                self.brokers.pop(record.broker_id, None)
+            case TopicRecord():
+                self.topics.pop(record.topic, None)
+            case DeployRecord():
+                self.deploys.pop((record.topic, record.broker_id), None)
+                _drop(self._by_topic, record.topic, record.broker_id)
+                _drop(self._by_broker, record.broker_id, record.topic)
+            case ConsumeRecord():
+                self.consumes.pop((record.group, record.topic), None)
+                self._disable(record.group, record.topic, disabled=False)
+            case GroupRecord():
+                self.groups.pop(record.group, None)
+
+    def _disable(self, group: str, topic: str, *, disabled: bool) -> None:
+        topics = self._disabled.pop(group, frozenset())
+        topics = topics | {topic} if disabled else topics - {topic}
+        if topics:
+            self._disabled[group] = topics
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+K = TypeVar("K")
+L = TypeVar("L")
+
+
+def _drop(index: dict[K, dict[L, DeployRecord]], outer: K, inner: L) -> None:
+    """Take an entry out of an index, and the list of a key that has none left."""
+    entries = index.get(outer, {})
+    entries.pop(inner, None)
+    if not entries:
+        index.pop(outer, None)

@@ -104,7 +104,7 @@ class Producers:
             broker_check_sum=self._catalogue.broker_checksum,
             broker_infos=answers.broker_infos(self._catalogue.brokers.values()),
             authorized_info=self._token,
-            appd_config=answers.approved_config(self._catalogue.settings, request.appd_config),
+            appd_config=answers.approved_config(self._catalogue.cluster, request.appd_config),
         )
 
     def heartbeat(self, call: Call, request: HeartRequestP2M) -> None:
@@ -158,7 +158,7 @@ class Producers:
         catalogue = self._catalogue
         where = self._brokers.deployed if request.want_deployed else self._brokers.publishing
         infos = tuple(info for topic in topics if (info := self._topic_info(topic, where)) is not None)
-        say = (topics, infos, catalogue.broker_checksum, catalogue.settings.serial_id)
+        say = (topics, infos, catalogue.broker_checksum, catalogue.cluster.stamp.serial_id)
         if not must and self._nothing_new(producer, request, say):
             return False
         producer.told = say
@@ -171,7 +171,7 @@ class Producers:
             topic_infos=infos,
             broker_infos=answers.broker_infos(catalogue.brokers.values()) if brokers_changed else (),
             authorized_info=self._token,
-            appd_config=answers.approved_config(catalogue.settings, request.appd_config),
+            appd_config=answers.approved_config(catalogue.cluster, request.appd_config),
         )
         call.reply(encode(answer))
         return True
@@ -190,13 +190,13 @@ class Producers:
             return None
         size = topic.max_message_bytes
         return format_topic_info(
-            TopicInfo(name, places, None if size == self._catalogue.settings.max_message_bytes else size)
+            TopicInfo(name, places, None if size == self._catalogue.cluster.max_message_bytes else size)
         )
 
     def _known(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         """The same names, each the one text that the catalogue has of it, however many producers name it."""
         records = self._catalogue.topics
-        return tuple(records[topic].name if topic in records else topic for topic in topics)
+        return tuple(records[topic].topic if topic in records else topic for topic in topics)
 
     def _deadline_s(self) -> float:
         return self._clock.now_s() + self._client_timeout_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq._version import __version__
+from pytubemq.master.answers import SYSTEM_TOPIC
 from pytubemq.master.inspect import Inspector, Offsets
 from pytubemq.master.views import (
     BrokerView,
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from pytubemq.master.group import Group
     from pytubemq.master.groups import Groups
     from pytubemq.master.producers import Producers
-    from pytubemq.storage.metastore.port import BrokerRecord, TopicRecord
+    from pytubemq.model.records import BrokerRecord, TopicRecord
+    from pytubemq.model.topic import TopicConfig
 
 
 class Reports:
@@ -64,40 +66,57 @@ class Reports:
     async def topics(self) -> list[TopicView]:
         """All topics with how many messages they hold."""
         offsets = await self.inspector.offsets(self._online()) if self.catalogue.topics else Offsets()
-        return [self._topic(topic, offsets) for _, topic in sorted(self.catalogue.topics.items())]
+        return [self._topic(topic, offsets) for topic in self._topics()]
 
     async def topic(self, name: str) -> TopicDetail:
         """One topic; it must be there."""
         topic = self.catalogue.topics[name]
-        wanted = _partitions(topic)
+        wanted = self._partitions(name)
         offsets = await self.inspector.offsets(self._online(), partitions=wanted)
         view = self._topic(topic, offsets)
         fields = {field: getattr(view, field) for field in TopicView.__struct_fields__}
         return TopicDetail(**fields, partition_list=[_partition(p, offsets) for p in wanted])
 
     def _topic(self, topic: TopicRecord, offsets: Offsets) -> TopicView:
-        partitions = _partitions(topic)
+        configs = self._configs(topic.topic)
+        partitions = self._partitions(topic.topic)
         known = [offsets.ends[partition] for partition in partitions if partition in offsets.ends]
         whole = len(known) == len(partitions)
-        policies = sorted({config.delete_policy for config in topic.deploys.values()})
+        policies = sorted({config.delete_policy for config in configs.values()})
         return TopicView(
-            name=topic.name,
+            name=topic.topic,
             partitions=len(partitions),
-            brokers=sorted(topic.deploys),
+            brokers=list(configs),
             messages=sum(messages_between(*ends) for ends in known) if whole else None,
             max_message_bytes=topic.max_message_bytes,
             delete_policy=" / ".join(policies),
-            created=iso(topic.created_ms),
+            created=iso(topic.stamp.create_ms),
             places=[
                 TopicPlace(
                     broker=broker_id,
                     partitions=config.partitions * config.stores,
                     ready=self.rooms.carries(broker_id, config),
                 )
-                for broker_id, config in sorted(topic.deploys.items())
+                for broker_id, config in configs.items()
             ],
             unreachable=offsets.unreachable,
         )
+
+    def _topics(self) -> list[TopicRecord]:
+        """All topics of the cluster's users, by name."""
+        return [topic for name, topic in sorted(self.catalogue.topics.items()) if name != SYSTEM_TOPIC]
+
+    def _configs(self, topic: str) -> dict[int, TopicConfig]:
+        """A topic on each of its Brokers, but where it is being removed."""
+        configs = {broker: self.catalogue.config(d) for broker, d in sorted(self.catalogue.deployed(topic).items())}
+        return {broker_id: config for broker_id, config in configs.items() if config.status <= 1}
+
+    def _partitions(self, topic: str) -> list[Partition]:
+        return [
+            Partition(broker_id, topic, partition_id)
+            for broker_id, config in self._configs(topic).items()
+            for partition_id in config.partition_ids()
+        ]
 
     # --- Brokers ------------------------------------------------------------------------------------------------
 
@@ -160,8 +179,7 @@ class Reports:
         confirmed = offsets.confirmed.get(name, {})
         partitions = set(confirmed)
         for topic in group.terms.topics if group is not None else ():
-            record = self.catalogue.topics.get(topic)
-            partitions.update(_partitions(record) if record is not None else ())
+            partitions.update(self._partitions(topic))
         owners = group.view.owners if group is not None else {}
         lines = []
         for partition in sorted(partitions, key=lambda p: (p.topic, p.broker_id, p.partition_id)):
@@ -185,8 +203,13 @@ class Reports:
 
     def health(self) -> Health:
         """Healthy, or what is not as it should be."""
-        faults = [Reason(thing="master", why=self.fault, hint="look at its log, restart it")] if self.fault else []
-        reasons = [*faults, *self._broker_reasons(), *self._topic_reasons(), *self._group_reasons()]
+        faults = [fault for fault in (self.fault, self.rooms.upkeep.problem) if fault]
+        reasons = [
+            *(Reason(thing="master", why=fault, hint="look at its log, restart it") for fault in faults),
+            *self._broker_reasons(),
+            *self._topic_reasons(),
+            *self._group_reasons(),
+        ]
         brokers = self.brokers()
         return Health(
             status="degraded" if reasons else "healthy",
@@ -194,7 +217,7 @@ class Reports:
             version=__version__,
             brokers=len(brokers),
             brokers_online=sum(broker.state == "online" for broker in brokers),
-            topics=len(self.catalogue.topics),
+            topics=len(self._topics()),
             groups=len(self.members.groups),
             producers=len(self.producers.by_id),
             consumers=sum(len(group.members) for group in self.members.groups.values()),
@@ -229,17 +252,17 @@ class Reports:
                 )
 
     def _topic_reasons(self) -> Iterable[Reason]:
-        for name, topic in sorted(self.catalogue.topics.items()):
+        for topic in self._topics():
             late = [
                 broker_id
-                for broker_id, config in sorted(topic.deploys.items())
+                for broker_id, config in self._configs(topic.topic).items()
                 if (run := self.rooms.runs.get(broker_id)) is not None
                 and run.online
                 and not self.rooms.carries(broker_id, config)
             ]
             if late:
                 yield Reason(
-                    thing=f"topic {name}",
+                    thing=f"topic {topic.topic}",
                     why=f"not reported by broker {', '.join(map(str, late))}",
                     hint="it follows with the Broker's next heartbeat; if not, look at its log",
                 )
@@ -252,14 +275,6 @@ class Reports:
                     why=f"bound, {len(group.members)} of {group.terms.total_count} consumers are there",
                     hint="start the others",
                 )
-
-
-def _partitions(topic: TopicRecord) -> list[Partition]:
-    return [
-        Partition(broker_id, topic.name, partition_id)
-        for broker_id, config in sorted(topic.deploys.items())
-        for partition_id in config.partition_ids()
-    ]
 
 
 def _partition(partition: Partition, offsets: Offsets) -> PartitionView:

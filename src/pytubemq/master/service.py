@@ -28,12 +28,12 @@ from pytubemq.master.reports import Reports
 from pytubemq.master.settings import MasterSettings
 from pytubemq.model.ids import Address, check_topic
 from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_PARTITIONS_PER_TOPIC
-from pytubemq.model.topic import TopicConfig
+from pytubemq.model.policy import check_delete_policy
+from pytubemq.model.records import DeployRecord, ManageStatus, Stamp, TopicProps, TopicRecord
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.pool import ConnectionPool
 from pytubemq.net.server import RpcServer
 from pytubemq.storage.metastore.memory import MemoryMetaStore
-from pytubemq.storage.metastore.port import MetaStore, TopicRecord
 from pytubemq.storage.metastore.problems import no_topic, topic_exists
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from pytubemq.wire.messages.master import MasterAuthorizedInfo
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from pytubemq.master.views import BrokerView, ClusterView, GroupDetail, GroupView, Health, TopicDetail, TopicView
     from pytubemq.net.server_connection import ServerConnection
+    from pytubemq.storage.metastore.port import MetaStore
 
 __all__ = ["MasterService", "MasterSettings"]
 
@@ -51,6 +52,9 @@ logger = logging.getLogger(__name__)
 
 LONGEST_SLEEP_S = 1.0
 SHORTEST_SLEEP_S = 0.01
+API_USER = "jsonApi"
+"""Who makes what is made through the JSON API."""
+_IN_USE = (ManageStatus.ONLINE, ManageStatus.ONLY_READ, ManageStatus.ONLY_WRITE)
 
 
 class MasterService:
@@ -63,6 +67,7 @@ class MasterService:
         self._catalogue = Catalogue(self._clock)
         self._poked = asyncio.Event()
         self._changed = asyncio.Event()
+        self._catalogue.on_change = self._metadata_changed
         self._brokers = Brokers(self._catalogue, settings, self._clock, token, self._layout_changed)
         admission = Admission(max_clients=settings.max_clients, max_bytes=settings.max_client_state_bytes)
         self._groups = Groups(self._brokers, settings, self._clock, self._poked.set, admission)
@@ -146,6 +151,7 @@ class MasterService:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watcher
         await self._server.close()
+        await self._brokers.upkeep.close()
         await self._pool.close()
         await self._catalogue.close()
 
@@ -165,26 +171,28 @@ class MasterService:
         """
         check_topic(name)
         _check_range("partitions", partitions, MAX_PARTITIONS_PER_TOPIC)
-        size = self._catalogue.settings.max_message_bytes if max_message_bytes is None else max_message_bytes
+        size = self._catalogue.cluster.max_message_bytes if max_message_bytes is None else max_message_bytes
         _check_range("max_message_bytes", size, MAX_MESSAGE_BYTES)
-        if name in self._catalogue.topics:
-            raise topic_exists(name)
-        config = TopicConfig(name, partitions, max_message_bytes=size)
-        if delete_policy is not None:
-            config = TopicConfig(name, partitions, max_message_bytes=size, delete_policy=delete_policy)
-        online = [broker_id for broker_id, run in self._brokers.runs.items() if run.online]
-        if not online:
-            raise UnavailableError(
-                f"topic {name} was not created: no Broker is online",
-                hint="start one: pytubemq server run broker",
-                code=Code.SERVICE_UNAVAILABLE,
-            )
-        # Brokers that are away now get it as well, when they come back.
-        deploys = dict.fromkeys(self._catalogue.brokers, config)
-        await self._catalogue.create_topic(TopicRecord(name, size, deploys=deploys))
-        logger.info("topic %s created with %d partitions on brokers %s", name, partitions, sorted(deploys))
-        self._brokers.metadata_changed()
-        await self._wait_until_ready(config, online)
+        policy = None if delete_policy is None else check_delete_policy(delete_policy)
+        props = TopicProps(num_partitions=partitions, delete_policy=policy)
+        async with self._catalogue.lock:
+            if name in self._catalogue.topics:
+                raise topic_exists(name)
+            # Brokers that are away now get it as well, when they come back.
+            places = [b for b, record in self._catalogue.brokers.items() if record.manage_status in _IN_USE]
+            online = [b for b in places if (run := self._brokers.runs.get(b)) is not None and run.online]
+            if not online:
+                raise UnavailableError(
+                    f"topic {name} was not created: no Broker is online",
+                    hint="start one: pytubemq server run broker",
+                    code=Code.SERVICE_UNAVAILABLE,
+                )
+            now_ms = self._clock.wall_ms()
+            stamp = Stamp(API_USER, now_ms, API_USER, now_ms)
+            deploys = [DeployRecord(name, broker_id, props=props, stamp=stamp) for broker_id in places]
+            await self._catalogue.apply([TopicRecord(name, max_message_bytes=size, stamp=stamp), *deploys])
+        logger.info("topic %s created with %d partitions on brokers %s", name, partitions, sorted(places))
+        await self._wait_until_ready(name, online)
         return await self._reports.topic(name)
 
     async def topics(self) -> list[TopicView]:
@@ -231,6 +239,11 @@ class MasterService:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
+    def _metadata_changed(self) -> None:
+        """A record is a different one: Brokers concerned are told at once, and so is everyone who waits for it."""
+        self._brokers.metadata_changed()
+        self._layout_changed()
+
     def _layout_changed(self) -> None:
         """What can be produced or consumed may be different."""
         if self._closing:
@@ -246,9 +259,11 @@ class MasterService:
         self._brokers.connection_lost(connection)
         self._poked.set()
 
-    async def _wait_until_ready(self, config: TopicConfig, online: list[int]) -> None:
+    async def _wait_until_ready(self, topic: str, online: list[int]) -> None:
         def late() -> list[int]:
-            return [broker_id for broker_id in online if not self._brokers.carries(broker_id, config)]
+            places = self._catalogue.deployed(topic)
+            configs = {broker: self._catalogue.config(places[broker]) for broker in online if broker in places}
+            return [broker for broker, config in configs.items() if not self._brokers.carries(broker, config)]
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.topic_ready_timeout_s):
@@ -258,9 +273,9 @@ class MasterService:
         if waiting := late():
             names = ", ".join(map(str, waiting))
             raise UnavailableError(
-                f"topic {config.name} is created, but broker {names} did not report it within "
+                f"topic {topic} is created, but broker {names} did not report it within "
                 f"{self.settings.topic_ready_timeout_s:g} s",
-                hint=f"it can be used there as soon as the Broker has: pytubemq topic show {config.name}",
+                hint=f"it can be used there as soon as the Broker has: pytubemq topic show {topic}",
                 code=Code.SERVICE_UNAVAILABLE,
             )
 

@@ -12,6 +12,7 @@ from pytubemq.model.limits import (
     EVENT_TIMEOUT_S,
     INSPECT_TIMEOUT_S,
     LOST_CONNECTION_GRACE_S,
+    MAX_AUTO_FORBIDDEN,
     MAX_BROKERS,
     MAX_CLIENT_STATE_BYTES,
     MAX_CLIENTS,
@@ -50,6 +51,7 @@ class MasterSettings:
     max_clients_per_connection: int = MAX_CLIENTS_PER_CONNECTION
     max_client_state_bytes: int = MAX_CLIENT_STATE_BYTES
     max_brokers: int = MAX_BROKERS
+    max_auto_forbidden: int = MAX_AUTO_FORBIDDEN
     max_held_heartbeats: int = MAX_HELD_HEARTBEATS
     topic_ready_timeout_s: float = TOPIC_READY_TIMEOUT_S
     inspect_timeout_s: float = INSPECT_TIMEOUT_S

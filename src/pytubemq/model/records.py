@@ -7,7 +7,7 @@ original's, Python-cased; sizes and times are in the unit that the name says.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum, unique
 
 from pytubemq.model.ids import UNDEFINED, Address
@@ -85,6 +85,15 @@ class TopicProps:
     accept_publish: bool | None = None
     accept_subscribe: bool | None = None
     delete_policy: str | None = None
+
+    def over(self, below: TopicProps) -> TopicProps:
+        """These, and what is None here as the layer below says."""
+        return TopicProps(
+            **{
+                prop.name: getattr(below if getattr(self, prop.name) is None else self, prop.name)
+                for prop in fields(self)
+            }
+        )
 
 
 BUILT_IN_PROPS = TopicProps(
@@ -179,3 +188,6 @@ class GroupRecord:
     flow_ctrl_enable: bool = False
     flow_ctrl_info: str = NO_RULES
     stamp: Stamp = field(default_factory=Stamp)
+
+
+Record = ClusterRecord | BrokerRecord | DeployRecord | TopicRecord | ConsumeRecord | GroupRecord

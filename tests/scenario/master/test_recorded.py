@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from pytubemq.model.ids import Address
-from pytubemq.model.topic import TopicConfig
+from pytubemq.model.records import BrokerRecord, ClusterRecord, DeployRecord, Stamp, TopicProps, TopicRecord
 from pytubemq.net.connection import RpcConnection
-from pytubemq.storage.metastore.port import BrokerRecord, ClusterSettings, TopicRecord
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import Capability
@@ -30,25 +29,27 @@ SERIAL_ID = 1795199516929
 ONE = BrokerRecord(1, Address("127.0.0.1", 8123))
 TWO = BrokerRecord(2, Address("127.0.0.2", 28123))
 TOPICS = {
-    "demo": {1: TopicConfig("demo", 3), 2: TopicConfig("demo", 2)},
-    "multi": {1: TopicConfig("multi", 2, 2)},
-    "filt": {1: TopicConfig("filt", 1)},
-    "big": {1: TopicConfig("big", 1, max_message_bytes=4 << 20)},
-    "flow": {1: TopicConfig("flow", 1)},
+    "demo": {1: TopicProps(num_partitions=3), 2: TopicProps(num_partitions=2)},
+    "multi": {1: TopicProps(num_partitions=2, num_topic_stores=2)},
+    "filt": {1: TopicProps(num_partitions=1)},
+    "big": {1: TopicProps(num_partitions=1)},
+    "flow": {1: TopicProps(num_partitions=1)},
 }
+SIZES = {"big": 4 << 20}
 
 
 def prepare(path: Path, *brokers: BrokerRecord) -> None:
     """Metadata as the recorded cluster had it."""
     store = SqliteMetaStore(path / "meta.db")
-    for broker in brokers:
-        store.put_broker(broker, now_ms=1)
-    for name, deploys in TOPICS.items():
-        kept = {broker.broker_id: deploys[broker.broker_id] for broker in brokers if broker.broker_id in deploys}
-        size = max(config.max_message_bytes for config in deploys.values())
-        if kept:
-            store.create_topic(TopicRecord(name, size, deploys=kept), now_ms=2)
-    store.put_settings(ClusterSettings(), now_ms=SERIAL_ID)
+    ids = {broker.broker_id for broker in brokers}
+    deploys = [
+        DeployRecord(name, broker_id, props=props)
+        for name, places in TOPICS.items()
+        for broker_id, props in places.items()
+        if broker_id in ids
+    ]
+    topics = [TopicRecord(name, max_message_bytes=SIZES.get(name, 1 << 20)) for name in {d.topic for d in deploys}]
+    store.apply([ClusterRecord(stamp=Stamp(serial_id=SERIAL_ID)), *brokers, *topics, *deploys], [])
     store.close()
 
 

@@ -2,70 +2,141 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.errors import FormatError
-from pytubemq.master.broker_sync import make_conf, renewed, reported_topics
+from pytubemq.master.broker_sync import BrokerConf, broker_conf, reported_removals, reported_topics
+from pytubemq.master.catalogue import Catalogue
+from pytubemq.model.ids import Address
+from pytubemq.model.records import (
+    BrokerRecord,
+    ClusterRecord,
+    DeployRecord,
+    Record,
+    TopicProps,
+    TopicRecord,
+    TopicStatus,
+)
 from pytubemq.model.topic import TopicConfig
+from pytubemq.net.clock import SystemClock
+from pytubemq.storage.metastore.memory import MemoryMetaStore
 
 MIB = 1 << 20
 
 
-def strings(*topics: TopicConfig) -> tuple[str, ...]:
-    return make_conf(1, topics, cluster_max_message_bytes=MIB).topics
+def conf(*records: Record, before: BrokerConf | None = None) -> BrokerConf:
+    """The configuration of Broker 1 as some records say."""
+
+    async def make() -> BrokerConf:
+        catalogue = Catalogue(SystemClock())
+        await catalogue.open(MemoryMetaStore)
+        missing = {record.topic for record in records if isinstance(record, DeployRecord)}
+        missing -= {record.topic for record in records if isinstance(record, TopicRecord)}
+        brokers = [BrokerRecord(1, Address("127.0.0.1", 8123))]
+        if any(isinstance(record, BrokerRecord) for record in records):
+            brokers.clear()
+        await catalogue.apply([*brokers, *map(TopicRecord, missing), *records])
+        await catalogue.close()
+        return broker_conf(catalogue, 1, before, first_id=7)
+
+    return asyncio.run(make())
+
+
+def place(topic: str, status: TopicStatus = TopicStatus.NORMAL, **props: Any) -> DeployRecord:
+    return DeployRecord(topic, 1, status, TopicProps(**props))
 
 
 @pytest.mark.parametrize(
-    ("topic", "text"),
+    ("record", "text"),
     [
-        (TopicConfig("demo", 3), "demo:3: : : : : : : :0: : : : : "),
-        (TopicConfig("filt", 1), "filt: : : : : : : : :0: : : : : "),
-        (TopicConfig("multi", 2, 2), "multi:2: : : : : : :2:0: : : : : "),
-        (TopicConfig("big", 1, max_message_bytes=4 * MIB), "big: : : : : : : : :0: : : : :4194304"),
+        (place("demo", num_partitions=3), "demo:3: : : : : : : :0: : : : : "),
+        (place("filt", num_partitions=1), "filt: : : : : : : : :0: : : : : "),
+        (place("multi", num_partitions=2, num_topic_stores=2), "multi:2: : : : : : :2:0: : : : : "),
+        (
+            place("flush", unflush_threshold=1, unflush_interval=2, unflush_data_hold=3),
+            "flush: : : :1:2: : : :0:3: : : : ",
+        ),
+        (
+            place("cache", mem_cache_msg_size_in_mb=4, mem_cache_msg_cnt_in_k=5, mem_cache_flush_intvl=6000),
+            "cache: : : : : : : : :0: :4:5:6000: ",
+        ),
     ],
 )
-def test_strings_are_the_recorded_ones(topic: TopicConfig, text: str) -> None:
-    assert strings(topic) == (text,)
+def test_strings_are_the_recorded_ones(record: DeployRecord, text: str) -> None:
+    assert conf(record).topics == (text,)
 
 
-def test_removed_topics_are_not_sent() -> None:
-    assert strings(TopicConfig("a", 1, status=1), TopicConfig("b", 1, status=2)) == ("a: : : : : : : : :1: : : : : ",)
+def test_a_size_is_told_where_it_is_not_the_clusters() -> None:
+    big = TopicRecord("big", max_message_bytes=4 * MIB)
+    assert conf(big, place("big")).topics == ("big: : : : : : : : :0: : : : :4194304",)
+    cluster = ClusterRecord(max_message_bytes=4 * MIB)
+    assert conf(big, place("big"), cluster).topics == ("big: : : : : : : : :0: : : : : ",)
 
 
-def test_the_checksum_does_not_depend_on_the_order_but_on_every_setting() -> None:
-    one, two = TopicConfig("a", 1), TopicConfig("b", 2)
-    there = make_conf(1, [one, two], cluster_max_message_bytes=MIB)
-    back = make_conf(1, [two, one], cluster_max_message_bytes=MIB)
-    other = make_conf(1, [one, TopicConfig("b", 3)], cluster_max_message_bytes=MIB)
-    assert there.sync_id == back.sync_id != other.sync_id
-    assert there.sync_id.checksum >= 0
+def test_a_property_comes_from_the_topic_else_the_broker_else_the_cluster() -> None:
+    cluster = ClusterRecord(props=TopicProps(num_partitions=4, delete_policy="delete,9h"))
+    broker = BrokerRecord(1, Address("127.0.0.1", 8123), props=TopicProps(num_partitions=5, accept_publish=False))
+    made = conf(cluster, broker, place("a", num_partitions=5, accept_publish=True), place("b"))
+    assert made.defaults == "5:false:true:1000:10000: :delete,9h:1:0:3:10:20000"
+    assert made.topics == ("a: :true: : : : : : :0: : : : : ", "b: : : : : : : : :0: : : : : ")
+
+
+def test_removed_topics_are_told_apart() -> None:
+    made = conf(place("a", TopicStatus.SOFT_DELETED), place("b", TopicStatus.SOFT_REMOVED))
+    assert made.topics == ("a: : : : : : : : :1: : : : : ",)
+    assert made.removed == ("b: : : : : : : : :2: : : : : ",)
+
+
+def test_the_checksum_depends_on_every_setting() -> None:
+    one = conf(place("a"), place("b", num_partitions=2))
+    other = conf(place("a"), place("b", num_partitions=3))
+    assert one.sync_id == conf(place("b", num_partitions=2), place("a")).sync_id != other.sync_id
+    assert one.sync_id.checksum >= 0
 
 
 def test_a_change_has_a_new_id_and_no_change_has_not() -> None:
-    conf = make_conf(7, [TopicConfig("a", 1)], cluster_max_message_bytes=MIB)
-    assert renewed(conf, [TopicConfig("a", 1)], cluster_max_message_bytes=MIB) is conf
-    grown = renewed(conf, [TopicConfig("a", 2)], cluster_max_message_bytes=MIB)
+    made = conf(place("a"))
+    assert made.sync_id.conf_id == 7
+    assert conf(place("a"), before=made) is made
+    grown = conf(place("a", num_partitions=2), before=made)
     assert grown.sync_id.conf_id == 8
-    assert grown.sync_id.checksum != conf.sync_id.checksum
+    assert grown.sync_id.checksum != made.sync_id.checksum
+    removing = conf(place("a"), place("b", TopicStatus.SOFT_REMOVED), before=made)
+    assert removing.sync_id == made.sync_id, "what is removed is no part of it"
+    assert removing.removed
 
 
 @given(
     st.builds(
-        TopicConfig,
-        name=st.just("demo"),
-        partitions=st.integers(1, 10_000),
-        stores=st.integers(1, 8),
+        place,
+        topic=st.just("demo"),
+        num_partitions=st.integers(1, 10_000),
+        num_topic_stores=st.integers(1, 8),
         accept_publish=st.booleans(),
         accept_subscribe=st.booleans(),
         delete_policy=st.sampled_from(["delete,168h", "delete,1h"]),
-        max_message_bytes=st.sampled_from([MIB, 4 * MIB]),
-    )
+    ),
+    st.sampled_from([MIB, 4 * MIB]),
 )
-def test_what_goes_down_comes_up_again(topic: TopicConfig) -> None:
-    conf = make_conf(1, [topic], cluster_max_message_bytes=MIB)
-    assert reported_topics(conf.defaults, conf.topics) == {"demo": topic}
+def test_what_goes_down_comes_up_again(record: DeployRecord, size: int) -> None:
+    made = conf(TopicRecord("demo", max_message_bytes=size), record)
+    props = record.props
+    assert reported_topics(made.defaults, made.topics) == {
+        "demo": TopicConfig(
+            "demo",
+            props.num_partitions or 0,
+            props.num_topic_stores or 0,
+            bool(props.accept_publish),
+            bool(props.accept_subscribe),
+            props.delete_policy or "",
+            size,
+        )
+    }
 
 
 def test_blank_fields_take_the_reported_defaults() -> None:
@@ -78,3 +149,9 @@ def test_an_empty_report_is_no_topics_and_a_bad_one_an_error() -> None:
     assert reported_topics(None, []) == {}
     with pytest.raises(FormatError):
         reported_topics(None, ["demo:x"])
+
+
+def test_reported_removals_are_topics() -> None:
+    assert reported_removals(["a: : : : : : : : :2: : : : : ", "b:3: : : : : : : :2: : : : "]) == {"a", "b"}
+    with pytest.raises(FormatError):
+        reported_removals(["a"])

@@ -2,76 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pytubemq.storage.metastore.port import BrokerRecord, ClusterSettings, TopicRecord
-from pytubemq.storage.metastore.problems import no_broker, no_topic, topic_exists
+from pytubemq.model.records import (
+    BrokerRecord,
+    ClusterRecord,
+    ConsumeRecord,
+    DeployRecord,
+    GroupRecord,
+    TopicRecord,
+)
+from pytubemq.storage.metastore.port import Metadata
+from pytubemq.storage.metastore.problems import dangling
+from pytubemq.storage.metastore.tables import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.model.topic import TopicConfig
+    from pytubemq.model.records import Record
+
+_KINDS = (ClusterRecord, BrokerRecord, TopicRecord, DeployRecord, ConsumeRecord, GroupRecord)
 
 
 class MemoryMetaStore:
     """`MetaStore` in dictionaries."""
 
     def __init__(self) -> None:
-        self._brokers: dict[int, BrokerRecord] = {}
-        self._topics: dict[str, TopicRecord] = {}
-        self._settings = ClusterSettings()
-        self._last_serial = 0
+        self._records: dict[type[Record], dict[tuple[Any, ...], Record]] = {kind: {} for kind in _KINDS}
+        self._last_serial_id = 0
 
-    def brokers(self) -> list[BrokerRecord]:
-        return sorted(self._brokers.values(), key=lambda broker: broker.broker_id)
+    def load(self) -> Metadata:
+        found = Metadata(
+            brokers=self._all(BrokerRecord),
+            topics=self._all(TopicRecord),
+            deploys=self._all(DeployRecord),
+            consumes=self._all(ConsumeRecord),
+            groups=self._all(GroupRecord),
+            last_serial_id=self._last_serial_id,
+        )
+        for cluster in self._all(ClusterRecord):
+            found.cluster = cluster
+        return found
 
-    def put_broker(self, broker: BrokerRecord, *, now_ms: int) -> BrokerRecord:
-        known = self._brokers.get(broker.broker_id)
-        created_ms = known.created_ms if known is not None else now_ms
-        stored = replace(broker, created_ms=created_ms, serial_id=self._serial(now_ms))
-        self._brokers[broker.broker_id] = stored
-        return stored
-
-    def topics(self) -> list[TopicRecord]:
-        return [_copy(topic) for _, topic in sorted(self._topics.items())]
-
-    def create_topic(self, topic: TopicRecord, *, now_ms: int) -> TopicRecord:
-        if topic.name in self._topics:
-            raise topic_exists(topic.name)
-        self._check_brokers(topic.deploys)
-        stored = replace(_copy(topic), created_ms=now_ms, serial_id=self._serial(now_ms))
-        self._topics[topic.name] = stored
-        return _copy(stored)
-
-    def deploy_topic(self, name: str, deploys: Sequence[tuple[int, TopicConfig]], *, now_ms: int) -> TopicRecord:
-        topic = self._topics.get(name)
-        if topic is None:
-            raise no_topic(name)
-        self._check_brokers(dict(deploys))
-        stored = replace(topic, deploys={**topic.deploys, **dict(deploys)}, serial_id=self._serial(now_ms))
-        self._topics[name] = stored
-        return _copy(stored)
-
-    def settings(self) -> ClusterSettings:
-        return self._settings
-
-    def put_settings(self, settings: ClusterSettings, *, now_ms: int) -> ClusterSettings:
-        self._settings = replace(settings, serial_id=self._serial(now_ms))
-        return self._settings
+    def apply(self, puts: Sequence[Record], deletes: Sequence[Record]) -> None:
+        changed = {kind: dict(records) for kind, records in self._records.items()}
+        for record in deletes:
+            changed[type(record)].pop(key_of(record), None)
+        for record in puts:
+            changed[type(record)][key_of(record)] = record
+        for topic, broker_id in changed[DeployRecord]:
+            if (topic,) not in changed[TopicRecord] or (broker_id,) not in changed[BrokerRecord]:
+                raise dangling(topic, broker_id)
+        self._records = changed
+        self._last_serial_id = max([self._last_serial_id, *(record.stamp.serial_id for record in puts)])
 
     def close(self) -> None:
         pass
 
-    def _serial(self, now_ms: int) -> int:
-        self._last_serial = max(now_ms, self._last_serial + 1)
-        return self._last_serial
-
-    def _check_brokers(self, deploys: dict[int, TopicConfig]) -> None:
-        for broker_id in deploys:
-            if broker_id not in self._brokers:
-                raise no_broker(broker_id)
-
-
-def _copy(topic: TopicRecord) -> TopicRecord:
-    return replace(topic, deploys=dict(sorted(topic.deploys.items())))
+    def _all(self, kind: type[Any]) -> list[Any]:
+        return [record for _, record in sorted(self._records[kind].items())]

@@ -1,4 +1,4 @@
-"""The errors all adapters raise alike."""
+"""The errors all adapters raise alike, and those that the Master raises about its records."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ def no_topic(name: str) -> NotFoundError:
     return NotFoundError(f"no topic {name}", hint="`pytubemq topic list` shows all", code=Code.NOT_FOUND)
 
 
-def no_broker(broker_id: int) -> NotFoundError:
-    """For a Broker that is not there."""
+def dangling(topic: str, broker_id: int) -> NotFoundError:
+    """For a topic on a Broker of which one is not there."""
     return NotFoundError(
-        f"no Broker {broker_id}", hint="start it: it registers itself at the Master", code=Code.NOT_FOUND
+        f"topic {topic} cannot be on broker {broker_id}: the topic or the Broker is not known",
+        hint="add the Broker and the topic first, and take a topic from its Brokers before it or they are deleted",
+        code=Code.NOT_FOUND,
     )

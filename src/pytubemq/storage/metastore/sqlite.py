@@ -11,23 +11,27 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytubemq.errors import CorruptError, DiskFullError, NewerVersionError, StorageError, TubeError
-from pytubemq.model.ids import Address
-from pytubemq.model.topic import TopicConfig
-from pytubemq.storage.metastore.port import BrokerRecord, ClusterSettings, TopicRecord
-from pytubemq.storage.metastore.problems import no_broker, no_topic, topic_exists
+from pytubemq.model.records import (
+    BrokerRecord,
+    ClusterRecord,
+    ConsumeRecord,
+    DeployRecord,
+    GroupRecord,
+    TopicRecord,
+)
+from pytubemq.storage.metastore.port import Metadata
+from pytubemq.storage.metastore.problems import dangling
+from pytubemq.storage.metastore.tables import TABLE_OF, TABLES, Table, key_of, record_of, row_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-_CONFIG_COLUMNS = (
-    "partitions, stores, accept_publish, accept_subscribe, delete_policy, deploy.max_message_bytes, status"
-)
+    from pytubemq.model.records import Record
 
 
 class SqliteMetaStore:
@@ -50,94 +54,42 @@ class SqliteMetaStore:
             self._db.close()
             raise
 
-    def brokers(self) -> list[BrokerRecord]:
-        rows = self._read(
-            "SELECT broker_id, host, port, tls_port, manage_status, created_ms, serial_id FROM broker"
-            " ORDER BY broker_id"
-        )
-        return [BrokerRecord(row[0], Address(row[1], row[2]), *row[3:]) for row in rows]
+    def load(self) -> Metadata:
+        found = Metadata()
+        with _explained(self._path):
+            rows = {
+                table.kind: [record_of(table.kind, row) for row in self._db.execute(_select(table))] for table in TABLES
+            }
+            (found.last_serial_id,) = self._db.execute("SELECT last FROM serial WHERE id = 1").fetchone()
+        for cluster in rows[ClusterRecord]:
+            found.cluster = cluster
+        found.brokers, found.topics = rows[BrokerRecord], rows[TopicRecord]
+        found.deploys, found.consumes = rows[DeployRecord], rows[ConsumeRecord]
+        found.groups = rows[GroupRecord]
+        return found
 
-    def put_broker(self, broker: BrokerRecord, *, now_ms: int) -> BrokerRecord:
+    def apply(self, puts: Sequence[Record], deletes: Sequence[Record]) -> None:
         with self._transaction():
-            known = self._db.execute(
-                "SELECT created_ms FROM broker WHERE broker_id = ?", (broker.broker_id,)
-            ).fetchone()
-            stored = replace(broker, created_ms=known[0] if known else now_ms, serial_id=self._serial(now_ms))
-            self._db.execute(
-                "INSERT INTO broker (broker_id, host, port, tls_port, manage_status, created_ms, serial_id)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (broker_id) DO UPDATE SET host = excluded.host,"
-                " port = excluded.port, tls_port = excluded.tls_port, manage_status = excluded.manage_status,"
-                " serial_id = excluded.serial_id",
-                (
-                    stored.broker_id,
-                    stored.address.host,
-                    stored.address.port,
-                    stored.tls_port,
-                    stored.manage_status,
-                    stored.created_ms,
-                    stored.serial_id,
-                ),
-            )
-        return stored
-
-    def topics(self) -> list[TopicRecord]:
-        topics = {
-            row[0]: TopicRecord(*row)
-            for row in self._read("SELECT name, max_message_bytes, created_ms, serial_id FROM topic ORDER BY name")
-        }
-        for topic, broker_id, *config in self._read(
-            f"SELECT topic, broker_id, {_CONFIG_COLUMNS} FROM deploy ORDER BY topic, broker_id"
-        ):
-            topics[topic].deploys[broker_id] = _config(topic, config)
-        return list(topics.values())
-
-    def create_topic(self, topic: TopicRecord, *, now_ms: int) -> TopicRecord:
-        with self._transaction():
-            if self._db.execute("SELECT 1 FROM topic WHERE name = ?", (topic.name,)).fetchone():
-                raise topic_exists(topic.name)
-            stored = replace(
-                topic,
-                created_ms=now_ms,
-                serial_id=self._serial(now_ms),
-                deploys=dict(sorted(topic.deploys.items())),
-            )
-            self._db.execute(
-                "INSERT INTO topic (name, max_message_bytes, created_ms, serial_id) VALUES (?, ?, ?, ?)",
-                (stored.name, stored.max_message_bytes, stored.created_ms, stored.serial_id),
-            )
-            self._put_deploys(topic.name, list(stored.deploys.items()))
-        return stored
-
-    def deploy_topic(self, name: str, deploys: Sequence[tuple[int, TopicConfig]], *, now_ms: int) -> TopicRecord:
-        with self._transaction():
-            changed = self._db.execute(
-                "UPDATE topic SET serial_id = ? WHERE name = ?", (self._serial(now_ms), name)
-            ).rowcount
-            if not changed:
-                raise no_topic(name)
-            self._put_deploys(name, deploys)
-        return next(topic for topic in self.topics() if topic.name == name)
-
-    def settings(self) -> ClusterSettings:
-        rows = self._read("SELECT max_message_bytes, qry_priority_id, serial_id FROM cluster WHERE id = 1")
-        return ClusterSettings(*rows[0]) if rows else ClusterSettings()
-
-    def put_settings(self, settings: ClusterSettings, *, now_ms: int) -> ClusterSettings:
-        with self._transaction():
-            stored = replace(settings, serial_id=self._serial(now_ms))
-            self._db.execute(
-                "INSERT OR REPLACE INTO cluster (id, max_message_bytes, qry_priority_id, serial_id)"
-                " VALUES (1, ?, ?, ?)",
-                (stored.max_message_bytes, stored.qry_priority_id, stored.serial_id),
-            )
-        return stored
+            for record in deletes:
+                table = TABLE_OF[type(record)]
+                self._db.execute(_delete(table), key_of(record))
+            for record in puts:
+                self._db.execute(_put(TABLE_OF[type(record)]), row_of(record))
+            last = max((record.stamp.serial_id for record in puts), default=0)
+            self._db.execute("UPDATE serial SET last = MAX(?, last) WHERE id = 1", (last,))
+            self._check_deploys()
 
     def close(self) -> None:
         self._db.close()
 
-    def _read(self, statement: str) -> list[Any]:
-        with _explained(self._path):
-            return self._db.execute(statement).fetchall()
+    def _check_deploys(self) -> None:
+        """As the commit would, which cannot say what is missing."""
+        lost = self._db.execute(
+            "SELECT topic, broker_id FROM deploy WHERE topic NOT IN (SELECT topic FROM topic)"
+            " OR broker_id NOT IN (SELECT broker_id FROM broker) LIMIT 1"
+        ).fetchone()
+        if lost is not None:
+            raise dangling(*lost)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -150,46 +102,26 @@ class SqliteMetaStore:
                 raise
             self._db.execute("COMMIT")
 
-    def _serial(self, now_ms: int) -> int:
-        (serial,) = self._db.execute(
-            "UPDATE serial SET last = MAX(?, last + 1) WHERE id = 1 RETURNING last", (now_ms,)
-        ).fetchone()
-        return int(serial)
 
-    def _put_deploys(self, topic: str, deploys: Sequence[tuple[int, TopicConfig]]) -> None:
-        known = {row[0] for row in self._db.execute("SELECT broker_id FROM broker")}
-        for broker_id, config in deploys:
-            if broker_id not in known:
-                raise no_broker(broker_id)
-            self._db.execute(
-                "INSERT OR REPLACE INTO deploy (topic, broker_id, partitions, stores, accept_publish,"
-                " accept_subscribe, delete_policy, max_message_bytes, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    topic,
-                    broker_id,
-                    config.partitions,
-                    config.stores,
-                    config.accept_publish,
-                    config.accept_subscribe,
-                    config.delete_policy,
-                    config.max_message_bytes,
-                    config.status,
-                ),
-            )
+def _select(table: Table) -> str:
+    order = f" ORDER BY {_names(table.key)}" if table.key else ""
+    return f"SELECT {_names(table.columns)} FROM {table.name}{order}"
 
 
-def _config(topic: str, row: list[Any]) -> TopicConfig:
-    partitions, stores, accept_publish, accept_subscribe, delete_policy, max_message_bytes, status = row
-    return TopicConfig(
-        topic,
-        partitions,
-        stores,
-        bool(accept_publish),
-        bool(accept_subscribe),
-        delete_policy,
-        max_message_bytes,
-        status,
-    )
+def _put(table: Table) -> str:
+    columns, marks = _names(table.columns), ", ".join("?" * len(table.columns))
+    if not table.key:
+        columns, marks = f"id, {columns}", f"1, {marks}"
+    return f"INSERT OR REPLACE INTO {table.name} ({columns}) VALUES ({marks})"
+
+
+def _delete(table: Table) -> str:
+    wanted = " AND ".join(f'"{column}" = ?' for column in table.key)
+    return f"DELETE FROM {table.name}" + (f" WHERE {wanted}" if wanted else "")
+
+
+def _names(columns: Iterable[str]) -> str:
+    return ", ".join(f'"{column}"' for column in columns)
 
 
 def _migrations() -> list[str]:
