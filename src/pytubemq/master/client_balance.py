@@ -34,7 +34,9 @@ from pytubemq.wire.messages.master import (
 from pytubemq.wire.strings import parse_part_sub_info
 
 if TYPE_CHECKING:
+    from pytubemq.master.authorization import Authorization
     from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.flow_answers import FlowAnswers
     from pytubemq.master.group import Group
     from pytubemq.master.groups import Groups
     from pytubemq.master.part_meta import PartMeta
@@ -51,6 +53,8 @@ class ClientBalance:
         groups: Groups,
         clock: Clock,
         token: MasterAuthorizedInfo,
+        authorization: Authorization,
+        flow: FlowAnswers,
         *,
         longest_wait_s: float = MAX_HEARTBEAT_WAIT_S,
     ) -> None:
@@ -58,6 +62,8 @@ class ClientBalance:
         self._groups = groups
         self._clock = clock
         self._token = token
+        self._authorization = authorization
+        self._flow = flow
         self._longest_wait_s = longest_wait_s
 
     def register(self, call: Call, request: RegisterRequestC2MV2) -> RegisterResponseM2CV2:
@@ -70,6 +76,7 @@ class ClientBalance:
         )
         _check_node(client_id, request.source_count, request.node_id)
         holds = _reported(request.sub_rep_info)
+        self._authorization.check(name, topics, conditions)
         self._groups.check_room(name, client_id, call.connection, call.size_bytes)
         mismatch = self._groups.join(
             name,
@@ -84,6 +91,7 @@ class ClientBalance:
             raise RefusalError(mismatch.code, mismatch.text)
         group = self._groups.groups[name]
         self._groups.seen(group, client_id, call.connection)
+        group.told_rules[client_id] = self._flow.ids(name)
         known_id = UNDEFINED if request.sub_rep_info is None else request.sub_rep_info.broker_config_id
         return RegisterResponseM2CV2(
             err_code=Code.SUCCESS,
@@ -147,8 +155,11 @@ class ClientBalance:
         brokers = self._brokers_unless(told.broker_config_id)
         ops_task = self._ops_task(group, request.ops_task_info)
         is_new = told.topic_meta_info_id != meta.meta_id
-        if not must and not (is_new or brokers or _asks_for_something(ops_task)):
+        rules = self._flow.ids(group.name)
+        is_told = rules == group.told_rules.get(client_id) and ops_task.csm_frm_max_offset_ctrl_id is None
+        if not must and not (is_new or brokers) and is_told:
             return False
+        group.told_rules[client_id] = rules
         # One of ours learns of changes this way; all others ask (method 22), unless they have not for too long.
         with_meta = request.max_wait_ms is not None or self._is_stale(group, client_id, told)
         call.reply(
@@ -183,20 +194,15 @@ class ClientBalance:
     def _ops_task(self, group: Group, asked: OpsTaskInfo | None) -> OpsTaskInfo:
         """What operators want of the group; always there, even when it is nothing."""
         known_id = None if asked is None else asked.csm_frm_max_offset_ctrl_id
-        return OpsTaskInfo(csm_frm_max_offset_ctrl_id=group.from_max_id if group.from_max_id != known_id else None)
+        return OpsTaskInfo(
+            csm_frm_max_offset_ctrl_id=group.from_max_id if group.from_max_id != known_id else None,
+            **self._flow.ops_task(group.name, asked),
+        )
 
 
 def _meta(group: Group) -> PartMeta:
     assert group.meta is not None, "a client-balanced group has it from its first member on"
     return group.meta
-
-
-def _asks_for_something(ops_task: OpsTaskInfo) -> bool:
-    return (
-        ops_task.csm_frm_max_offset_ctrl_id is not None
-        or ops_task.def_flow_control_info is not None
-        or ops_task.group_flow_control_info is not None
-    )
 
 
 def _check_node(client_id: str, source_count: int, node_id: int) -> None:

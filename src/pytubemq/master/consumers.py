@@ -5,7 +5,7 @@ The invariant: an event is told in an answer only, and counts as done only when 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytubemq.core.balance.consistency import GroupKind, Terms
 from pytubemq.core.balance.facts import Acked, Event, Reported
@@ -36,9 +36,11 @@ from pytubemq.wire.strings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from pytubemq.master.authorization import Authorization
     from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.flow_answers import FlowAnswers
     from pytubemq.master.group import Group
     from pytubemq.master.groups import Groups
     from pytubemq.net.call import Call
@@ -54,6 +56,8 @@ class Consumers:
         groups: Groups,
         clock: Clock,
         token: MasterAuthorizedInfo,
+        authorization: Authorization,
+        flow: FlowAnswers,
         *,
         longest_wait_s: float = MAX_HEARTBEAT_WAIT_S,
     ) -> None:
@@ -61,6 +65,8 @@ class Consumers:
         self._groups = groups
         self._clock = clock
         self._token = token
+        self._authorization = authorization
+        self._flow = flow
         self._longest_wait_s = longest_wait_s
 
     def register(self, call: Call, request: RegisterRequestC2M) -> RegisterResponseM2C:
@@ -69,6 +75,7 @@ class Consumers:
         host = answers.check_host(request.host_name)
         name = answers.check_group_name(request.group_name)
         terms = self._terms(client_id, request)
+        self._authorization.check(name, terms.topics, terms.conditions)
         self._groups.check_room(name, client_id, call.connection, call.size_bytes)
         holds = _held(request.subscribe_info)
         mismatch = self._groups.join(
@@ -84,13 +91,14 @@ class Consumers:
             raise RefusalError(mismatch.code, mismatch.text)
         group = self._groups.groups[name]
         self._groups.seen(group, client_id, call.connection)
+        group.told_rules[client_id] = self._flow.ids(name)
         return RegisterResponseM2C(
             success=True,
             err_code=Code.SUCCESS,
             err_msg=answers.OK,
             not_allocated=group.not_allocated,
             authorized_info=self._token,
-            **_flow_control(request.def_flow_check_id, request.group_flow_check_id),
+            **self._flow.consumer_fields(group.name, request.def_flow_check_id, request.group_flow_check_id),
         )
 
     def heartbeat(self, call: Call, request: HeartRequestC2M) -> None:
@@ -131,8 +139,10 @@ class Consumers:
             call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"consumer {client_id} is out of its group")))
             return True
         event = self._groups.next_event(group, client_id)
-        if event is None and not must:
+        rules = self._flow.ids(group.name)
+        if event is None and rules == group.told_rules.get(client_id) and not must:
             return False
+        group.told_rules[client_id] = rules
         answer = HeartResponseM2C(
             success=True,
             err_code=Code.SUCCESS,
@@ -140,7 +150,7 @@ class Consumers:
             event=None if event is None else self._event(group, client_id, event),
             not_allocated=group.not_allocated,
             authorized_info=self._token,
-            **_flow_control(request.def_flow_check_id, request.group_flow_check_id),
+            **self._flow.consumer_fields(group.name, request.def_flow_check_id, request.group_flow_check_id),
         )
         call.reply(encode(answer))
         return True
@@ -194,11 +204,6 @@ class Consumers:
 
 def _held(texts: Sequence[str]) -> frozenset[Partition]:
     return frozenset(parse_subscribe_info(text).partition for text in texts)
-
-
-def _flow_control(*asked: int | None) -> Mapping[str, Any]:
-    """Told only to a consumer that asks."""
-    return {} if all(check_id is None for check_id in asked) else answers.NO_FLOW_CONTROL
 
 
 def refused_heartbeat(code: int, text: str) -> HeartResponseM2C:

@@ -66,10 +66,12 @@ class FlowAnswers:
         told: dict[str, Any] = {}
         if ids.default != UNDEFINED or (had_default or 0) > 0:
             told["def_flow_check_id"] = ids.default
-            told["def_flow_control_info"] = self._default_rules(ids, had_default)
+            if ids.default != had_default:
+                told["def_flow_control_info"] = self._default_rules(ids, had_default)
         if ids.group != UNDEFINED or (had_group or 0) > 0:
             told["group_flow_check_id"] = ids.group
-            told["group_flow_control_info"] = self._group_rules(group, ids, had_group)
+            if ids.group != had_group:
+                told["group_flow_control_info"] = self._group_rules(group, ids, had_group)
             told["qry_priority_id"] = self._priority(group, ids)
         return told
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pytubemq.core.balance.consistency import GroupKind, Terms
     from pytubemq.core.balance.view import GroupView
+    from pytubemq.master.flow_answers import FlowIds
     from pytubemq.master.part_meta import PartMeta
     from pytubemq.model.ids import Partition
 
@@ -62,6 +63,8 @@ class Group:
     not_allocated: bool = True
     members: dict[str, MemberInfo] = field(default_factory=dict)
     pulses: dict[str, Pulse] = field(default_factory=dict)
+    told_rules: dict[str, FlowIds] = field(default_factory=dict)
+    """The rules of flow control that each member was told of last."""
     due_s: float | None = None
     """When time changes something here by itself, seen from the last tick."""
     ticked_s: float = 0.0

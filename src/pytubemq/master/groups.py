@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from pytubemq.master.admission import Admission
     from pytubemq.master.brokers import Brokers
+    from pytubemq.master.flow_answers import FlowIds
     from pytubemq.master.settings import MasterSettings
     from pytubemq.model.ids import Partition
     from pytubemq.net.clock import Clock
@@ -207,6 +208,13 @@ class Groups:
         for group in list(self.groups.values()):
             self._refresh(group)
 
+    def rules_changed(self, rules: Callable[[str], FlowIds]) -> None:
+        """Flow control may be another: who waits and was told of other rules is answered."""
+        for group in list(self.groups.values()):
+            now = rules(group.name)
+            for member in [member for member, told in group.told_rules.items() if told != now]:
+                self.waiting.wake((group.name, member))
+
     def connection_lost(self, connection: Connection) -> None:
         """A connection broke."""
         self._peers.lost(connection)
@@ -297,6 +305,7 @@ class Groups:
         key = (group.name, member)
         group.members.pop(member, None)
         group.pulses.pop(member, None)
+        group.told_rules.pop(member, None)
         self._admission.leave(_key(*key))
         self._peers.forget(key)
         self.waiting.release(key)

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 from pytubemq._version import __version__
 from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableError
 from pytubemq.master.admission import Admission
+from pytubemq.master.authorization import Authorization
 from pytubemq.master.brokers import Brokers
 from pytubemq.master.catalogue import Catalogue
 from pytubemq.master.client_balance import ClientBalance
 from pytubemq.master.consumers import Consumers
+from pytubemq.master.flow_answers import FlowAnswers
 from pytubemq.master.groups import Groups
 from pytubemq.master.handlers import handlers
 from pytubemq.master.inspect import Inspector
@@ -83,11 +85,25 @@ class MasterService:
             max_per_connection=settings.max_clients_per_connection,
             admission=admission,
         )
+        authorization = Authorization(self._catalogue)
+        self._flow = FlowAnswers(self._catalogue)
         consumers = Consumers(
-            self._catalogue, self._groups, self._clock, token, longest_wait_s=settings.heartbeat_wait_s
+            self._catalogue,
+            self._groups,
+            self._clock,
+            token,
+            authorization,
+            self._flow,
+            longest_wait_s=settings.heartbeat_wait_s,
         )
         client_balance = ClientBalance(
-            self._catalogue, self._groups, self._clock, token, longest_wait_s=settings.heartbeat_wait_s
+            self._catalogue,
+            self._groups,
+            self._clock,
+            token,
+            authorization,
+            self._flow,
+            longest_wait_s=settings.heartbeat_wait_s,
         )
         self._server = RpcServer(
             handlers(self._producers, consumers, client_balance, self._brokers),
@@ -243,6 +259,7 @@ class MasterService:
         """A record is a different one: Brokers concerned are told at once, and so is everyone who waits for it."""
         self._brokers.metadata_changed()
         self._layout_changed()
+        self._groups.rules_changed(self._flow.ids)
 
     def _layout_changed(self) -> None:
         """What can be produced or consumed may be different."""

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote_plus
 
 from pytubemq.core.flow import format_rules, parse_rules
-from pytubemq.errors import FormatError
+from pytubemq.errors import BadRequestError, FormatError
 from pytubemq.model.limits import MAX_FILTER_ITEM_CHARS, MAX_GROUP_CHARS, MAX_TOPIC_CHARS, MAX_WEBAPI_ITEMS
+from pytubemq.model.policy import check_delete_policy
 from pytubemq.model.records import ManageStatus
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ SHOWN_CHARS = 60
 
 _INT = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _DATE = re.compile(r"[0-9]{14}", re.ASCII)
-_POLICY = re.compile(r"delete,([0-9]{1,9})([smh]?)", re.ASCII)
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "": 3600}
-_MAX_AGE_S = 168 * 3600
 
 
 class BadValueError(Exception):
@@ -179,10 +177,10 @@ class DeletePolicy:
     shape: str = "`delete,<n>` with s, m or h behind it (without: hours), more than 0 and at most 168 h"
 
     def parse(self, text: str) -> str:
-        found = _POLICY.fullmatch("".join(text.split()).lower())
-        if not found or not 0 < int(found[1]) * _SECONDS[found[2]] <= _MAX_AGE_S:
-            raise BadValueError(f"is {shown(text)}: it must be {self.shape}")
-        return f"delete,{int(found[1])}{found[2] or 'h'}"
+        try:
+            return check_delete_policy(text.lower())
+        except BadRequestError:
+            raise BadValueError(f"is {shown(text)}: it must be {self.shape}") from None
 
 
 @dataclass(frozen=True, slots=True)
