@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         Throttled,
     )
     from pytubemq.client.keeper import ConsumerStats
-    from pytubemq.client.options import Start
+    from pytubemq.client.options import Bound, Start
     from pytubemq.client.producer import Producer, ProducerStats
     from pytubemq.client.reader import Reader
     from pytubemq.client.tube import Tube, connect
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Address",
     "Batch",
+    "Bound",
     "BrokerInfo",
     "Connected",
     "Consumer",
@@ -64,7 +65,7 @@ _HOMES = {
     "client.consumer": ("Consumer",),
     "client.events": ("Connected", "Event", "Lost", "Rebalanced", "Skipped", "SlowConsumer", "Throttled"),
     "client.keeper": ("ConsumerStats",),
-    "client.options": ("Start",),
+    "client.options": ("Bound", "Start"),
     "client.producer": ("Producer", "ProducerStats"),
     "client.reader": ("Reader",),
     "client.tube": ("Tube", "connect"),

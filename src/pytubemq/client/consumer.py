@@ -44,6 +44,7 @@ class Consumer(PartitionKeeper):
             self.cluster,
             self.options,
             self.client_id,
+            flow=self.flow,
             held=self._held_infos,
             work=self._work,
             handle=self._rebalance,
@@ -79,7 +80,8 @@ class Consumer(PartitionKeeper):
         for info in infos:
             if info.partition in self._held or info.partition.topic not in self.options.topics:
                 continue
-            held = HeldPartition(self, info.partition)
+            offset = None if self._role is None else self._role.first_offset(info.partition)
+            held = HeldPartition(self, info.partition, offset=offset)
             self._hold(held)
             new.append(held)
         with contextlib.suppress(TimeoutError):

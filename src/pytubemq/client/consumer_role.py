@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.client.membership import HeldPacing
 from pytubemq.errors import Code, GroupMismatchError, NotFoundError, refused
-from pytubemq.model.ids import UNDEFINED, BrokerInfo, Partition
+from pytubemq.model.ids import BrokerInfo, Partition
 from pytubemq.model.limits import HEARTBEAT_PERIOD_S, MAX_HEARTBEAT_WAIT_S
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.master import (
@@ -29,6 +29,7 @@ from pytubemq.wire.methods import Method
 from pytubemq.wire.strings import (
     SubscribeInfo,
     TopicCondition,
+    format_required_partition,
     format_subscribe_info,
     format_topic_condition,
     parse_subscribe_info,
@@ -36,6 +37,7 @@ from pytubemq.wire.strings import (
 
 if TYPE_CHECKING:
     from pytubemq.client.cluster import Cluster
+    from pytubemq.client.flow import Flow
     from pytubemq.client.options import ConsumerOptions
 
 CONNECT_OPS = frozenset({1, 10})
@@ -61,6 +63,7 @@ class ConsumerRole:
         options: ConsumerOptions,
         client_id: str,
         *,
+        flow: Flow,
         held: Callable[[], Held],
         work: Callable[[Callable[[], Awaitable[None]]], None],
         handle: Handler,
@@ -70,6 +73,9 @@ class ConsumerRole:
         self.client_id = client_id
         self._cluster = cluster
         self._options = options
+        self._flow = flow
+        self._not_allocated = True
+        """Whether the Master has not divided the partitions yet, and no event has come."""
         self._held = held
         self._work = work
         self._handle = handle
@@ -109,7 +115,7 @@ class ConsumerRole:
         self._pacing.reset()
 
     async def _register(self) -> None:
-        options = self._options
+        options, bound = self._options, self._options.bound
         answer = await self._cluster.ask_master(
             RegisterRequestC2M(
                 client_id=self.client_id,
@@ -121,16 +127,21 @@ class ConsumerRole:
                     format_topic_condition(TopicCondition(topic, tuple(items)))
                     for topic, items in sorted(options.filters.items())
                 ),
-                require_bound=False,
+                require_bound=bound is not None,
                 session_time=self._started_ms,
-                def_flow_check_id=UNDEFINED,
-                group_flow_check_id=UNDEFINED,
-                qry_priority_id=UNDEFINED,
+                session_key=None if bound is None else bound.session_key,
+                total_count=None if bound is None else bound.source_count,
+                required_partition=None if bound is None else format_required_partition(dict(bound.offsets)),
+                select_big=None if bound is None else bound.select_big,
+                not_allocated=None if bound is None else self._not_allocated,
+                def_flow_check_id=self._flow.default_id,
+                group_flow_check_id=self._flow.group_id,
+                qry_priority_id=self._flow.priority,
             ),
             RegisterResponseM2C,
             Method.CONSUMER_REGISTER_C2M,
         )
-        self._cluster.learn_token(answer.authorized_info)
+        self._learn(answer)
 
     async def heartbeat(self) -> float:
         """HeartRequestC2M: hand in the finished event, take the next one."""
@@ -147,16 +158,16 @@ class ConsumerRole:
                 subscribe_info=self._subscribe_info() if report else (),
                 report_subscribe_info=report,
                 event=done,
-                def_flow_check_id=UNDEFINED,
-                group_flow_check_id=UNDEFINED,
-                qry_priority_id=UNDEFINED,
+                def_flow_check_id=self._flow.default_id,
+                group_flow_check_id=self._flow.group_id,
+                qry_priority_id=self._flow.priority,
                 max_wait_ms=int(wait_s * 1000) if wait_s > 0 else None,
             ),
             HeartResponseM2C,
             Method.CONSUMER_HEARTBEAT_C2M,
             wait_s=wait_s,
         )
-        self._cluster.learn_token(answer.authorized_info)
+        self._learn(answer, has_event=answer.event is not None)
         if done is not None and self._done is done:
             self._done = None
         if report:
@@ -172,6 +183,17 @@ class ConsumerRole:
             CloseResponseM2C,
             Method.CONSUMER_CLOSE_C2M,
         )
+
+    def first_offset(self, partition: Partition) -> int | None:
+        """Where a bound consumer begins with its very first partitions; later ones are read where the group stands."""
+        bound = self._options.bound
+        return bound.offsets.get(partition) if bound is not None and self._not_allocated else None
+
+    def _learn(self, answer: RegisterResponseM2C | HeartResponseM2C, *, has_event: bool = False) -> None:
+        self._cluster.learn_token(answer.authorized_info)
+        self._flow.take(answer)
+        if answer.not_allocated is False and self._in_work is None and not has_event:
+            self._not_allocated = False  # or else others were quicker with their part of the same division
 
     def report_soon(self) -> None:
         """What is held has changed without an event: tell the Master with the next heartbeat."""
@@ -192,6 +214,7 @@ class ConsumerRole:
             await self._handle(True, infos)
         elif event.op_type in DISCONNECT_OPS:
             await self._handle(False, infos)
+        self._not_allocated = False
         # other operations (report, refresh, stop) ask for nothing but an answer
         self._done = EventProto(
             rebalance_id=number, op_type=event.op_type, status=DONE, subscribe_info=event.subscribe_info

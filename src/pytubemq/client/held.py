@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytubemq.client.batch import Batch, read_messages
 from pytubemq.client.cluster import Cluster, check, is_refusal
-from pytubemq.client.events import Event, Skipped, SlowConsumer, Throttled
+from pytubemq.client.events import Event, Skipped, SlowConsumer
 from pytubemq.client.options import Start
+from pytubemq.client.pace import Pace
 from pytubemq.core.offsets import Hold, Watermarks
 from pytubemq.core.retry import Backoff, Verdict, verdict
 from pytubemq.errors import Code, RefusedError, RequestTimeoutError, StaleBatchError, TransportError, TubeError
@@ -35,7 +36,9 @@ from pytubemq.wire.messages.broker import (
 from pytubemq.wire.methods import Method, Service
 
 if TYPE_CHECKING:
+    from pytubemq.client.flow import Flow
     from pytubemq.client.options import ConsumerOptions, FetchOptions
+    from pytubemq.client.pace import Rates
     from pytubemq.net.connection import RpcConnection
 
 logger = logging.getLogger(__name__)
@@ -44,9 +47,6 @@ REGISTER, UNREGISTER = 31, 32
 DISCARD = 1
 """`readStatus` of an unregistration: what was fetched last is not confirmed."""
 RETRY = Backoff(first_s=0.05, most_s=1.0)
-NOT_FOUND_WAIT_S = 0.4
-"""At the end of a partition whose Broker cannot hold a fetch (the original's msgNotFoundWaitPeriodMs)."""
-_WAITS_S: dict[int, float] = {Code.FORBIDDEN: 2.0, Code.MOVED: 0.2, Code.SERVICE_UNAVAILABLE: 0.3}
 _LOST = (Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE, Code.UNAUTHORIZED)
 
 
@@ -55,17 +55,23 @@ class Keeper(Protocol):
 
     cluster: Cluster
     client_id: str
-    options: ConsumerOptions
     fetch_options: FetchOptions | None
+    flow: Flow
+    rates: Rates
     seen: set[Partition]
     """Partitions that a Broker has registered for this client before."""
     occupied_for_s: float
     """How long another's hold on a partition is waited out."""
 
+    @property
+    def options(self) -> ConsumerOptions:
+        """What the caller has chosen."""
+        ...
+
     def emit(self, event: Event) -> None:
         """Tell whoever listens."""
 
-    def ready(self, held: HeldPartition, batch: Batch) -> None:
+    def brought(self, held: HeldPartition, batch: Batch) -> None:
         """A batch has come."""
 
     def counted(self, *, fetched: int = 0, confirmed: int = 0, skipped: int = 0) -> None:
@@ -97,6 +103,7 @@ class HeldPartition:
         self._offset = offset
         self._at_newest = False
         self._wanted = keeper.options.filters.get(partition.topic)
+        self._pace = Pace(partition, keeper.options, keeper.flow, keeper.rates, rng=keeper.cluster.rng)
         self._connection: RpcConnection | None = None
         self._registrations = 0
         self._fetched_in = 0
@@ -125,15 +132,25 @@ class HeldPartition:
             if not self.registered and not await self._keep_registered():
                 return
             options = self._keeper.fetch_options
-            if options is not None and self.marks.hold is Hold.NOTHING:
-                await self._fetch(options)
-            else:
+            if options is None or self.marks.hold is not Hold.NOTHING:
                 await self._changed.wait()
                 self._changed.clear()
+                continue
+            wait_s = self._pace.wait_s(asyncio.get_running_loop().time())
+            if wait_s > 0:
+                await self._nap(wait_s)
+            else:
+                await self._fetch(options)
 
     def wake(self) -> None:
         """Something has changed: look again."""
         self._changed.set()
+
+    async def _nap(self, wait_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._changed.wait()
+        self._changed.clear()
 
     def registration_lost(self) -> None:
         """The Broker does not know us any more."""
@@ -173,7 +190,7 @@ class HeldPartition:
         Raises:
             TubeError: the Broker refuses, or cannot be reached.
         """
-        at_newest = self._at_newest
+        at_newest, offset = self._at_newest, self._offset
         connection = await self._cluster.pool.get(self.address)
         answer = await self._cluster.ask_broker(
             connection,
@@ -186,18 +203,20 @@ class HeldPartition:
                 read_status=self._read_status(),
                 filter_cond_str=tuple(sorted(self._wanted or ())),
                 # Only when asked for: it wins over what other members of the group have confirmed meanwhile.
-                curr_offset=self._offset,
-                qry_priority_id=UNDEFINED,
+                curr_offset=offset,
+                qry_priority_id=self._keeper.flow.priority,
+                auth_info=self._cluster.auth_info,
             ),
             RegisterResponseB2C,
             Method.CONSUMER_REGISTER_C2B,
         )
         self._registrations += 1
         self._keeper.seen.add(self.partition)
-        self._offset, self._at_newest = None, self._at_newest and not at_newest
+        self._offset = None if self._offset == offset else self._offset
+        self._at_newest = self._at_newest and not at_newest
         self._told()
         self.marks.registered(answer.curr_offset, answer.max_offset)
-        if self._at_newest:
+        if self._at_newest or self._offset is not None:
             return  # asked for meanwhile, so once more
         self._connection = connection
         connection.lost.add_done_callback(lambda _: self.wake())
@@ -215,6 +234,23 @@ class HeldPartition:
         if self.marks.hold is not Hold.NOTHING:
             self._give_back("its group was sent to the newest messages")
         self.registration_lost()
+
+    async def seek(self, offset: int) -> int | None:
+        """Register anew at an offset; returns where the Broker put us. A batch in hand is not held any more.
+
+        Raises:
+            StaleBatchError: the partition was given to another consumer meanwhile.
+        """
+        while self.marks.hold is Hold.SETTLING:
+            self._settled.clear()
+            await self._settled.wait()
+        self._offset = offset
+        self.marks.confirmed = None
+        if self.marks.hold is not Hold.NOTHING:
+            self._give_back("the consumer was sent to another offset")
+        self.registration_lost()
+        await self._for_commit()
+        return self.marks.start
 
     async def release(self, *, wait_s: float, timeout_s: float) -> None:
         """Let a batch in the user's hands be settled for `wait_s`, then unregister. Never confirms."""
@@ -243,6 +279,7 @@ class HeldPartition:
             partition_id=self.partition.partition_id,
             read_status=DISCARD,
             qry_priority_id=UNDEFINED,
+            auth_info=self._cluster.auth_info,
         )
 
     # --- fetching -------------------------------------------------------------------------------------------
@@ -258,12 +295,14 @@ class HeldPartition:
             topic_name=self.partition.topic,
             last_pack_consumed=False,
             manual_commit_offset=False,
-            esc_flow_ctrl=False,
+            esc_flow_ctrl=self._pace.escapes,
             max_wait_ms=int(options.max_wait_s * 1000) if limits else None,
             max_messages=options.max_messages if limits else None,
             max_bytes=options.max_bytes if limits else None,
         )
         timeout_s = self._cluster.options.request_timeout_s + (options.max_wait_s if limits else 0.0)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
         try:
             response = await connection.call(
                 Method.GET_MESSAGE_C2B, Service.BROKER_READ, encode(request), timeout_s=timeout_s
@@ -275,14 +314,23 @@ class HeldPartition:
             return
         except TubeError as error:
             logger.warning("%s: fetch: %s", self.partition, error.message)
-            await asyncio.sleep(_WAITS_S[Code.SERVICE_UNAVAILABLE])
+            self._pace.failed(loop.time())
             return
         if self._connection is not connection:
             return  # registered anew meanwhile: the Broker hands the same messages out again
+        now_s = loop.time()
+        self._pace.answered(
+            head,
+            messages=len(stored),
+            size_bytes=sum([len(one.payload) for one in stored]),
+            held=limits and now_s - began_s >= options.max_wait_s / 2 > 0,
+            now_s=now_s,
+            emit=self._keeper.emit,
+        )
         if head.err_code == Code.SUCCESS:
             await self._took(head, stored)
         else:
-            await self._not_served(head, held=limits)
+            self._not_served(head)
 
     async def _took(self, head: GetMessageResponseB2C, stored: list[StoredMessage]) -> None:
         if not stored:
@@ -301,7 +349,7 @@ class HeldPartition:
             logger.error("%s: %d messages left out: %s", self.partition, len(unreadable), unreadable[0].reason)
         if messages:
             self._keeper.counted(fetched=len(messages))
-            self._keeper.ready(
+            self._keeper.brought(
                 self, Batch(self.partition, tuple(messages), head.curr_offset, end, holder=self, ticket=ticket)
             )
             return
@@ -310,21 +358,13 @@ class HeldPartition:
         with contextlib.suppress(TubeError):
             await self.confirm(ticket)
 
-    async def _not_served(self, head: GetMessageResponseB2C, *, held: bool) -> None:
+    def _not_served(self, head: GetMessageResponseB2C) -> None:
         code = head.err_code
         self.marks.saw_newest(head.max_offset)
         if code in _LOST:
             self.registration_lost()
-        elif code == Code.NOT_FOUND:
-            if not held or self._keeper.fetch_options is None or self._keeper.fetch_options.max_wait_s == 0:
-                await asyncio.sleep(NOT_FOUND_WAIT_S)
-        elif code == Code.SERVER_CONSUME_SPEED_LIMIT:
-            wait_s = (head.min_limit_time or 0) / 1000 if (head.min_limit_time or 0) > 0 else NOT_FOUND_WAIT_S
-            self._keeper.emit(Throttled(head.err_msg or "flow control of the Broker", wait_s, self.partition))
-            await asyncio.sleep(wait_s)
-        else:
+        elif code not in (Code.NOT_FOUND, Code.SERVER_CONSUME_SPEED_LIMIT):
             logger.info("%s: fetch: %d %s", self.partition, code, head.err_msg)
-            await asyncio.sleep(_WAITS_S.get(code, 0.3))
 
     # --- settling -------------------------------------------------------------------------------------------
 

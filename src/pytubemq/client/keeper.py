@@ -14,11 +14,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.client.events import Connected, Event, Lost, Rebalanced
+from pytubemq.client.flow import Flow
 from pytubemq.client.membership import Membership
 from pytubemq.client.options import ConsumerOptions, FetchOptions
+from pytubemq.client.pace import Rates
 from pytubemq.client.tasks import Tasks
-from pytubemq.errors import BadRequestError, ClosedError, TransportError, TubeError
-from pytubemq.model.ids import UNDEFINED, Address, BrokerInfo, Partition
+from pytubemq.errors import (
+    BadRequestError,
+    ClosedError,
+    Code,
+    ConfigError,
+    NotFoundError,
+    RequestTimeoutError,
+    TransportError,
+    TubeError,
+)
+from pytubemq.model.ids import Address, BrokerInfo, Partition
 from pytubemq.model.limits import HEARTBEAT_PERIOD_S, LEASE_TIMEOUT_S
 from pytubemq.wire.messages.broker import HeartBeatRequestC2B, HeartBeatResponseB2C
 from pytubemq.wire.methods import Method
@@ -68,6 +79,8 @@ class PartitionKeeper:
         self.options = options
         self.client_id = ""
         self.fetch_options: FetchOptions | None = None
+        self.flow = Flow(options.group, self._wake_all)
+        self.rates = Rates(options)
         self.seen: set[Partition] = set()
         """Partitions that a Broker has registered for this client before: their position stands since then."""
         self._lookup = lookup
@@ -192,6 +205,37 @@ class PartitionKeeper:
         except TimeoutError:
             return None
 
+    async def seek(self, partition: Partition | str, offset: int) -> int | None:
+        """Read a held partition from another offset on, back or forth; returns where that is.
+
+        The Broker moves the group's position, to the nearest offset that it has. A batch of this partition that is not
+        confirmed yet is not held any more. Takes effect when the fetch under way has ended.
+
+        Args:
+            partition: one of `assignment`, or its key `brokerId:topic:partitionId`.
+            offset: as in `Message.offset`.
+
+        Raises:
+            NotFoundError: this consumer does not hold the partition.
+            RequestTimeoutError: the Broker could not be told in time; it will be when it answers again.
+        """
+        self._check()
+        named = Partition.parse(partition) if isinstance(partition, str) else partition
+        held = self._held.get(named)
+        if held is None:
+            names = ", ".join(str(one) for one in self.assignment[:5]) or "none yet"
+            raise NotFoundError(f"this consumer does not hold {named}", hint=f"it holds {names}", code=Code.NOT_FOUND)
+        if offset < 0:
+            raise ConfigError(f"the offset is {offset}", hint="write the offset of a message, 0 or more")
+        wait_s = self.cluster.options.request_timeout_s
+        if self.fetch_options is not None:
+            wait_s += self.fetch_options.max_wait_s
+        try:
+            async with asyncio.timeout(wait_s):
+                return await held.seek(offset)
+        except TimeoutError:
+            raise RequestTimeoutError(f"the Broker of {named} was not told of the offset within {wait_s:g} s") from None
+
     @property
     def ended(self) -> bool:
         """Whether it was closed."""
@@ -223,7 +267,7 @@ class PartitionKeeper:
         """Tell whoever listens."""
         self.cluster.emit(event)
 
-    def ready(self, held: HeldPartition, batch: Batch) -> None:
+    def brought(self, held: HeldPartition, batch: Batch) -> None:
         """A batch has come."""
         self._ready.append((held, batch))
         self._arrived.set()
@@ -313,7 +357,8 @@ class PartitionKeeper:
                     group_name=self.options.group,
                     read_status=0,
                     partition_info=tuple(infos),
-                    qry_priority_id=UNDEFINED,
+                    qry_priority_id=self.flow.priority,
+                    auth_info=self.cluster.auth_info,
                 ),
                 HeartBeatResponseB2C,
                 Method.CONSUMER_HEARTBEAT_C2B,
@@ -335,6 +380,9 @@ class PartitionKeeper:
 
     def _fetch_with(self, options: FetchOptions) -> None:
         self.fetch_options = options
+        self._wake_all()
+
+    def _wake_all(self) -> None:
         for held in self._held.values():
             held.wake()
 

@@ -6,12 +6,12 @@ The invariant: an option that makes no sense is refused where it is written, by 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, unique
-from typing import Literal
+from typing import Any, Literal
 
 from pytubemq.errors import ConfigError, MessageError
-from pytubemq.model.ids import check_topic
+from pytubemq.model.ids import Partition, check_topic
 from pytubemq.model.limits import (
     CONFIRM_TIMEOUT_S,
     DEFAULT_REQUEST_TIMEOUT_S,
@@ -25,6 +25,7 @@ from pytubemq.model.limits import (
     PRODUCER_BUFFER_MESSAGES,
 )
 
+MAX_SESSION_KEY_CHARS = 1_024
 FirstConnect = Literal["fail", "wait"]
 OnMalformed = Literal["raise", "raw"]
 """What a reader does with a message whose payload does not contain the attributes that it claims."""
@@ -86,6 +87,37 @@ class ProducerOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A group whose members begin together: at given offsets, and not before all of them are there.
+
+    All members give the same key, count and `select_big`; each claims the partitions whose offsets it gives. What
+    nobody claims is divided as usual once the claims are met. After its first partitions a member is as any other.
+    """
+
+    session_key: str
+    """Names this run of the group, for example the id of the job."""
+    source_count: int
+    """How many members there are."""
+    select_big: bool = True
+    """Of two members that claim one partition the larger offset wins, or else the smaller."""
+    offsets: Mapping[Partition, int] = field(default_factory=dict)
+    """Where to begin, whatever the group has confirmed; a key may also be the text `brokerId:topic:partitionId`."""
+
+    def __post_init__(self) -> None:
+        key: object = self.session_key
+        if not isinstance(key, str) or not key.strip() or len(key) > MAX_SESSION_KEY_CHARS:
+            raise ConfigError(f"session_key is {key!r}", hint=f"write 1 to {MAX_SESSION_KEY_CHARS} characters")
+        _between("source_count", self.source_count, 1, 1_000_000)
+        offsets: dict[Partition, int] = {}
+        given: Mapping[Any, int] = self.offsets
+        for named, offset in given.items():
+            partition: Partition = Partition.parse(named) if isinstance(named, str) else named
+            _between(f"the offset of {partition}", offset, 0, (1 << 63) - 1)
+            offsets[partition] = offset
+        object.__setattr__(self, "offsets", offsets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:
     """What holds for one consumer."""
 
@@ -96,9 +128,24 @@ class ConsumerOptions:
     confirm_timeout_s: float | None = CONFIRM_TIMEOUT_S
     """None: never given back by itself."""
     close_timeout_s: float = 5.0
+    fetch_interval_s: float = 0.0
+    max_messages_per_s: float | None = None
+    max_bytes_per_s: float | None = None
+    bound: Bound | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", check_start(self.start))
+        _between("fetch_interval_s", self.fetch_interval_s, 0.0, 3_600.0)
+        if self.max_messages_per_s is not None:
+            _between("max_messages_per_s", self.max_messages_per_s, 0.001, 1e9)
+        if self.max_bytes_per_s is not None:
+            _between("max_bytes_per_s", self.max_bytes_per_s, 1.0, 1e12)
+        for partition in self.bound.offsets if self.bound is not None else ():
+            if partition.topic not in self.topics:
+                raise ConfigError(
+                    f"bound.offsets names {partition}, of a topic that this consumer does not read",
+                    hint=f"its topics are {', '.join(self.topics)}",
+                )
         if self.confirm_timeout_s is not None:
             _between("confirm_timeout_s", self.confirm_timeout_s, 0.05, 86_400.0)
         _between("close_timeout_s", self.close_timeout_s, 0.0, 3_600.0)

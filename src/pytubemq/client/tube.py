@@ -13,6 +13,7 @@ from pytubemq.client.cluster import Cluster
 from pytubemq.client.consumer import Consumer
 from pytubemq.client.lookup import Lookup
 from pytubemq.client.options import (
+    Bound,
     ConnectOptions,
     ConsumerOptions,
     FirstConnect,
@@ -170,8 +171,12 @@ class Tube:
         *topics: str,
         start: Start = Start.LATEST,
         filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
-        confirm_timeout_s: float = CONFIRM_TIMEOUT_S,
+        confirm_timeout_s: float | None = CONFIRM_TIMEOUT_S,
         close_timeout_s: float = 5.0,
+        fetch_interval_s: float = 0.0,
+        max_messages_per_s: float | None = None,
+        max_bytes_per_s: float | None = None,
+        bound: Bound | None = None,
     ) -> Consumer:
         """A consumer of a group, for `async with`.
 
@@ -180,8 +185,12 @@ class Tube:
             topic: a topic, and `topics` more of them; all members of a group read the same ones.
             start: where the group begins in a partition in which it has confirmed nothing yet.
             filters: message types to read, per topic or one list for all; None reads everything.
-            confirm_timeout_s: a batch not settled for so long is given back and comes again.
+            confirm_timeout_s: a batch not settled for so long is given back and comes again; None: never.
             close_timeout_s: how long leaving the block may take.
+            fetch_interval_s: the least time between two fetches from one partition.
+            max_messages_per_s: how many messages this consumer takes on average, of all its partitions together.
+            max_bytes_per_s: how many bytes of payload, likewise.
+            bound: have the whole group begin at given offsets.
         """
         names = check_topics((topic, *topics))
         options = ConsumerOptions(
@@ -191,6 +200,10 @@ class Tube:
             start=start,
             confirm_timeout_s=confirm_timeout_s,
             close_timeout_s=close_timeout_s,
+            fetch_interval_s=fetch_interval_s,
+            max_messages_per_s=max_messages_per_s,
+            max_bytes_per_s=max_bytes_per_s,
+            bound=bound,
         )
         cluster = self._open()
         assert self._lookup is not None

@@ -16,6 +16,7 @@ from pytubemq.client.tube import Tube
 NAMES = {
     "Address",
     "Batch",
+    "Bound",
     "BrokerInfo",
     "Connected",
     "Consumer",
@@ -74,7 +75,7 @@ def test_the_client_loads_neither_servers_nor_the_command_line() -> None:
 
 INSIDE = {
     Producer: {"broker_answered", "broker_failed", "check_open", "encode", "ended", "enqueue", "refused", "settled"},
-    Consumer: {"counted", "emit", "ended", "gave_up", "reached", "ready", "unreachable"},
+    Consumer: {"brought", "counted", "emit", "ended", "gave_up", "occupied_for_s", "reached", "unreachable"},
     Reader: {"done", "ended", "fetch_ahead", "read"},
 }
 """What the client's own parts call; not for users, so not in the facade."""
@@ -116,4 +117,8 @@ def test_the_signatures_users_rely_on_are_pinned() -> None:
         "filters",
         "confirm_timeout_s",
         "close_timeout_s",
+        "fetch_interval_s",
+        "max_messages_per_s",
+        "max_bytes_per_s",
+        "bound",
     ]

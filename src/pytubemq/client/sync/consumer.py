@@ -111,6 +111,10 @@ class Consumer:
         batch = self._io.run(self._consumer.next_batch(timeout_s=timeout_s))
         return None if batch is None else Batch(self._io, batch)
 
+    def seek(self, partition: Partition | str, offset: int) -> int | None:
+        """Read a held partition from another offset on; as `pytubemq.Consumer.seek`."""
+        return self._io.run(self._consumer.seek(partition, offset))
+
     @property
     def assignment(self) -> tuple[Partition, ...]:
         """The partitions this consumer holds, sorted."""

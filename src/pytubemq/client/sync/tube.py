@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.client import tube as engine
-from pytubemq.client.options import FirstConnect, OnMalformed, Start
+from pytubemq.client.options import Bound, FirstConnect, OnMalformed, Start
 from pytubemq.client.sync.consumer import Consumer
 from pytubemq.client.sync.producer import Producer
 from pytubemq.client.sync.reader import Reader
@@ -108,8 +108,12 @@ class Tube:
         *topics: str,
         start: Start = Start.LATEST,
         filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
-        confirm_timeout_s: float = CONFIRM_TIMEOUT_S,
+        confirm_timeout_s: float | None = CONFIRM_TIMEOUT_S,
         close_timeout_s: float = 5.0,
+        fetch_interval_s: float = 0.0,
+        max_messages_per_s: float | None = None,
+        max_bytes_per_s: float | None = None,
+        bound: Bound | None = None,
     ) -> Consumer:
         """A consumer of a group, for `with`; arguments as in `pytubemq.Tube.consumer`."""
         made = self._open().call(
@@ -121,6 +125,10 @@ class Tube:
                 filters=filters,
                 confirm_timeout_s=confirm_timeout_s,
                 close_timeout_s=close_timeout_s,
+                fetch_interval_s=fetch_interval_s,
+                max_messages_per_s=max_messages_per_s,
+                max_bytes_per_s=max_bytes_per_s,
+                bound=bound,
             )
         )
         return Consumer(self._open(), made)
