@@ -80,6 +80,7 @@ def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool,
         f"  {tick} master    {endpoints.master}",
         f"  {tick} broker 1  {endpoints.broker}    disk free {free:,.0f} GiB",
         f"  {tick} http      {endpoints.http}    loopback only, no login",
+        *([f"  {tick} broker 1  {endpoints.broker_http}/broker.htm"] if endpoints.broker_http else []),
         f"  {tick} topic     {ready.topic}, {ready.partitions} partitions    {_reached_by(ready)}",
         f"ready in {seconds:.1f} s" + ("; Ctrl-C stops everything" if stays else ""),
     ]

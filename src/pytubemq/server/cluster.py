@@ -78,6 +78,15 @@ class EmbeddedCluster:
         """`host:port` of each Broker by its id."""
         return dict(self._addresses)
 
+    @property
+    def broker_pages(self) -> Mapping[int, str]:
+        """URL of each running Broker's `/broker.htm` by its id."""
+        return {
+            broker_id: f"{broker.endpoints.broker_http}/broker.htm"
+            for broker_id, broker in self._running.items()
+            if broker.endpoints.broker_http is not None
+        }
+
     async def start(self) -> EmbeddedCluster:
         """Start Master and Brokers."""
         if self._data_dir is None:
@@ -152,7 +161,7 @@ class EmbeddedCluster:
 
     def _settings(self, more: Mapping[str, object]) -> Settings:
         base: dict[str, object] = {"data": str(self.data_dir), "log.level": "warning"}
-        base |= {f"{section}.listen": ANY_PORT for section in ("master", "broker", "http")}
+        base |= dict.fromkeys(("master.listen", "broker.listen", "http.listen", "broker.http_listen"), ANY_PORT)
         return load_settings(None, environ={}, flags={**base, **self._overrides, **more})
 
     async def _start_broker(self, broker_id: int) -> None:
@@ -203,6 +212,11 @@ class ThreadedCluster:
     def brokers(self) -> Mapping[int, str]:
         """`host:port` of each Broker by its id."""
         return self._cluster.brokers
+
+    @property
+    def broker_pages(self) -> Mapping[int, str]:
+        """URL of each running Broker's `/broker.htm` by its id."""
+        return self._cluster.broker_pages
 
     @property
     def data_dir(self) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum, unique
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.server.files import connections_within, file_limit
-from pytubemq.server.settings import DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
+from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
 from pytubemq.storage.disk import Disk, OsDisk
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytubemq.admin.http import HttpServer
+    from pytubemq.admin.webapi.access import Access
     from pytubemq.broker.service import BrokerService
     from pytubemq.master.service import MasterService
     from pytubemq.storage.disk import DirectoryLock
@@ -56,6 +57,7 @@ class Endpoints:
     master: str | None = None
     broker: str | None = None
     http: str | None = None
+    broker_http: str | None = None
 
     def as_dict(self) -> dict[str, str]:
         """Those that there are."""
@@ -144,18 +146,16 @@ class Node:
     async def _start_http(self) -> None:
         from pytubemq.admin.app import create_app
         from pytubemq.admin.http import HttpServer
-        from pytubemq.admin.webapi.access import Access
         from pytubemq.admin.webapi.routes import master_routes
 
         assert self.master is not None
         section = self.settings.http
         listen = parse_address("http.listen", section.listen, default_port=DEFAULT_HTTP_PORT)
-        access = Access(section.token.strip(), in_url=section.token_in_url, local=is_loopback(listen.host))
-        pages = master_routes(self.master, access)
+        pages = master_routes(self.master, self._access(listen))
         self._http = HttpServer(create_app(self.master, hosts=[listen.host, *section.hosts], pages=pages), listen)
         self._closing.append(("HTTP", self._http.close))
         address = await self._http.start()
-        self.endpoints = Endpoints(master=self.endpoints.master, http=f"http://{address}")
+        self.endpoints = replace(self.endpoints, http=f"http://{address}")
 
     async def _start_broker(self) -> None:
         from pytubemq.broker.service import BrokerService, BrokerSettings
@@ -183,9 +183,38 @@ class Node:
             clock=self._clock,
             disk=self._disk,
         )
+        await self._start_broker_http(self.broker)
         self._closing.append((f"Broker {section.id}", self.broker.close))
         await self.broker.start()
-        self.endpoints = Endpoints(self.endpoints.master, str(self.broker.address), self.endpoints.http)
+        self.endpoints = replace(self.endpoints, broker=str(self.broker.address))
+
+    async def _start_broker_http(self, broker: BrokerService) -> None:
+        """Before the Broker itself, so that a taken port is seen before any Master hears of it."""
+        from pytubemq.admin.broker_api.app import create_broker_app
+        from pytubemq.admin.http import HttpServer
+
+        text = self.settings.broker.http_listen
+        if not text:
+            return
+        listen = parse_address("broker.http_listen", text, default_port=DEFAULT_BROKER_HTTP_PORT)
+        app = create_broker_app(broker, self._access(listen), hosts=[listen.host, *self.settings.http.hosts])
+        server = HttpServer(app, listen)
+        self._closing.append(("the Broker's HTTP", server.close))
+        try:
+            address = await server.start()
+        except ConfigError as error:
+            raise ConfigError(
+                f"broker.http_listen: {error.message}",
+                hint="stop what uses it, or set broker.http_listen to another port, or to nothing to do without",
+            ) from error
+        self.endpoints = replace(self.endpoints, broker_http=f"http://{address}")
+
+    def _access(self, listen: Address) -> Access:
+        """What a page that listens there asks of those who change something."""
+        from pytubemq.admin.webapi.access import Access
+
+        section = self.settings.http
+        return Access(section.token.strip(), in_url=section.token_in_url, local=is_loopback(listen.host))
 
     def _connections(self) -> int:
         return connections_within(file_limit(), servers=len(self.roles))

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 DEMO_TOPIC = "demo"
 DEMO_PARTITIONS = 4
 LOCK_FILE = "dev.lock"
+_PORTS = (
+    ("master", "listen", "master"),
+    ("broker", "listen", "broker"),
+    ("http", "listen", "http"),
+    ("broker", "http_listen", "broker http"),
+)
+"""Section and key of each address, and what it is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,17 +124,20 @@ def free_ports(settings: Settings) -> tuple[Settings, tuple[str, ...]]:
     """The settings with each taken port replaced by the next free one, and a line about each."""
     notes: list[str] = []
     chosen: set[Address] = set()
-    for section in ("master", "broker", "http"):
+    for section, key, name in _PORTS:
         part = getattr(settings, section)
-        wanted = parse_address(f"{section}.listen", part.listen, default_port=0)
+        text = getattr(part, key)
+        if not text:
+            continue
+        wanted = parse_address(f"{section}.{key}", text, default_port=0)
         address = wanted
         while address.port and (address in chosen or not is_free(address)):
             address = next_free(Address(address.host, address.port + 1))
         if address != wanted:
             owner = port_owner(wanted.port)
             by = f" by {owner}" if owner else ""
-            notes.append(f"port {wanted.port} ({section}) is taken{by}, using {address.port}")
-            part = msgspec.structs.replace(part, listen=str(address))
+            notes.append(f"port {wanted.port} ({name}) is taken{by}, using {address.port}")
+            part = msgspec.structs.replace(part, **{key: str(address)})
             settings = msgspec.structs.replace(settings, **{section: part})
         chosen.add(address)
     return settings, tuple(notes)

@@ -113,7 +113,7 @@ class ServerProcess:
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         found = json.loads(line)
-        return Endpoints(found.get("master"), found.get("broker"), found.get("http"))
+        return Endpoints(found.get("master"), found.get("broker"), found.get("http"), found.get("broker_http"))
 
     async def _end(self, number: signal.Signals) -> None:
         process = self._process
@@ -140,6 +140,9 @@ class ServerProcess:
             settings = _listening(settings, "broker", self.endpoints.broker)
         if self.endpoints.http is not None:
             settings = _listening(settings, "http", self.endpoints.http.removeprefix("http://"))
+        if self.endpoints.broker_http is not None:
+            address = self.endpoints.broker_http.removeprefix("http://")
+            settings = _listening(settings, "broker", address, key="http_listen")
         self.settings = settings
 
     def _log_tail(self, start: int) -> str:
@@ -152,8 +155,8 @@ class ServerProcess:
             return f"its log cannot be read: {error}"
 
 
-def _listening(settings: Settings, section: str, address: str) -> Settings:
+def _listening(settings: Settings, section: str, address: str, *, key: str = "listen") -> Settings:
     before = getattr(settings, section)
-    if not before.listen.endswith(":0"):
+    if not getattr(before, key).endswith(":0"):
         return settings
-    return msgspec.structs.replace(settings, **{section: msgspec.structs.replace(before, listen=address)})
+    return msgspec.structs.replace(settings, **{section: msgspec.structs.replace(before, **{key: address})})

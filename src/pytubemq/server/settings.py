@@ -17,6 +17,7 @@ from pytubemq.model import limits
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 
 DEFAULT_HTTP_PORT = 8080
+DEFAULT_BROKER_HTTP_PORT = 8081
 DEFAULT_MASTER = f"127.0.0.1:{DEFAULT_MASTER_PORT}"
 
 
@@ -45,6 +46,13 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
         f"127.0.0.1:{DEFAULT_BROKER_PORT}"
     )
     advertised: Annotated[str, Meta(description="address that clients are told, when it differs from `listen`")] = ""
+    http_listen: Annotated[
+        str,
+        Meta(
+            description="address to listen on for HTTP (`/broker.htm`), host:port; empty: none. `hosts`, `token` and "
+            "`token_in_url` of [http] hold here too"
+        ),
+    ] = f"127.0.0.1:{DEFAULT_BROKER_HTTP_PORT}"
     masters: Annotated[
         list[str], Meta(description="the Masters; empty means the Master in the same process, or `master.listen`")
     ] = field(default_factory=list)
@@ -95,8 +103,8 @@ class HttpSection(Struct, frozen=True, kw_only=True):
         str,
         Meta(
             max_length=limits.MAX_TOKEN_CHARS,
-            description="what `/webapi.htm` asks of those who change something; empty: only a server on a loopback "
-            "address takes changes",
+            description="what `/webapi.htm` and `/broker.htm` ask of those who change something; empty: only a server "
+            "on a loopback address takes changes",
         ),
     ] = ""
     token_in_url: Annotated[
@@ -147,9 +155,11 @@ class Settings(Struct, frozen=True, kw_only=True):
             "broker.listen": (self.broker.listen, DEFAULT_BROKER_PORT),
             "http.listen": (self.http.listen, DEFAULT_HTTP_PORT),
         }
+        if self.broker.http_listen:
+            listening["broker.http_listen"] = (self.broker.http_listen, DEFAULT_BROKER_HTTP_PORT)
         for key, (text, port) in listening.items():
             address = parse_address(key, text, default_port=port)
-            if key != "http.listen":
+            if key in ("master.listen", "broker.listen"):
                 _check_version(key, text, address)
             if not self.insecure and not is_loopback(address.host):
                 raise ConfigError(

@@ -63,7 +63,9 @@ class CommandLine:
     def dev(self, *arguments: str) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
         """Start `pytubemq dev` on free ports and wait until it is ready; returns it and where it is."""
         ports = [
-            item for section in ("master", "broker", "http") for item in ("--set", f"{section}.listen=127.0.0.1:0")
+            item
+            for key in ("master.listen", "broker.listen", "http.listen", "broker.http_listen")
+            for item in ("--set", f"{key}=127.0.0.1:0")
         ]
         process = self.start("dev", "-o", "jsonl", *ports, *arguments)
         assert process.stdout is not None

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.scenario
 
 def test_the_first_three_commands(tube: CommandLine) -> None:
     process, ready = tube.dev()
-    assert set(ready) == {"master", "broker", "http", "data", "profile"}
+    assert set(ready) == {"master", "broker", "http", "broker_http", "data", "profile"}
     # no address is named: the profile that `dev` wrote tells
     sent = tube("produce", "demo", stdin=b"one\ntwo\nthree\n")
     assert sent.returncode == ExitCode.DONE, sent.stderr
@@ -90,6 +90,7 @@ def test_a_taken_port_is_named_and_passed_over(tube: CommandLine) -> None:
         found = tube(
             "dev", "--until-ready", "-o", "json", "--set", f"master.listen=127.0.0.1:{port}",
             "--set", "broker.listen=127.0.0.1:0", "--set", "http.listen=127.0.0.1:0",
+            "--set", "broker.http_listen=127.0.0.1:0",
         )  # fmt: skip
     assert found.returncode == ExitCode.DONE, found.stderr
     chosen = Address.parse(json.loads(found.stdout)["master"]).port

@@ -28,7 +28,7 @@ def test_master_and_broker_in_two_processes(tube: CommandLine) -> None:
     master = tube.start("server", "run", "master", "-c", "master.toml")
     where = ready_line(master)
     (tube.home / "broker.toml").write_text(
-        f'data = "d"\n[broker]\nid = 3\nlisten = "{ANY}"\nmasters = ["{where["master"]}"]\n'
+        f'data = "d"\n[broker]\nid = 3\nlisten = "{ANY}"\nhttp_listen = "{ANY}"\nmasters = ["{where["master"]}"]\n'
     )
     broker = tube.start("server", "run", "broker", "-c", "broker.toml")
     assert ready_line(broker)["broker"]
@@ -47,9 +47,10 @@ def test_master_and_broker_in_two_processes(tube: CommandLine) -> None:
 
 
 def test_all_in_one_process(tube: CommandLine) -> None:
-    sets = [item for key in ("master", "broker", "http") for item in ("--set", f"{key}.listen={ANY}")]
+    keys = ("master.listen", "broker.listen", "http.listen", "broker.http_listen")
+    sets = [item for key in keys for item in ("--set", f"{key}={ANY}")]
     process = tube.start("server", "run", "all", *sets)
-    assert {"ready", "master", "broker", "http", "pid"} == set(ready_line(process))
+    assert {"ready", "master", "broker", "http", "broker_http", "pid"} == set(ready_line(process))
     assert stop(process)[0] == ExitCode.DONE
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytubemq.server.settings import Settings
 
-ANY = {f"{role}.listen": "127.0.0.1:0" for role in ("master", "broker", "http")}
+ANY = dict.fromkeys(("master.listen", "broker.listen", "http.listen", "broker.http_listen"), "127.0.0.1:0")
 
 
 def settings(tmp_path: Path, **more: object) -> Settings:
@@ -29,7 +29,7 @@ def test_all_roles_start_serve_and_stop(tmp_path: Path) -> None:
     async def main() -> None:
         node = Node(settings(tmp_path), ROLES["all"])
         endpoints = await node.start()
-        assert set(endpoints.as_dict()) == {"master", "broker", "http"}
+        assert set(endpoints.as_dict()) == {"master", "broker", "http", "broker_http"}
         assert node.master is not None
         assert [broker.state for broker in await node.master.brokers()] == ["online"]
         assert await node.close()

@@ -48,7 +48,8 @@ def test_the_limit_is_raised_as_far_as_it_goes() -> None:
 @pytest.mark.anyio
 async def test_a_node_shares_what_there_is_among_its_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytubemq.server.compose.file_limit", lambda: 1024)
-    ports = {f"{section}.listen": "127.0.0.1:0" for section in ("master", "broker", "http")}
+    keys = ("master.listen", "broker.listen", "http.listen", "broker.http_listen")
+    ports = dict.fromkeys(keys, "127.0.0.1:0")
     node = Node(load_settings(None, environ={}, flags={"data": str(tmp_path), **ports}), ROLES["all"])
     await node.start()
     try:

@@ -44,18 +44,22 @@ def test_nobody_owns_a_free_port() -> None:
         assert port_owner(bound.getsockname()[1]) is None
 
 
-def test_three_roles_never_get_the_same_port(taken: int) -> None:
+KEYS = ("master.listen", "broker.listen", "http.listen", "broker.http_listen")
+
+
+def test_no_two_get_the_same_port(taken: int) -> None:
     same = f"127.0.0.1:{taken}"
-    settings = load_settings(None, environ={}, flags={f"{role}.listen": same for role in ("master", "broker", "http")})
+    settings = load_settings(None, environ={}, flags=dict.fromkeys(KEYS, same))
     found, notes = free_ports(settings)
-    chosen = {found.master.listen, found.broker.listen, found.http.listen}
-    assert len(chosen) == 3
+    chosen = {found.master.listen, found.broker.listen, found.http.listen, found.broker.http_listen}
+    assert len(chosen) == 4
     assert same not in chosen
-    assert len(notes) == 3
+    assert len(notes) == 4
     assert all(f"port {taken}" in note and "using" in note for note in notes)
 
 
 def test_any_port_stays_any_port() -> None:
-    flags = {f"{role}.listen": "127.0.0.1:0" for role in ("master", "broker", "http")}
-    settings = load_settings(None, environ={}, flags=flags)
+    settings = load_settings(None, environ={}, flags=dict.fromkeys(KEYS, "127.0.0.1:0"))
     assert free_ports(settings) == (settings, ())
+    without = load_settings(None, environ={}, flags={**dict.fromkeys(KEYS, "127.0.0.1:0"), "broker.http_listen": ""})
+    assert free_ports(without) == (without, ())

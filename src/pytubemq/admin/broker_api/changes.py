@@ -1,0 +1,100 @@
+"""Methods that change where groups stand. Each is durable before it is answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.admin.broker_api.kinds import OffsetItem, OffsetMap
+from pytubemq.admin.broker_api.queries import ONE_GROUP, ONE_TOPIC, PARTITION, TOPICS
+from pytubemq.admin.broker_api.shapes import known
+from pytubemq.admin.webapi.envelope import GOOD, Reply, done
+from pytubemq.admin.webapi.kinds import GROUP, INT64_MAX, Bool, Int, ListOf
+from pytubemq.admin.webapi.method import Method
+from pytubemq.admin.webapi.params import OPS_UPD, Args, CallError, Param
+from pytubemq.broker.registry import HoldKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytubemq.broker.service import BrokerService
+
+_GROUPS: Final = Param("groupName", ListOf(GROUP), required=True)
+
+
+async def _set_one(broker: BrokerService, args: Args) -> Reply:
+    key = HoldKey(args["groupName"], args["topicName"], args["partitionId"])
+    before = await broker.offsets.set_one(key, args["manualOffset"])
+    return {**GOOD, "oldOffset": known(before)}
+
+
+async def _set_many(broker: BrokerService, args: Args) -> Reply:
+    if not args["manualSet"]:
+        if not args["topicName"]:
+            raise CallError("parameter topicName is missing: manualSet=false puts groups to the end of named topics")
+        await broker.offsets.to_end(args["groupName"], args["topicName"])
+        return done()
+    if args["offsetJsonInfo"] is None:
+        raise CallError("parameter offsetJsonInfo is missing: manualSet=true puts groups where it says")
+    await broker.offsets.set_many(args["groupName"], _ours(broker, args["offsetJsonInfo"]))
+    return done()
+
+
+def _ours(broker: BrokerService, items: Iterable[OffsetItem]) -> dict[tuple[str, int], int]:
+    """What is about this Broker: the same object may be sent to each."""
+    ours = broker.settings.broker_id
+    return {(item.topic, item.partition_id): item.offset for item in items if item.broker_id == ours}
+
+
+async def _clone(broker: BrokerService, args: Args) -> Reply:
+    await broker.offsets.clone(args["sourceGroupName"], args["targetGroupName"], args["topicName"])
+    return done()
+
+
+async def _remove(broker: BrokerService, args: Args) -> Reply:
+    await broker.offsets.remove(args["groupName"], args["topicName"])
+    return done()
+
+
+METHODS: tuple[Method[BrokerService], ...] = (
+    Method(
+        "admin_manual_set_current_offset",
+        "Puts a group to an offset in one partition; `oldOffset` tells where it was, -2 for nowhere.",
+        True,
+        (ONE_TOPIC, ONE_GROUP, PARTITION, Param("manualOffset", Int(0, INT64_MAX), required=True), *OPS_UPD),
+        _set_one,
+    ),
+    Method(
+        "admin_set_offset",
+        "Puts groups to the offsets in `offsetJsonInfo` (manualSet=true; those of other Brokers are passed over, each "
+        "is brought within what its partition holds), or to the end of topics (manualSet=false).",
+        True,
+        (
+            _GROUPS,
+            Param("manualSet", Bool(), required=True),
+            Param("offsetJsonInfo", OffsetMap()),
+            TOPICS,
+            *OPS_UPD,
+        ),
+        _set_many,
+    ),
+    Method(
+        "admin_clone_offset",
+        "Gives other groups the offsets of one; all its topics if none is named.",
+        True,
+        (
+            Param("sourceGroupName", GROUP, required=True),
+            Param("targetGroupName", ListOf(GROUP), required=True),
+            TOPICS,
+            *OPS_UPD,
+        ),
+        _clone,
+    ),
+    Method(
+        "admin_rmv_offset",
+        "Forgets offsets of groups, in all topics if none is named. `onlyMemory` is taken and makes no difference: "
+        "offsets are kept in one place.",
+        True,
+        (_GROUPS, TOPICS, Param("onlyMemory", Bool(), default=False), *OPS_UPD),
+        _remove,
+    ),
+)

@@ -1,0 +1,47 @@
+"""All methods of a Broker, and those of the original's that are not offered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.admin.broker_api import changes, queries
+from pytubemq.admin.broker_api.shapes import data_set
+from pytubemq.admin.webapi.method import Method, Table
+
+if TYPE_CHECKING:
+    from pytubemq.admin.webapi.envelope import Reply
+    from pytubemq.admin.webapi.params import Args
+    from pytubemq.broker.service import BrokerService
+
+_STATS = (
+    "counters are not kept in this form; admin_get_group_detail_info and the Master's /api/v1/health tell the state"
+)
+_HISTORY = "no history of offsets is kept; set offsets with admin_set_offset"
+
+NOT_OFFERED = {
+    "admin_set_offset_by_time": _HISTORY,
+    "admin_get_group_history_offset": _HISTORY,
+    "admin_backup_group_offsets": "offsets lie in the Broker's store and are backed up with its data directory; "
+    "admin_query_offset tells them",
+    "admin_query_broker_memstore_info": "messages wait in one journal; admin_query_broker_all_store_info tells sizes",
+    "admin_get_metrics_info": _STATS,
+    "admin_get_msgstore_stats": _STATS,
+    "admin_enable_stats": _STATS,
+    "admin_disable_stats": _STATS,
+    "admin_disable_all_stats": _STATS,
+}
+
+
+class BrokerTable(Table["BrokerService"]):
+    """The Broker's methods; it lists them under the names its other answers use."""
+
+    def __init__(self) -> None:
+        super().__init__((*queries.METHODS, *changes.METHODS), NOT_OFFERED)
+
+    def _listing(self) -> Method[BrokerService]:
+        async def run(_: BrokerService, __: Args) -> Reply:
+            return data_set(
+                {"method": name, "needAuth": method.modify} for name, method in sorted(self._by_name.items())
+            )
+
+        return Method("admin_get_methods", "All methods, and whether they need the token.", False, (), run)
