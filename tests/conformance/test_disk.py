@@ -163,3 +163,16 @@ def test_a_closed_file_cannot_be_used(place: tuple[Disk, Path]) -> None:
     for use in uses:
         with pytest.raises(OSError, match="Bad file descriptor"):
             use()
+
+
+def test_an_empty_directory_is_removed_and_a_full_one_is_not(place: tuple[Disk, Path]) -> None:
+    disk, root = place
+    disk.makedirs(root / "a" / "b")
+    disk.open(root / "a" / "b" / "file", create=True).close()
+    with pytest.raises(OSError, match="not empty"):
+        disk.rmdir(root / "a" / "b")
+    disk.unlink(root / "a" / "b" / "file")
+    disk.rmdir(root / "a" / "b")
+    assert disk.listdir(root / "a") == []
+    with pytest.raises(FileNotFoundError):
+        disk.rmdir(root / "a" / "b")

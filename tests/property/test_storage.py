@@ -2,7 +2,7 @@
 
 What must hold after every restart, with Durability.DISK: each published message is there, at its offset, byte for
 byte; confirmed offsets are the last published ones; a batch that was neither published nor refused may be there as a
-whole or not at all; nothing else is.
+whole or not at all; nothing else is, above all nothing of a topic that was dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pytubemq.errors import DiskFailedError, DiskFullError
+from pytubemq.errors import DiskFailedError, DiskFullError, StorageError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.journal import Durability
 from pytubemq.storage.store import BrokerStore, StoreSettings
@@ -44,6 +44,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.promised: dict[tuple[str, int], list[bytes]] = {partition: [] for partition in PARTITIONS}
         self.confirmed: dict[tuple[str, str, int], int] = {}
         self.unknown: tuple[dict[tuple[str, int], list[bytes]], dict[tuple[str, str, int], int]] | None = None
+        self.unknown_drop: str | None = None
         self.seen_ids: set[int] = set()
         self.serial = 0
         self.now_ms = 1_790_000_000_000
@@ -120,12 +121,40 @@ class StoreMachine(RuleBasedStateMachine):
         except DiskFailedError:
             self.failed = True
 
+    @precondition(lambda self: not self.failed)
+    @rule(topic=st.sampled_from(["a", "b"]))
+    def drop(self, topic: str) -> None:
+        dropped = False
+        while not dropped:
+            try:
+                self.store.drop(topic)
+                dropped = True
+            except DiskFullError:
+                return
+            except DiskFailedError:
+                self.failed, self.unknown_drop = True, topic
+                return
+            except StorageError:
+                pass  # files are left over: what is asked again
+        self._settle_drop(topic)
+        assert not any(path.parts[4] == topic for path in self.disk.files() if path.parts[3] == "logs")
+        for partition in PARTITIONS:
+            self.store.ensure_partition(*partition)
+
+    def _settle_drop(self, topic: str) -> None:
+        for partition in PARTITIONS:
+            if partition[0] == topic:
+                self.promised[partition] = []
+        self.confirmed = {key: offset for key, offset in self.confirmed.items() if key[1] != topic}
+
     @rule(milliseconds=st.integers(-5000, 5000))
     def clock_moves(self, milliseconds: int) -> None:
         self.now_ms += milliseconds
 
     @rule(
-        operation=st.sampled_from([Operation.WRITE, Operation.FDATASYNC, Operation.FSYNC_DIR, Operation.RENAME]),
+        operation=st.sampled_from(
+            [Operation.WRITE, Operation.FDATASYNC, Operation.FSYNC_DIR, Operation.RENAME, Operation.UNLINK]
+        ),
         after_calls=st.integers(0, 4),
         after_bytes=st.integers(0, 300),
         full=st.booleans(),
@@ -162,7 +191,12 @@ class StoreMachine(RuleBasedStateMachine):
         self._adopt_unknown()
 
     def _adopt_unknown(self) -> None:
-        """Of a batch whose fate was open all is there, or nothing."""
+        """Of a batch, or a drop, whose fate was open all is there, or nothing."""
+        if self.unknown_drop is not None:
+            topic, self.unknown_drop = self.unknown_drop, None
+            left = [partition for partition in PARTITIONS if partition[0] == topic and self.store.ends(*partition)[1]]
+            if not left and not any(key[1] == topic for key in self.store.positions()):
+                self._settle_drop(topic)
         if self.unknown is not None:
             added = {
                 partition: self.store.ends(*partition)[1] // OFFSET_UNIT - len(self.promised[partition])

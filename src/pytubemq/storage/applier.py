@@ -18,7 +18,7 @@ from pytubemq.storage.journal import Durability, journal_path
 from pytubemq.storage.partition_log import Dirty
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import MutableMapping
     from pathlib import Path
 
     from pytubemq.storage.disk import Disk
@@ -47,8 +47,8 @@ class Applier:
         files: FileCache,
         *,
         lock: Lock,
-        partitions: Mapping[tuple[str, int], PartitionLog],
-        confirmed: Mapping[GroupKey, int],
+        partitions: MutableMapping[tuple[str, int], PartitionLog],
+        confirmed: MutableMapping[GroupKey, int],
         durability: Durability,
         segment_bytes: int,
         checkpoint: Checkpoint,
@@ -87,13 +87,7 @@ class Applier:
             OSError: nothing is lost; call again.
         """
         with self._turn:
-            total = 0
-            waiting = len(self._queue)
-            while waiting > 0:
-                blocks, size = self._step(waiting)
-                self._write(blocks)
-                waiting -= len(blocks)
-                total += size
+            total = self._apply_queued()
             if self._is_due():
                 self._checkpoint()
             return total
@@ -103,6 +97,37 @@ class Applier:
         with self._turn:
             if self._reached is not None:
                 self._checkpoint()
+
+    def drop(self, topic: str) -> None:
+        """Forget a topic's partitions and all positions in them, by a checkpoint that knows nothing of them: from then
+        on no start brings them back, and a start removes their files. The caller sees to it that nothing of the topic
+        is on its way.
+
+        Raises:
+            OSError: nothing was changed; call again.
+        """
+        with self._turn:
+            self._apply_queued()
+            with self._lock:
+                logs = [log for log in self._partitions.values() if log.topic == topic]
+                positions = [key for key in self._confirmed if key[1] == topic]
+            if positions or any(log.applied_ordinal for log in logs):
+                self._checkpoint(without=topic)
+            with self._lock:
+                for log in logs:
+                    del self._partitions[topic, log.partition_id]
+                for key in positions:
+                    del self._confirmed[key]
+
+    def _apply_queued(self) -> int:
+        total = 0
+        waiting = len(self._queue)
+        while waiting > 0:
+            blocks, size = self._step(waiting)
+            self._write(blocks)
+            waiting -= len(blocks)
+            total += size
+        return total
 
     def _step(self, most: int) -> tuple[list[Prepared], int]:
         blocks: list[Prepared] = []
@@ -138,17 +163,18 @@ class Applier:
             reached.journal > self._last.journal or self._since_checkpoint >= _CHECKPOINT_BYTES
         )
 
-    def _checkpoint(self) -> None:
-        reached = self._reached
-        assert reached is not None
+    def _checkpoint(self, *, without: str | None = None) -> None:
+        """Write down how far the logs reach, but for those of a topic that goes."""
+        last, reached = self._last, self._reached
         for path in sorted(self._dirty.files):
             with self._files.borrow(path) as file:
                 file.fdatasync()
         for directory in sorted(self._dirty.directories):
             flush_directory(self._disk, directory)
         with self._lock:
-            confirmed, newest_journal = dict(self._confirmed), self._newest_journal
-        if self._durability is Durability.PROCESS:
+            confirmed = {key: offset for key, offset in self._confirmed.items() if key[1] != without}
+            newest_journal = self._newest_journal
+        if self._durability is Durability.PROCESS and newest_journal:
             # The checkpoint must not know more than the journal does after a power loss: all that was confirmed when
             # the positions were copied is on the device now (older journal files were flushed when they were closed).
             with_journal = open_file(self._disk, journal_path(self._root / "journal", newest_journal))
@@ -157,12 +183,18 @@ class Applier:
             finally:
                 with_journal.close()
         logs = list(self._partitions.items())
-        ends = {key: (log.applied_ordinal, log.applied_position) for key, log in logs if log.applied_ordinal}
-        made = Checkpoint(
-            reached.journal, reached.journal_end, reached.next_sequence, reached.last_message_id, ends, confirmed
-        )
+        ends = {
+            key: (log.applied_ordinal, log.applied_position)
+            for key, log in logs
+            if log.applied_ordinal and log.topic != without
+        }
+        if reached is None:  # nothing was applied since the last one
+            place = last.journal, last.journal_position, last.next_sequence, last.last_message_id
+        else:
+            place = reached.journal, reached.journal_end, reached.next_sequence, reached.last_message_id
+        made = Checkpoint(*place, ends, confirmed)
         write_checkpoint(self._disk, self._root, made)
-        for number in range(self._last.journal, made.journal):
+        for number in range(last.journal, made.journal):
             with suppress(OSError):  # what stays behind is removed when the store is opened next
                 self._disk.unlink(journal_path(self._root / "journal", number))
         made.ends, made.confirmed = {}, {}

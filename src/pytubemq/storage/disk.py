@@ -90,6 +90,10 @@ class Disk(Protocol):
         """Remove a file."""
         ...
 
+    def rmdir(self, path: Path) -> None:
+        """Remove an empty directory."""
+        ...
+
     def fsync_dir(self, path: Path) -> None:
         """Return only once the names in the directory are on the device."""
         ...
@@ -230,6 +234,9 @@ class OsDisk:
 
     def unlink(self, path: Path) -> None:
         os.unlink(path)
+
+    def rmdir(self, path: Path) -> None:
+        os.rmdir(path)
 
     def fsync_dir(self, path: Path) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -77,6 +77,17 @@ class FileCache:
         idle = [path for path, entry in self._entries.items() if not entry.users][:surplus]
         return [self._entries.pop(path).file for path in idle]
 
+    def forget(self, path: Path) -> None:
+        """Let go of a file that was removed; the next `borrow` opens what then lies at its path."""
+        with self._lock:
+            entry = self._entries.pop(path, None)
+            if entry is None:
+                return
+            entry.doomed = True
+            idle = not entry.users
+        if idle:
+            entry.file.close()
+
     def close(self) -> None:
         """Close all; those in use close when they are given back."""
         with self._lock:

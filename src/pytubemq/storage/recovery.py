@@ -31,6 +31,7 @@ from pytubemq.storage.record import (
     decode_header,
     decode_records,
 )
+from pytubemq.storage.removal import remove_empty
 from pytubemq.storage.segment import Segment
 from pytubemq.storage.staging import Prepared
 
@@ -206,6 +207,9 @@ def cut_logs(disk: Disk, found: Found) -> None:
                         file.truncate(size)
                 finally:
                     file.close()
+        else:  # of a topic that was being removed, or made and never used
+            remove_empty(disk, log.directory)
+    found.logs = [log for log in found.logs if log.segments]
     for path in found.leftovers:
         disk.unlink(path)
 

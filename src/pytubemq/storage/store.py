@@ -26,6 +26,7 @@ from pytubemq.storage.files import FileCache
 from pytubemq.storage.journal import FULL_ERRORS, Durability, Journal, full, not_opened, storage_error
 from pytubemq.storage.partition_log import Extent, PartitionLog
 from pytubemq.storage.record import FORGOTTEN
+from pytubemq.storage.removal import remove_topic
 from pytubemq.storage.space import SpaceGuard
 from pytubemq.storage.staging import Appended, Prepared, Staging, build, no_partition
 
@@ -329,6 +330,10 @@ class BrokerStore:
             )
         except NotOpenedError as error:
             raise not_opened(error) from error
+        except FileNotFoundError:
+            if self._partitions.get((topic, partition_id)) is log:
+                raise
+            raise no_partition(topic, partition_id) from None  # it was dropped meanwhile
 
     def confirmed(self, group: str, topic: str, partition_id: int) -> int | None:
         """A group's confirmed offset, None if it never confirmed one."""
@@ -388,6 +393,25 @@ class BrokerStore:
         """Apply everything and make a checkpoint now, due or not, so that the next start replays nothing."""
         self.apply()
         self._on_disk(self._applier.checkpoint)
+
+    def drop(self, topic: str) -> None:
+        """Forget a topic: its partitions, their messages and every group's position in them. For a background thread.
+
+        Nothing of the topic may be staged or under way, or come while this runs. What a reader is just reading may
+        fail for it as for a partition that does not exist. A topic that is not there is fine. Blocks.
+
+        Raises:
+            StorageError: it is not done, or some files are left over; call again. DiskFailedError: see `write`.
+        """
+        self._check_usable()
+        self._on_disk(lambda: self._applier.drop(topic))
+        try:
+            remove_topic(self._files, self.root / "logs", topic)
+        except OSError as error:  # not a reason to stop writing: nobody needs these files any more
+            raise StorageError(
+                f"files of topic {topic} cannot be removed: {error.strerror or error}",
+                hint="it is tried again by itself, and at the next start",
+            ) from error
 
     def _on_disk(self, call: Callable[[], T]) -> T:
         try:

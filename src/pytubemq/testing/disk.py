@@ -36,6 +36,7 @@ class Operation(Enum):
     FDATASYNC = "fdatasync"
     RENAME = "rename"
     UNLINK = "unlink"
+    RMDIR = "rmdir"
     FSYNC_DIR = "fsync_dir"
     FREE_BYTES = "free_bytes"
 
@@ -268,6 +269,15 @@ class FaultyDisk:
         with self._guard:
             self._check(Operation.UNLINK, path)
             self._inode(path)
+            self._rename_to(path, None, None)
+
+    def rmdir(self, path: Path) -> None:
+        """See `Disk`."""
+        with self._guard:
+            self._check(Operation.RMDIR, path)
+            self._directory(path)
+            if any(name.parent == path for name in self._names if name != path):
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
             self._rename_to(path, None, None)
 
     def fsync_dir(self, path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+from dataclasses import replace
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -20,9 +21,11 @@ from pytubemq.errors import (
     OffsetMovedError,
     OutOfResourcesError,
     ServerOverflowError,
+    StorageError,
 )
 from pytubemq.model.limits import MAX_SCAN_ENTRIES
 from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.storage.journal import Durability
 from pytubemq.storage.record import FORGOTTEN
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
@@ -547,3 +550,107 @@ def test_positions_of_messages_are_the_same_in_memory_and_on_disk() -> None:
     store.checkpoint()
     assert [store.position_of("demo", 0, offset) for offset in offsets] == in_memory
     assert store.position_of("demo", 0, 1 << 40) == in_memory[-1]
+
+
+def _topics(disk: FaultyDisk) -> set[str]:
+    return {path.parts[4] for path in disk.files() if path.parts[3] == "logs"}
+
+
+@pytest.mark.parametrize("where", ["memory", "logs", "checkpoint"])
+@pytest.mark.parametrize("durability", list(Durability))
+def test_a_dropped_topic_is_gone_and_stays_gone(where: str, durability: Durability) -> None:
+    disk = FaultyDisk()
+    settings = replace(SMALL, durability=durability)
+    store = open_store(disk, settings)
+    store.ensure_partition("other", 0)
+    for number in range(8):
+        send(store, b"%d" % number * 300, confirm=number * OFFSET_UNIT)
+    staging = store.staging()
+    staging.append("other", 0, b"kept", 0, -1)
+    staging.confirm("g", "other", 0, 28)
+    prepared = store.prepare(staging, NOW_MS)
+    store.write(prepared)
+    store.publish(prepared)
+    if where == "logs":
+        store.apply()
+    if where == "checkpoint":
+        store.checkpoint()
+    store.drop("demo")
+    store.drop("demo")
+    assert store.partitions() == [("other", 0)]
+    assert store.positions() == {("g", "other", 0): 28}
+    assert _topics(disk) == {"other"}
+    assert not disk.exists(ROOT / "logs" / "demo")
+    with pytest.raises(NotFoundError):
+        store.read("demo", 0, 0, max_bytes=1, max_messages=1)
+    disk.kill()
+    again = BrokerStore.open(ROOT, disk=disk, settings=settings)
+    assert again.partitions() == [("other", 0)]
+    assert again.positions() == {("g", "other", 0): 28}
+    again.ensure_partition("demo", 0)
+    assert send(again, b"anew")[0].offset == 0
+    again.close()
+    assert payloads(open_store(disk, settings)) == [b"anew"]
+
+
+def test_a_topic_without_a_message_is_dropped_without_a_trace() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    store.drop("demo")
+    store.drop("never heard of")
+    assert store.partitions() == []
+    store.close()
+    assert open_store(disk).partitions() == [("demo", 0), ("demo", 1)]
+
+
+def test_a_drop_that_finds_no_space_changes_nothing_and_works_later() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"one", confirm=0)
+    disk.fail(Operation.WRITE, errno.ENOSPC, path_contains="checkpoint")
+    with pytest.raises(DiskFullError):
+        store.drop("demo")
+    assert payloads(store) == [b"one"]
+    assert store.positions()
+    disk.heal()
+    store.drop("demo")
+    assert not store.partitions()
+    assert not store.positions()
+
+
+@pytest.mark.parametrize("operation", [Operation.UNLINK, Operation.RMDIR])
+def test_files_that_cannot_be_removed_are_removed_by_the_next_call_or_the_next_start(operation: Operation) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    store.ensure_partition("other", 0)
+    send(store, b"one")
+    disk.fail(operation, errno.EACCES, times=2)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="demo cannot be removed"):
+            store.drop("demo")
+    assert store.partitions() == [("other", 0)]
+    store.drop("demo")
+    assert not disk.exists(ROOT / "logs" / "demo")
+    store.ensure_partition("demo", 0)
+    send(store, b"two")
+    disk.fail(operation, errno.EACCES, times=1)
+    with pytest.raises(StorageError):
+        store.drop("demo")
+    disk.kill()
+    again = BrokerStore.open(ROOT, disk=disk, settings=ROOMY)
+    assert again.partitions() == []
+    assert not disk.exists(ROOT / "logs" / "demo")
+
+
+def test_a_reader_of_a_dropped_topic_is_told_that_it_is_gone_and_never_sees_its_files_again() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"old" * 100)
+    store.checkpoint()
+    assert payloads(store) == [b"old" * 100], "its files are open now"
+    store.drop("demo")
+    assert store.open_files == 0
+    store.ensure_partition("demo", 0)
+    send(store, b"new")
+    store.checkpoint()
+    assert payloads(store) == [b"new"]

@@ -1,0 +1,45 @@
+"""Takes what is left of a topic off the disk.
+
+The invariant: it is called only when no checkpoint and no journal block behind it speaks of the topic, so that a crash
+at any point leaves files which mean nothing and which the next start removes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.storage.disk import flush_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytubemq.storage.disk import Disk
+    from pytubemq.storage.files import FileCache
+
+
+def remove_topic(files: FileCache, logs: Path, topic: str) -> None:
+    """Remove `logs/<topic>` with all its partitions; fine if there is none.
+
+    Raises:
+        OSError: some of it may be left; call again.
+    """
+    disk, directory = files.disk, logs / topic
+    if not disk.exists(directory):
+        return
+    for name in sorted(disk.listdir(directory)):
+        partition = directory / name
+        for file in sorted(disk.listdir(partition)):
+            disk.unlink(partition / file)
+            files.forget(partition / file)  # only now: nobody can open it again
+        flush_directory(disk, partition)
+        disk.rmdir(partition)
+    disk.rmdir(directory)
+    flush_directory(disk, logs)
+
+
+def remove_empty(disk: Disk, partition: Path) -> None:
+    """Remove a partition's directory without files, and its topic's if it was the last. Raises OSError."""
+    if not disk.listdir(partition):
+        disk.rmdir(partition)
+        if not disk.listdir(partition.parent):
+            disk.rmdir(partition.parent)
