@@ -13,6 +13,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run the long versions of the crash tests")
+    parser.addoption("--interop-matrix", metavar="FILE", help="write the results of the interop tests there, as JSON")
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """The Java servers as processes: their files, their ports, their start and their end.
 
-The invariant: a server ends with the process that started it, however that ends (where `setpriv` is there to see to it).
+The invariant: a server ends with the process that started it, however that ends (where `setpriv` is there for it).
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ COLUMNS = ("pytubemq + pytubemq", "Java + Java", "Java Master + pytubemq Broker"
 PP, JJ, JP, PJ = COLUMNS
 PREFIXES = {PP: "pp", JJ: "jj", JP: "jp", PJ: "pj"}
 PARTITIONS = 4
-TOPICS = ("java", "python", "grow", "flow", "moving")
+TOPICS = ("java", "python", "mixed", "live")
+"""Filled by Java producers, filled by ours, read by a group of both kinds, and used while things break."""
 START_TIMEOUT_S = 60.0
 WRITABLE_TIMEOUT_S = 150.0
 
@@ -177,7 +178,7 @@ class System:
     async def _until_writable(self, column: Column) -> None:
         async with asyncio.timeout(WRITABLE_TIMEOUT_S):
             for topic in TOPICS:
-                while not await self.is_writable(column, column.topic(topic)):
+                while not await self.is_writable(column, column.topic(topic)):  # noqa: ASYNC110 - asked over HTTP
                     await asyncio.sleep(0.3)
 
     async def is_writable(self, column: Column, topic: str) -> bool:
@@ -196,7 +197,9 @@ class System:
     def _our_broker(self, prefix: str, *, broker_id: int, listen: str, masters: str) -> ServerProcess:
         broker = ServerProcess("broker", Settings(
             data=str(self._directory(f"{prefix}-broker")),
-            broker=BrokerSection(id=broker_id, listen=listen, masters=[masters]),
+            broker=BrokerSection(
+                id=broker_id, listen=listen, http_listen=f"127.0.0.1:{free_port()}", masters=[masters]
+            ),
         ))  # fmt: skip
         self._ours.append(broker)
         return broker

@@ -1,0 +1,221 @@
+"""What the cells of one column share: its clients, what was produced, and reading it with either kind of client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytubemq import Start, connect
+from pytubemq.errors import StaleBatchError, TransportError
+
+from .ledger import Received, Sent, compare
+from .message_set import digest, make
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytubemq import Tube
+    from pytubemq.client.batch import Batch
+
+    from .driver import Driver
+    from .system import Column
+
+MESSAGES = 20_000
+READ_TIMEOUT_S = 240.0
+SETTLE_S = 1.0
+"""How long is looked for messages beyond those expected."""
+
+
+class CellError(AssertionError):
+    """A cell of the matrix failed; the text says in what."""
+
+
+@dataclass
+class Bench:
+    """One column at work."""
+
+    column: Column
+    driver: Driver
+    topics: dict[str, Sent] = field(default_factory=dict)
+    produced: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+
+    def sent(self, topic: str) -> Sent:
+        """The receipts of a topic."""
+        return self.topics.setdefault(topic, Sent(topic))
+
+    # --- producing ------------------------------------------------------------------------------------------
+
+    async def java_send(self, topic: str, set_name: str, count: int, *, sync: bool) -> None:
+        """Send a set with the official producer and keep the receipts."""
+        client = f"{set_name}-producer"
+        await self.driver.call(client, "producer", masters=self.column.masters)
+        await self.driver.call(client, "publish", topics=[topic])
+        receipts = await self.driver.call(client, "send", topic=topic, set=set_name, first=0, count=count, sync=sync)
+        for index, partition, offset, tries in receipts:
+            self.sent(topic).add(set_name, index, partition, offset, tries)
+        await self.driver.call(client, "close")
+
+    async def our_send(self, topic: str, set_name: str, count: int) -> None:
+        """Send a set with our producer and keep the receipts."""
+        async with connect(self.column.masters) as tube, tube.producer(topic) as producer:
+            futures = []
+            for index in range(count):
+                one = make(set_name, index)
+                await producer.room()
+                futures.append(
+                    producer.submit(one.body, attrs=one.attributes, msg_type=one.msg_type, msg_time=one.msg_time)
+                )
+            for index, receipt in enumerate(await asyncio.gather(*futures)):
+                if receipt.offset is None:
+                    raise CellError(f"the receipt of message {index} tells no offset")
+                self.sent(topic).add(set_name, index, str(receipt.partition), receipt.offset)
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    async def java_read(
+        self, name: str, filters: Mapping[str, list[str]], *, push: bool = False, **bound: Any
+    ) -> JavaReader:
+        """A consumer of the official client, from the first message on."""
+        reader = JavaReader(self, name, Received())
+        await reader.start(filters, push=push, **bound)
+        return reader
+
+    async def check(
+        self,
+        got: Received,
+        filters: Mapping[str, list[str]],
+        *,
+        starts: dict[str, int] | None = None,
+        may_repeat: bool = False,
+    ) -> int:
+        """Wait until all has come, and compare it with what was sent; returns how many messages came.
+
+        Raises:
+            CellError: something is missing, strange, changed, out of order or there twice.
+        """
+        order: dict[str, list[tuple[str, int]]] = {}
+        doubtful: set[tuple[str, int]] = set()
+        for topic, items in filters.items():
+            order |= self.sent(topic).order(frozenset(items), starts)
+            doubtful |= self.sent(topic).doubtful
+        wanted = {index for partition in order.values() for index in partition}
+        deadline_s = time.monotonic() + READ_TIMEOUT_S
+        while not wanted <= got.seen and time.monotonic() < deadline_s:  # noqa: ASYNC110 - it grows batch by batch
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(SETTLE_S)
+        faults = compare(order, got, doubtful=doubtful, may_repeat=may_repeat)
+        if faults:
+            raise CellError("\n".join(faults))
+        return len(wanted)
+
+
+@dataclass
+class JavaReader:
+    """An official consumer that reads and confirms by itself."""
+
+    bench: Bench
+    name: str
+    got: Received
+    first_s: float | None = None
+    """From the end of `completeSubscribe` to the first message."""
+    subscribed_at_s: float = 0.0
+
+    async def start(self, filters: Mapping[str, list[str]], *, push: bool, group: str = "", **bound: Any) -> None:
+        """Subscribe."""
+        driver, column = self.bench.driver, self.bench.column
+        client = self.client
+        driver.on_batch(client, self._on_batch)
+        started_s = time.monotonic()
+        await driver.call(
+            client, "consumer", push=push, masters=column.masters, group=column.group(group or self.name),
+            topics=filters, position=-1, **bound,
+        )  # fmt: skip
+        self.subscribed_at_s = time.monotonic()
+        if self.first_s is not None:  # it came before we heard that the subscription was done
+            self.first_s = max(0.0, self.first_s - (self.subscribed_at_s - started_s))
+
+    @property
+    def client(self) -> str:
+        return f"{self.bench.column.prefix}-{self.name}"
+
+    def _on_batch(self, partition: str, messages: list[Any]) -> None:
+        if self.first_s is None:
+            self.first_s = max(0.0, time.monotonic() - (self.subscribed_at_s or time.monotonic()))
+        self.got.add(self.name, partition, messages)
+
+    async def partitions(self) -> set[str]:
+        """The partitions that it holds."""
+        return set(await self.bench.driver.call(self.client, "partitions"))
+
+    async def close(self) -> None:
+        """Leave with a goodbye."""
+        await self.bench.driver.call(self.client, "close")
+
+
+class OurReader:
+    """Our consumer, reading and confirming."""
+
+    def __init__(self, bench: Bench, name: str, got: Received, *, group: str = "") -> None:
+        self.bench = bench
+        self.name = name
+        self.got = got
+        self.group = bench.column.group(group or name)
+        self.repeated_confirms = 0
+        self._tube: Tube | None = None
+        self._consumer: Any = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def start(self, filters: Mapping[str, list[str]]) -> OurReader:
+        """Join the group and begin to read."""
+        self._tube = connect(self.bench.column.masters)
+        await self._tube.__aenter__()
+        self._consumer = self._tube.consumer(
+            self.group,
+            *filters,
+            start=Start.EARLIEST,
+            filters={topic: items for topic, items in filters.items() if items},
+        )
+        await self._consumer.__aenter__()
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def _read(self) -> None:
+        async for batch in self._consumer.batches():
+            take(self.got, self.name, batch)
+            try:
+                await batch.confirm()
+            except (StaleBatchError, TransportError):
+                self.repeated_confirms += 1
+
+    def partitions(self) -> set[str]:
+        """The partitions that it holds."""
+        return {str(partition) for partition in self._consumer.assignment}
+
+    async def close(self) -> None:
+        """Leave with a goodbye. A failure of the reading is raised."""
+        assert self._reading is not None
+        assert self._tube is not None
+        if self._reading.done():
+            self._reading.result()
+        self._reading.cancel()
+        await asyncio.wait({self._reading})
+        await self._consumer.close()
+        await self._tube.close()
+
+
+def take(got: Received, member: str, batch: Batch) -> None:
+    """Enter a batch of ours into the books."""
+    got.add(
+        member,
+        str(batch.partition),
+        [
+            (
+                one.attributes.get("set"),
+                one.attributes.get("i"),
+                digest(one.body, one.attributes, one.msg_type, one.msg_time),
+            )
+            for one in batch
+        ],
+    )

@@ -1,0 +1,112 @@
+"""Runs the cells asked for, all at the same time, on one loop in a thread of its own.
+
+The invariant: a cell is begun once; whoever asks for it gets its numbers or its error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .bench import Bench
+from .cells import ROWS
+from .driver import Driver
+from .fetch import fetch
+from .system import System
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from pathlib import Path
+
+CELL_TIMEOUT_S = 600.0
+CLOSE_TIMEOUT_S = 60.0
+
+
+@dataclass
+class Result:
+    """What a cell gave."""
+
+    passed: bool
+    seconds: float
+    numbers: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+
+class Runner:
+    """The system, the driver and the cells of one run."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="interop", daemon=True)
+        self._system: System | None = None
+        self._driver: Driver | None = None
+        self._benches: dict[str, Bench] = {}
+        self._cells: dict[tuple[str, str], asyncio.Task[dict[str, Any]]] = {}
+        self.results: dict[tuple[str, str], Result] = {}
+
+    def start(self, cells: list[tuple[str, str]]) -> None:
+        """Start what the cells (row, column) need, and begin them; they run on when this returns."""
+        java = fetch()
+        self._thread.start()
+        self._do(self._start(System(java, self._home), Driver(java, self._home / "driver.log"), cells))
+
+    def result(self, row: str, column: str) -> dict[str, Any]:
+        """The numbers of a cell, when it is done.
+
+        Raises:
+            Exception: what the cell failed with.
+        """
+        found: dict[str, Any] = self._do(self._result(row, column))
+        return found
+
+    def close(self) -> None:
+        """End everything."""
+        if self._thread.is_alive():
+            self._do(asyncio.wait_for(self._close(), CLOSE_TIMEOUT_S))
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        self._loop.close()
+
+    def _do(self, job: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(job, self._loop).result()
+
+    async def _start(self, system: System, driver: Driver, cells: list[tuple[str, str]]) -> None:
+        self._system, self._driver = system, driver
+        await asyncio.gather(system.start({column for _, column in cells}), driver.start())
+        self._benches = {name: Bench(column, driver) for name, column in system.columns.items()}
+        for row, column in cells:
+            self._cells[row, column] = asyncio.create_task(self._cell(row, column))
+
+    async def _cell(self, row: str, column: str) -> dict[str, Any]:
+        assert self._system is not None
+        await self._system.ready(column)
+        started_s = time.monotonic()
+        numbers: dict[str, Any] = {}
+        error = "it was not finished"
+        try:
+            async with asyncio.timeout(CELL_TIMEOUT_S):
+                numbers = await ROWS[row](self._benches[column])
+            error = ""
+        except Exception as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            raise
+        finally:
+            took_s = round(time.monotonic() - started_s, 1)
+            self.results[row, column] = Result(not error, took_s, numbers, error)
+        return numbers
+
+    async def _result(self, row: str, column: str) -> dict[str, Any]:
+        return await asyncio.shield(self._cells[row, column])
+
+    async def _close(self) -> None:
+        for cell in self._cells.values():
+            cell.cancel()
+        await asyncio.gather(*self._cells.values(), return_exceptions=True)
+        if self._driver is not None:
+            await self._driver.kill()
+        if self._system is not None:
+            await self._system.close()
