@@ -26,6 +26,7 @@ from pytubemq.master.groups import Groups
 from pytubemq.master.handlers import handlers
 from pytubemq.master.inspect import Inspector
 from pytubemq.master.producers import Producers
+from pytubemq.master.registry.registry import make_registry
 from pytubemq.master.reports import Reports
 from pytubemq.master.settings import MasterSettings
 from pytubemq.model.ids import Address, check_topic
@@ -113,6 +114,7 @@ class MasterService:
             clock=self._clock,
             max_connections=settings.max_connections,
         )
+        self.registry = make_registry(self._catalogue, self._brokers)
         self._pool = ConnectionPool()
         self._watcher: asyncio.Task[None] | None = None
         self._address: Address | None = None
@@ -252,6 +254,26 @@ class MasterService:
     def version(self) -> str:
         """Of this software."""
         return __version__
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The records, to be read; `registry` changes them."""
+        return self._catalogue
+
+    @property
+    def group_room(self) -> Groups:
+        """The consumer groups that have members now."""
+        return self._groups
+
+    @property
+    def producer_room(self) -> Producers:
+        """The producers there are now."""
+        return self._producers
+
+    @property
+    def broker_room(self) -> Brokers:
+        """The Brokers there are now."""
+        return self._brokers
 
     # --- inside -------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,8 @@ from pytubemq.model.records import TopicProps
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pytubemq.model.records import Stamp
+
 BAD_REQUEST = 400
 _RESEMBLES = 0.8
 
@@ -185,6 +187,16 @@ def _check_names(params: Sequence[Param], texts: Mapping[str, str], where: str) 
 def filters(*params: Param) -> tuple[Param, ...]:
     """The parameters of a query, with those that every query of records takes."""
     return (*params, *OPS_QUERY)
+
+
+def has_stamp(stamp: Stamp, args: Args) -> bool:
+    """Whether a record was made and changed by whom, and has the version that, a query asks for."""
+    wanted = (
+        (args.get("createUser"), stamp.create_user),
+        (args.get("modifyUser"), stamp.modify_user),
+        (args.get("dataVersionId"), stamp.data_version_id),
+    )
+    return all(value is None or value == found for value, found in wanted)
 
 
 _USER = Param("createUser", USER)

@@ -1,0 +1,167 @@
+"""What groups may do with topics: the records of consuming, and the older lists that are views of them.
+
+The rules are the original's: a record is for a topic that lies on some Broker; a new one brings along the records of
+its topic and its group where they are missing. The lists of allowed and of denied groups are the same records with
+consuming on or off, and to take a group off a list is to flip it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.errors import Code, NotFoundError
+from pytubemq.master.registry import outcome
+from pytubemq.master.registry.change import Step, change
+from pytubemq.master.registry.outcome import Outcome
+from pytubemq.model.records import ConsumeRecord, GroupRecord, Stamp, TopicRecord
+
+if TYPE_CHECKING:
+    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.registry.audit import Audit
+    from pytubemq.model.records import Record
+
+DENIED = "on the list of denied groups"
+NOT_ALLOWED = "taken off the list of allowed groups"
+SHOWN_TOPICS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumeChange:
+    """What shall hold for a group and a topic; None = as it is, or as the default is."""
+
+    group: str
+    topic: str
+    by: Audit
+    consume_enable: bool | None = None
+    reason: str | None = None
+    filter_enable: bool | None = None
+    filter_conds: frozenset[str] | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.group, self.topic
+
+    def made(self) -> ConsumeRecord:
+        """The record that this makes where there is none."""
+        return self.over(ConsumeRecord(self.group, self.topic, stamp=self.by.made()))
+
+    def over(self, record: ConsumeRecord) -> ConsumeRecord:
+        """A record with what this says; its stamp stays."""
+        values: dict[str, Any] = {
+            "consume_enable": self.consume_enable,
+            "disable_csm_rsn": self.reason,
+            "filter_enable": self.filter_enable,
+            "filter_conds": self.filter_conds,
+        }
+        return replace(record, **{name: value for name, value in values.items() if value is not None})
+
+
+_Decide = Callable[[ConsumeChange, ConsumeRecord | None], Step[ConsumeRecord]]
+
+
+class ConsumeRegistry:
+    """Changes of the records of consuming. Outcomes have the key (group, topic)."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    async def add(self, changes: Sequence[ConsumeChange]) -> list[Outcome]:
+        """New records: 402 where there is one. Raises NotFoundError: a topic lies on no Broker."""
+        return await self._new(changes, _add)
+
+    async def update(self, changes: Sequence[ConsumeChange]) -> list[Outcome]:
+        """Change records: 401 where there is none, 403 where nothing would change."""
+        return await self._change(changes, _update)
+
+    async def put(self, changes: Sequence[ConsumeChange]) -> list[Outcome]:
+        """Make or change records, whatever there is. Raises NotFoundError: a topic lies on no Broker."""
+        return await self._new(changes, _put)
+
+    async def flip(self, changes: Sequence[ConsumeChange]) -> list[Outcome]:
+        """Change records where there are any; done where there are none."""
+        return await self._change(changes, _flip)
+
+    async def delete(self, changes: Sequence[ConsumeChange]) -> list[Outcome]:
+        """Delete records; done where there are none."""
+        return await self._change(changes, _delete)
+
+    def find(self, groups: Iterable[str] = (), topics: Iterable[str] = ()) -> list[ConsumeRecord]:
+        """The records of these groups and topics, none named = all; by group and topic."""
+        wanted_groups, wanted_topics = frozenset(groups), frozenset(topics)
+        return [
+            record
+            for (group, topic), record in sorted(self._catalogue.consumes.items())
+            if (not wanted_groups or group in wanted_groups) and (not wanted_topics or topic in wanted_topics)
+        ]
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    async def _new(self, changes: Sequence[ConsumeChange], decide: _Decide) -> list[Outcome]:
+        missing = sorted({change.topic for change in changes if not self._catalogue.deployed(change.topic)})
+        if missing:
+            more = f" and {len(missing) - SHOWN_TOPICS} more" if len(missing) > SHOWN_TOPICS else ""
+            raise NotFoundError(
+                f"no Broker has topic {', '.join(missing[:SHOWN_TOPICS])}{more}",
+                hint="deploy it first, or leave it out",
+                code=Code.BAD_REQUEST,
+            )
+        return await self._change(changes, decide)
+
+    async def _change(self, changes: Sequence[ConsumeChange], decide: _Decide) -> list[Outcome]:
+        return await change(
+            self._catalogue,
+            self._catalogue.consumes,
+            changes,
+            key=lambda one: one.key,
+            decide=decide,
+            along=self._missing,
+        )
+
+    def _missing(self, records: Iterable[ConsumeRecord]) -> list[Record]:
+        """The records of topics and groups that these need and that are not there."""
+        found: dict[object, Record] = {}
+        for record in records:
+            stamp = Stamp(
+                record.stamp.create_user, record.stamp.modify_ms, record.stamp.modify_user, record.stamp.modify_ms
+            )
+            if record.topic not in self._catalogue.topics:
+                size = self._catalogue.cluster.max_message_bytes
+                found["topic", record.topic] = TopicRecord(record.topic, max_message_bytes=size, stamp=stamp)
+            if record.group not in self._catalogue.groups:
+                priority = self._catalogue.cluster.qry_priority_id
+                found["group", record.group] = GroupRecord(record.group, qry_priority_id=priority, stamp=stamp)
+        return list(found.values())
+
+
+def _add(wanted: ConsumeChange, known: ConsumeRecord | None) -> Step[ConsumeRecord]:
+    if known is not None:
+        text = f"group {wanted.group} has a record for {wanted.topic} already: change that one"
+        return Step(Outcome(wanted.key, outcome.EXISTS, text))
+    return Step(Outcome(wanted.key), put=wanted.made())
+
+
+def _update(wanted: ConsumeChange, known: ConsumeRecord | None) -> Step[ConsumeRecord]:
+    if known is None:
+        text = f"group {wanted.group} has no record for {wanted.topic}: add one"
+        return Step(Outcome(wanted.key, outcome.NOT_FOUND, text))
+    step = _flip(wanted, known)
+    if step.put is None:
+        return Step(Outcome(wanted.key, outcome.UNCHANGED, "nothing would change: every value is as asked already"))
+    return step
+
+
+def _put(wanted: ConsumeChange, known: ConsumeRecord | None) -> Step[ConsumeRecord]:
+    return Step(Outcome(wanted.key), put=wanted.made()) if known is None else _flip(wanted, known)
+
+
+def _flip(wanted: ConsumeChange, known: ConsumeRecord | None) -> Step[ConsumeRecord]:
+    if known is None or wanted.over(known) == known:
+        return Step(Outcome(wanted.key))
+    changed = wanted.over(known)
+    return Step(Outcome(wanted.key), put=replace(changed, stamp=wanted.by.changed(known.stamp)))
+
+
+def _delete(wanted: ConsumeChange, known: ConsumeRecord | None) -> Step[ConsumeRecord]:
+    return Step(Outcome(wanted.key), delete=known)

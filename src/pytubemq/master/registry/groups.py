@@ -1,0 +1,125 @@
+"""What holds for consumer groups: their rules of flow control, their priority, how many Brokers one consumer may have.
+
+The older settings and rules of groups are views of the same records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.master.registry import outcome
+from pytubemq.master.registry.change import Step, change
+from pytubemq.master.registry.outcome import Outcome
+from pytubemq.model.records import GroupRecord
+
+if TYPE_CHECKING:
+    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.registry.audit import Audit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupChange:
+    """What shall hold for a group; None = as it is, or as the default is. `flow_ctrl_info` are checked rules."""
+
+    group: str
+    by: Audit
+    res_check_enable: bool | None = None
+    alwd_broker_client_rate: int | None = None
+    qry_priority_id: int | None = None
+    flow_ctrl_enable: bool | None = None
+    flow_ctrl_info: str | None = None
+
+    def over(self, record: GroupRecord) -> GroupRecord:
+        """A record with what this says; its stamp stays."""
+        values: dict[str, Any] = {
+            "res_check_enable": self.res_check_enable,
+            "alwd_broker_client_rate": self.alwd_broker_client_rate,
+            "qry_priority_id": self.qry_priority_id,
+            "flow_ctrl_enable": self.flow_ctrl_enable,
+            "flow_ctrl_info": self.flow_ctrl_info,
+        }
+        return replace(record, **{name: value for name, value in values.items() if value is not None})
+
+
+_Decide = Callable[[GroupChange, GroupRecord | None], Step[GroupRecord]]
+
+
+class GroupRegistry:
+    """Changes of the records of groups. Outcomes have the key (group,)."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    async def add(self, changes: Sequence[GroupChange]) -> list[Outcome]:
+        """New records: 402 where there is one."""
+        return await self._change(changes, self._add)
+
+    async def update(self, changes: Sequence[GroupChange]) -> list[Outcome]:
+        """Change records: 401 where there is none, 403 where nothing would change."""
+        return await self._change(changes, _update)
+
+    async def put(self, changes: Sequence[GroupChange]) -> list[Outcome]:
+        """Make or change records, whatever there is."""
+        return await self._change(changes, self._put)
+
+    async def set(self, changes: Sequence[GroupChange]) -> list[Outcome]:
+        """Change records: 401 where there is none; done where nothing would change."""
+        return await self._change(changes, _set)
+
+    async def delete(self, changes: Sequence[GroupChange]) -> list[Outcome]:
+        """Delete records: 405 while the group has a record of consuming; done where there are none."""
+
+        @cache
+        def busy() -> frozenset[str]:  # looked at when nobody else changes a record any more
+            return frozenset(group for group, _ in self._catalogue.consumes)
+
+        def decide(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:
+            if wanted.group in busy():
+                text = f"group {wanted.group} has records of consuming: delete those first"
+                return Step(Outcome((wanted.group,), outcome.NEED_MISSING, text))
+            return Step(Outcome((wanted.group,)), delete=known)
+
+        return await self._change(changes, decide)
+
+    def find(self, groups: Iterable[str] = ()) -> list[GroupRecord]:
+        """The records of these groups, none named = all; by name."""
+        wanted = frozenset(groups)
+        return [record for name, record in sorted(self._catalogue.groups.items()) if not wanted or name in wanted]
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    async def _change(self, changes: Sequence[GroupChange], decide: _Decide) -> list[Outcome]:
+        return await change(self._catalogue, self._catalogue.groups, changes, key=lambda one: one.group, decide=decide)
+
+    def _made(self, wanted: GroupChange) -> GroupRecord:
+        priority = self._catalogue.cluster.qry_priority_id
+        return wanted.over(GroupRecord(wanted.group, qry_priority_id=priority, stamp=wanted.by.made()))
+
+    def _add(self, wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:
+        if known is not None:
+            text = f"group {wanted.group} has a record already: change that one"
+            return Step(Outcome((wanted.group,), outcome.EXISTS, text))
+        return Step(Outcome((wanted.group,)), put=self._made(wanted))
+
+    def _put(self, wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:
+        return Step(Outcome((wanted.group,)), put=self._made(wanted)) if known is None else _set(wanted, known)
+
+
+def _update(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:
+    step = _set(wanted, known)
+    if step.outcome.ok and step.put is None:
+        text = "nothing would change: every value is as asked already"
+        return Step(Outcome((wanted.group,), outcome.UNCHANGED, text))
+    return step
+
+
+def _set(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:
+    if known is None:
+        return Step(Outcome((wanted.group,), outcome.NOT_FOUND, f"group {wanted.group} has no record: add one"))
+    changed = wanted.over(known)
+    if changed == known:
+        return Step(Outcome((wanted.group,)))
+    return Step(Outcome((wanted.group,)), put=replace(changed, stamp=wanted.by.changed(known.stamp)))
