@@ -7,18 +7,20 @@ handed out again; a fetch that was held belongs to the registration that asked f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytubemq.broker import checks
 from pytubemq.broker.checks import Refused
 from pytubemq.broker.cursor import NOT_GIVEN, whole
+from pytubemq.broker.flow import FEW_LEFT_MESSAGES, Meter
 from pytubemq.broker.pacing import Pacer
 from pytubemq.broker.reading import ReadLimits, read
 from pytubemq.broker.registry import Hold, HoldKey
-from pytubemq.broker.state import BrokerState, connection_token
 from pytubemq.broker.submission import Refusal
+from pytubemq.core.flow import rule_clock
 from pytubemq.errors import Code
+from pytubemq.model.offset import to_offset
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.hot import get_message_answer
@@ -30,6 +32,7 @@ from pytubemq.wire.messages.broker import (
 )
 
 if TYPE_CHECKING:
+    from pytubemq.broker.state import BrokerState
     from pytubemq.net.call import Call
     from pytubemq.storage.selection import Slice
 
@@ -46,6 +49,8 @@ class _Fetch:
     call: Call
     hold: Hold
     manual: bool
+    escapes: bool
+    """The consumer keeps to a rule of its group already; the cluster's do not count for it."""
     limits: ReadLimits
 
 
@@ -69,7 +74,7 @@ class FetchHandlers:
             served = checks.topic(request.topic_name, state.topics)
             key = HoldKey(group, served.config.name, request.partition_id)
             hold = self._hold(key, consumer_id, now_s=now_s)
-            state.registry.renew(hold, connection=connection_token(call.connection), now_s=now_s)
+            state.registry.renew(hold, connection=id(call.connection), now_s=now_s)
             checks.open_for_reading(served)
         except Refused as refused:
             _refuse(call, refused.refusal)
@@ -84,7 +89,7 @@ class FetchHandlers:
             max_messages=request.max_messages,
             max_wait_ms=request.max_wait_ms,
         )
-        self._attempt(_Fetch(call, hold, manual, limits))
+        self._attempt(_Fetch(call, hold, manual, bool(request.esc_flow_ctrl), limits))
 
     def _hold(self, key: HoldKey, consumer_id: str, *, now_s: float) -> Hold:
         hold = self._state.registry.get(key, now_s=now_s)
@@ -118,6 +123,13 @@ class FetchHandlers:
             self._wait_or(fetch, _AT_END)
             pacer.ended()
             return
+        max_bytes = fetch.limits.max_bytes
+        if state.flow.limits and not fetch.escapes:
+            meter = hold.meter = hold.meter or Meter()
+            if self._too_fast(fetch, meter):
+                pacer.ended()
+                return
+            max_bytes = meter.most_bytes(max_bytes)
 
         def done(result: Slice | Refusal) -> None:
             try:
@@ -128,7 +140,27 @@ class FetchHandlers:
             finally:
                 pacer.ended()
 
-        read(state, key.topic, key.partition_id, offset, fetch.limits, done, codes=hold.codes)
+        limits = fetch.limits if max_bytes == fetch.limits.max_bytes else replace(fetch.limits, max_bytes=max_bytes)
+        read(state, key.topic, key.partition_id, offset, limits, done, codes=hold.codes)
+
+    def _too_fast(self, fetch: _Fetch, meter: Meter) -> bool:
+        """Refuse the fetch if its consumer has had what the cluster's rules give it."""
+        state, key = self._state, fetch.hold.key
+        pause_ms = meter.pause_ms(
+            state.flow.rules,
+            end_position=state.store.extent(key.topic, key.partition_id).max_position,
+            now_s=state.clock.now_s(),
+            hhmm=rule_clock(state.clock.wall_ms() / 1000),
+        )
+        if pause_ms is None:
+            return False
+        state.flow.refusals += 1
+        refusal = Refusal(
+            Code.SERVER_CONSUME_SPEED_LIMIT,
+            f"the cluster's flow control leaves {key} alone for now; fetch again in {pause_ms} ms",
+        )
+        _refuse(fetch.call, refusal, min_limit_time=pause_ms)
+        return True
 
     def _wait_or(self, fetch: _Fetch, refusal: Refusal) -> None:
         """Hold the fetch for what is left of its wait, or answer that there is nothing."""
@@ -168,6 +200,9 @@ class FetchHandlers:
         state, hold = self._state, fetch.hold
         if hold.cursor.book(result.next_offset, found=result.count > 0, manual=fetch.manual):
             state.positions.save(hold.key, hold.cursor.confirmed)
+        if hold.meter is not None and state.flow.limits:
+            end_position = state.store.extent(hold.key.topic, hold.key.partition_id).max_position
+            hold.meter.took(result.payload_bytes, read_to=end_position - result.remaining_bytes)
         if not result.count and self._hold_on(fetch, result):
             return
         capable = Capability.FETCH_LIMITS in fetch.call.connection.capabilities
@@ -179,7 +214,7 @@ class FetchHandlers:
             min_limit_time=_NO_LIMIT,
             esc_flow_ctrl=False,
             curr_data_dlt=result.remaining_bytes,
-            require_slow=False,
+            require_slow=_few_left(hold, max_offset, result),
             max_offset=max_offset,
             next_offset=result.next_offset if capable else None,
         )
@@ -238,6 +273,11 @@ class FetchHandlers:
                 Code.BAD_REQUEST, f"offset {request.up_to} cannot be confirmed, {hold.key} ends at {max_offset}"
             )
         hold.cursor.commit_up_to(request.up_to)
+
+
+def _few_left(hold: Hold, max_offset: int, result: Slice) -> bool:
+    """Whether a consumer with a filter is better off waiting until there is more to look through."""
+    return hold.codes is not None and max_offset - result.next_offset < to_offset(FEW_LEFT_MESSAGES)
 
 
 def _refuse(call: Call, refusal: Refusal, *, min_limit_time: int = _NO_LIMIT) -> None:

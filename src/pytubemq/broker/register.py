@@ -13,8 +13,8 @@ from pytubemq.broker import checks
 from pytubemq.broker.checks import Refused
 from pytubemq.broker.cursor import NOT_GIVEN, Cursor, start_offset
 from pytubemq.broker.registry import HoldKey, RegistryFullError
-from pytubemq.broker.state import BrokerState, connection_token
 from pytubemq.errors import Code, FormatError
+from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.messages.broker import (
@@ -26,6 +26,7 @@ from pytubemq.wire.messages.broker import (
 from pytubemq.wire.strings import FailureInfo, format_failure_info, parse_partition_info
 
 if TYPE_CHECKING:
+    from pytubemq.broker.state import BrokerState
     from pytubemq.broker.submission import Refusal
     from pytubemq.net.call import Call
 
@@ -97,8 +98,9 @@ class RegisterHandlers:
                 consumer_id,
                 Cursor.at(offset, moved=holder is not None and holder.cursor.moved),
                 codes=codes,
-                connection=connection_token(call.connection),
+                connection=id(call.connection),
                 now_s=now_s,
+                priority_id=UNDEFINED if request.qry_priority_id is None else request.qry_priority_id,
             )
         except RegistryFullError:
             raise Refused(
@@ -134,7 +136,7 @@ class RegisterHandlers:
             if len(request.partition_info) > MAX_PARTITIONS_PER_TOPIC:
                 raise Refused(Code.BAD_REQUEST, f"{len(request.partition_info)} partitions in one heartbeat")
             now_s = state.clock.now_s()
-            token = connection_token(call.connection)
+            priority_id = UNDEFINED if request.qry_priority_id is None else request.qry_priority_id
             for item in request.partition_info:
                 try:
                     info = parse_partition_info(item)
@@ -143,7 +145,8 @@ class RegisterHandlers:
                 key = HoldKey(group, info.partition.topic, info.partition.partition_id)
                 hold = state.registry.get(key, now_s=now_s)
                 if hold is not None and hold.consumer_id == consumer_id:
-                    state.registry.renew(hold, connection=token, now_s=now_s)
+                    state.registry.renew(hold, connection=id(call.connection), now_s=now_s)
+                    hold.priority_id = priority_id
                     continue
                 code = Code.HB_NO_NODE if hold is None else Code.DUPLICATE_PARTITION
                 failures.append(format_failure_info(FailureInfo(code, info.broker, info.partition)))

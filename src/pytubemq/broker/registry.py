@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytubemq.model.limits import LEASE_TIMEOUT_S, LOST_CONNECTION_GRACE_S, MAX_REGISTRATIONS
+from pytubemq.model.ids import UNDEFINED
+from pytubemq.model.limits import LEASE_TIMEOUT_S, MAX_REGISTRATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytubemq.broker.cursor import Cursor
+    from pytubemq.broker.flow import Meter
 
 
 class HoldKey(NamedTuple):
@@ -30,8 +32,8 @@ class HoldKey(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """A consumer's hold on a partition. `connection` is the token of the connection it spoke on last, None for peers
-    whose lost connection says nothing about them."""
+    """A consumer's hold on a partition. `connection` is the token of the connection it spoke on last, None once that is
+    lost; `priority_id` is the consumer's `qryPriorityId`, kept to be shown."""
 
     key: HoldKey
     consumer_id: str
@@ -39,6 +41,9 @@ class Hold:
     lease_until_s: float
     codes: frozenset[int] | None = None
     connection: int | None = None
+    priority_id: int = UNDEFINED
+    meter: Meter | None = None
+    """What it has read under the cluster's rules; None while there are none."""
 
 
 class RegistryFullError(Exception):
@@ -50,7 +55,6 @@ class ConsumerRegistry:
     """All holds of one Broker."""
 
     lease_timeout_s: float = LEASE_TIMEOUT_S
-    grace_s: float = LOST_CONNECTION_GRACE_S
     max_holds: int = MAX_REGISTRATIONS
     _holds: dict[HoldKey, Hold] = field(default_factory=dict)
     _by_connection: dict[int, set[HoldKey]] = field(default_factory=dict)
@@ -75,6 +79,7 @@ class ConsumerRegistry:
         codes: frozenset[int] | None,
         connection: int | None,
         now_s: float,
+        priority_id: int = UNDEFINED,
     ) -> Hold:
         """Give the partition to a consumer, in place of whoever had it (`get` tells who must be asked first).
 
@@ -86,7 +91,7 @@ class ConsumerRegistry:
             self.drop(previous)
         elif len(self._holds) >= self.max_holds:
             raise RegistryFullError
-        hold = Hold(key, consumer_id, cursor, now_s + self.lease_timeout_s, codes)
+        hold = Hold(key, consumer_id, cursor, now_s + self.lease_timeout_s, codes, priority_id=priority_id)
         self._holds[key] = hold
         self._seen_on(hold, connection)
         return hold
@@ -103,13 +108,13 @@ class ConsumerRegistry:
             del self._holds[hold.key]
         self._seen_on(hold, None)
 
-    def connection_lost(self, connection: int, *, now_s: float) -> int:
+    def connection_lost(self, connection: int, *, now_s: float, grace_s: float) -> int:
         """A connection broke: those last heard on it have `grace_s` to come back. Returns how many that concerns."""
         keys = self._by_connection.pop(connection, set())
         for key in keys:
             hold = self._holds[key]
             hold.connection = None
-            hold.lease_until_s = min(hold.lease_until_s, now_s + self.grace_s)
+            hold.lease_until_s = min(hold.lease_until_s, now_s + grace_s)
         return len(keys)
 
     def expire(self, *, now_s: float) -> list[Hold]:

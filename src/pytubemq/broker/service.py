@@ -30,6 +30,7 @@ from pytubemq.broker.waiters import Waiters
 from pytubemq.errors import ClosedError, TubeError
 from pytubemq.model.limits import (
     DISK_READERS,
+    FOREIGN_CONNECTION_GRACE_S,
     LEASE_TIMEOUT_S,
     LOST_CONNECTION_GRACE_S,
     MAX_CONNECTIONS,
@@ -84,6 +85,8 @@ class BrokerSettings:
     """Between heartbeats to a Master that does not hold them (the original's 8 s)."""
     lease_timeout_s: float = LEASE_TIMEOUT_S
     lost_connection_grace_s: float = LOST_CONNECTION_GRACE_S
+    foreign_connection_grace_s: float = FOREIGN_CONNECTION_GRACE_S
+    """How long one of ours, and any other client, keeps its partitions when its connection broke."""
     max_staged_bytes: int = MAX_STAGED_BYTES
     max_unapplied_bytes: int = MAX_UNAPPLIED_BYTES
     max_positions: int = MAX_POSITIONS
@@ -188,9 +191,7 @@ class BrokerService:
             topics=TopicTable(),
             path=path,
             positions=Positions(store, path, most=settings.max_positions),
-            registry=ConsumerRegistry(
-                lease_timeout_s=settings.lease_timeout_s, grace_s=settings.lost_connection_grace_s
-            ),
+            registry=ConsumerRegistry(lease_timeout_s=settings.lease_timeout_s),
             waiters=waiters,
             readers=ThreadPoolExecutor(DISK_READERS, thread_name_prefix="pytubemq-read"),
             on_fault=self._read_failed,
@@ -250,8 +251,14 @@ class BrokerService:
 
     def _connection_lost(self, connection: ServerConnection) -> None:
         assert self._state is not None
+        settings = self.settings
+        ours = bool(connection.capabilities)
         self._state.waiters.drop(id(connection))
-        self._state.registry.connection_lost(id(connection), now_s=self._clock.now_s())
+        self._state.registry.connection_lost(
+            id(connection),
+            now_s=self._clock.now_s(),
+            grace_s=settings.lost_connection_grace_s if ours else settings.foreign_connection_grace_s,
+        )
 
     async def _sweep(self) -> None:
         """Once a second: end the holds of consumers that were not heard of, and look whether a disk that refused a

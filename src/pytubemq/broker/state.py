@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytubemq.broker.flow import FlowControl
 from pytubemq.model.limits import MAX_PENDING_READS
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from pytubemq.broker.topics import TopicTable
     from pytubemq.broker.waiters import Waiters
     from pytubemq.net.clock import Clock
-    from pytubemq.net.server_connection import ServerConnection
     from pytubemq.storage.store import BrokerStore
 
 
@@ -35,15 +35,8 @@ class BrokerState:
     registry: ConsumerRegistry
     waiters: Waiters
     readers: ThreadPoolExecutor
+    flow: FlowControl = field(default_factory=FlowControl)
     max_pending_reads: int = MAX_PENDING_READS
     pending_reads: int = 0
     on_fault: Callable[[BaseException], None] = field(default=lambda _: None)
     """Told of a read that failed for a reason of ours or the disk's."""
-
-
-def connection_token(connection: ServerConnection) -> int | None:
-    """By which connection a consumer is known, None for peers whose lost connection says nothing.
-
-    A Java client opens connections anew for its own reasons and keeps its registrations; ours keep theirs to one.
-    """
-    return id(connection) if connection.capabilities else None

@@ -77,6 +77,8 @@ CLIENT_TIMEOUT_S: Final = 30.0
 """A producer, consumer or Broker that has not been heard of for so long is gone (the original's 30 s)."""
 LOST_CONNECTION_GRACE_S: Final = 3.0
 """One of ours whose connection broke, and who has not come back by then, is gone."""
+FOREIGN_CONNECTION_GRACE_S: Final = 14.0
+"""The same at a Broker for a client that is none of ours: Java beats every 13 s, also over a new connection."""
 EVENT_TIMEOUT_S: Final = 30.0
 """An event that its consumer has not acknowledged by then is dropped and the group balanced anew."""
 EVENT_RESEND_S: Final = 5.0
@@ -86,7 +88,7 @@ MAX_FORGONE_EVENTS: Final = 2
 RESTART_GRACE_S: Final = 15.0
 """After a start of the Master: how long what has not come back yet counts as on its way (Java's heartbeat is 13 s)."""
 META_FORCE_UPDATE_S: Final = 180.0
-"""A client-balanced consumer whose knowledge of the partitions is older gets it with a heartbeat's answer (the original's
+"""A client-balanced consumer whose knowledge of the partitions is older gets it with a heartbeat (the original's
 maxMetaForceUpdatePeriodMs)."""
 BROKER_ABSENCE_S: Final = 30.0
 """How long the partitions of a Broker that went away stay with their consumers; then they are withdrawn."""

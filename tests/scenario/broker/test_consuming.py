@@ -145,13 +145,31 @@ async def test_the_partition_of_one_of_ours_is_free_soon_after_its_connection_br
         assert (await other.register()).curr_offset == 0, "what was not confirmed comes again"
 
 
-async def test_the_partition_of_another_client_stays_its_own_when_its_connection_breaks() -> None:
-    async with running(lost_connection_grace_s=0.0) as broker, connected(broker) as other:
+async def test_another_client_has_more_time_to_come_back_and_keeps_its_partition_when_it_does() -> None:
+    async with (
+        running(lost_connection_grace_s=0.0, foreign_connection_grace_s=3600.0) as broker,
+        connected(broker) as other,
+    ):
         other.client_id = "g_127.0.0.1-2-2-2-Pull-1.0"
         async with connected(broker, capabilities=Capability(0)) as peer:
             await peer.register()
         await until(lambda: broker.health()["connections"] == 1)
         assert (await other.register()).err_code == Code.PARTITION_OCCUPIED
+        assert broker._state is not None
+        (hold,) = broker._state.registry.holds()
+        assert hold.connection is None
+        async with connected(broker, capabilities=Capability(0)) as again:
+            assert (await again.heartbeat("1:127.0.0.1:8123#demo:0")).has_part_failure is False
+            assert hold.connection is not None
+
+
+async def test_another_client_that_does_not_come_back_loses_its_partition_before_its_lease_ends() -> None:
+    async with running(foreign_connection_grace_s=0.05, lease_timeout_s=3600.0) as broker, connected(broker) as other:
+        other.client_id = "g_127.0.0.1-2-2-2-Pull-1.0"
+        async with connected(broker, capabilities=Capability(0)) as peer:
+            await peer.register()
+        await until(lambda: broker.health()["consumers"] == 0)
+        assert (await other.register()).err_code == Code.SUCCESS
 
 
 async def test_a_heartbeat_in_the_wrong_form_is_answered_with_what_is_wrong() -> None:

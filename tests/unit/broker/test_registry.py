@@ -12,7 +12,7 @@ OTHER = HoldKey("g", "demo", 1)
 
 
 def registry(**options: float) -> ConsumerRegistry:
-    return ConsumerRegistry(lease_timeout_s=30.0, grace_s=3.0, **options)  # type: ignore[arg-type]
+    return ConsumerRegistry(lease_timeout_s=30.0, **options)  # type: ignore[arg-type]
 
 
 def put(
@@ -42,7 +42,7 @@ def test_expire_names_those_that_have_run_out() -> None:
 def test_a_lost_connection_leaves_little_time() -> None:
     held = registry()
     hold = put(held)
-    assert held.connection_lost(7, now_s=1.0) == 1
+    assert held.connection_lost(7, now_s=1.0, grace_s=3.0) == 1
     assert held.get(KEY, now_s=3.9) is hold
     assert held.get(KEY, now_s=4.0) is None
 
@@ -50,17 +50,17 @@ def test_a_lost_connection_leaves_little_time() -> None:
 def test_who_comes_back_on_another_connection_keeps_the_hold() -> None:
     held = registry()
     hold = put(held)
-    held.connection_lost(7, now_s=1.0)
+    held.connection_lost(7, now_s=1.0, grace_s=3.0)
     held.renew(hold, connection=8, now_s=2.0)
     assert held.get(KEY, now_s=31.9) is hold
-    assert held.connection_lost(7, now_s=3.0) == 0, "the old connection says nothing any more"
-    assert held.connection_lost(8, now_s=3.0) == 1
+    assert held.connection_lost(7, now_s=3.0, grace_s=3.0) == 0, "the old connection says nothing any more"
+    assert held.connection_lost(8, now_s=3.0, grace_s=3.0) == 1
 
 
 def test_a_connection_that_says_nothing_leaves_the_lease_alone() -> None:
     held = registry()
     hold = put(held, connection=None)
-    assert held.connection_lost(7, now_s=1.0) == 0
+    assert held.connection_lost(7, now_s=1.0, grace_s=3.0) == 0
     assert held.get(KEY, now_s=29.0) is hold
 
 
@@ -70,7 +70,7 @@ def test_registering_again_replaces_the_hold_and_a_late_drop_of_the_old_one_does
     new = put(held, who="c2", connection=8)
     held.drop(old)
     assert held.get(KEY, now_s=1.0) is new
-    assert held.connection_lost(7, now_s=1.0) == 0
+    assert held.connection_lost(7, now_s=1.0, grace_s=3.0) == 0
 
 
 def test_the_number_of_holds_is_bounded() -> None:
