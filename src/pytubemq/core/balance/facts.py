@@ -6,11 +6,13 @@ group's whole history can be replayed in a test.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, unique
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytubemq.model.ids import Partition
 
 
@@ -51,10 +53,15 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A member registered, or registered again; `holds` is what it says it holds (empty for a new one)."""
+    """A member registered, or registered again; `holds` is what it says it holds (empty for a new one).
+
+    `claims` is where a bound consumer wants to begin. `allocated` says that the group had its partitions before.
+    """
 
     member: str
     holds: frozenset[Partition] = frozenset()
+    claims: Mapping[Partition, int] = field(default_factory=dict)
+    allocated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,26 @@ class Acked:
 
     member: str
     rebalance_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A member could not do what an event asked for; `holds` is what it has now, None if it does not say."""
+
+    member: str
+    rebalance_id: int
+    holds: frozenset[Partition] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """An operator wants members to give up all they hold, and to get nothing before `until_s`.
+
+    One that may have something again at once gets other partitions than it had, if there are others.
+    """
+
+    members: frozenset[str]
+    until_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +145,35 @@ class PartitionsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Leased:
+    """A Broker says who reads from its partitions, though this Master does not know them all: they may be on their way.
+
+    Until `until_s` such a partition is told to nobody else, unless who reads it comes without it.
+    """
+
+    leases: Mapping[Partition, str]
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
 
-Fact = Joined | Reported | Acked | Asked | CameBack | ConnectionLost | Left | PartitionsChanged | Tick
+Fact = (
+    Joined
+    | Reported
+    | Acked
+    | Failed
+    | Drained
+    | Asked
+    | CameBack
+    | ConnectionLost
+    | Left
+    | PartitionsChanged
+    | Leased
+    | Tick
+)
 
 
 # --- actions ----------------------------------------------------------------------------------------------------

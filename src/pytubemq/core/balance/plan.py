@@ -25,6 +25,7 @@ def plan(
     members: Sequence[str],
     *,
     last_to_move: frozenset[Partition] = frozenset(),
+    barred: Mapping[str, frozenset[Partition]] | None = None,
 ) -> dict[str, frozenset[Partition]]:
     """Spread `pool` over `members`.
 
@@ -34,6 +35,7 @@ def plan(
         members: in the order they joined, which breaks ties, so that the same facts give the same plan.
         last_to_move: partitions that are taken away only when nothing else is left to take (their Broker is away,
             so nobody else could use them).
+        barred: what a member should not be given as long as there is another; the members may then differ by more.
 
     Returns:
         What each member should hold.
@@ -47,7 +49,7 @@ def plan(
     quota = {member: least + (1 if rank < extra else 0) for rank, member in enumerate(ranked)}
     target = {member: set(_retain(held[member], quota[member], last_to_move)) for member in members}
     free = pool.difference(*target.values())
-    _hand_out(free, target, quota, members)
+    _hand_out(free, target, quota, members, barred or {})
     return {member: frozenset(partitions) for member, partitions in target.items()}
 
 
@@ -71,7 +73,11 @@ def _retain(held: frozenset[Partition], quota: int, last_to_move: frozenset[Part
 
 
 def _hand_out(
-    free: Iterable[Partition], target: dict[str, set[Partition]], quota: Mapping[str, int], members: Sequence[str]
+    free: Iterable[Partition],
+    target: dict[str, set[Partition]],
+    quota: Mapping[str, int],
+    members: Sequence[str],
+    barred: Mapping[str, frozenset[Partition]],
 ) -> None:
     """Give each free partition to a member below its quota, first to who has least of its topic."""
     by_topic: dict[str, list[Partition]] = {}
@@ -85,7 +91,28 @@ def _hand_out(
         ]
         heapq.heapify(heap)
         for partition in partitions:
-            of_topic, total, position, member = heapq.heappop(heap)
+            passed_over = []
+            while heap and partition in barred.get(heap[0][3], ()):
+                passed_over.append(heapq.heappop(heap))
+            if heap:
+                of_topic, total, position, member = heapq.heappop(heap)
+                if total + 1 < quota[member]:
+                    heapq.heappush(heap, (of_topic + 1, total + 1, position, member))
+            else:
+                member = _instead(partition, target, members, barred)
             target[member].add(partition)
-            if total + 1 < quota[member]:
-                heapq.heappush(heap, (of_topic + 1, total + 1, position, member))
+            for of_topic, _, position, name in passed_over:
+                # One of them may have been given it all the same, for want of another.
+                if len(target[name]) < quota[name]:
+                    heapq.heappush(heap, (of_topic + (name == member), len(target[name]), position, name))
+
+
+def _instead(
+    partition: Partition,
+    target: Mapping[str, set[Partition]],
+    members: Sequence[str],
+    barred: Mapping[str, frozenset[Partition]],
+) -> str:
+    """Who takes a partition that those with room should not have: the one with the fewest, if need be one of those."""
+    others = [member for member in members if partition not in barred.get(member, ())]
+    return min(others or members, key=lambda member: len(target[member]))

@@ -13,16 +13,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pytubemq.core.balance.claims import claimed
 from pytubemq.core.balance.facts import (
     Acked,
     Action,
     Asked,
     CameBack,
     ConnectionLost,
+    Drained,
     Dropped,
     Event,
     Fact,
+    Failed,
     Joined,
+    Leased,
     Left,
     OpType,
     PartitionsChanged,
@@ -52,11 +56,13 @@ def apply(view: GroupView, fact: Fact, *, now_s: float) -> tuple[GroupView, tupl
 
 
 def _joined(view: GroupView, fact: Joined, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    if fact.holds or fact.allocated:
+        view = replace(view, reserving=False)
     known = view.members.get(fact.member)
     if known is None:
         if not view.members and fact.holds:
             view = replace(view, settle_until_s=now_s + view.timing.settle_s)
-        known = Member(fact.member, now_s)
+        known = Member(fact.member, now_s, claims=fact.claims)
     elif known.event is not None:
         # Whatever carried the event may have died with the old connection.
         known = replace(known, event=replace(known.event, sent_s=None))
@@ -93,8 +99,40 @@ def _acked(view: GroupView, fact: Acked, now_s: float) -> tuple[GroupView, tuple
         stray=member.stray - member.leaving,
         after_disconnect=member.event.op is OpType.DISCONNECT,
     )
-    # The plan has counted on this since the event was told, but for what is absent or reported by two.
-    return _settle(_put(view, done), now_s, replan=bool(view.absent or view.strays))
+    # The plan has counted on this since the event was told, but for what is absent or reported by two, and for who is
+    # given nothing at the moment.
+    surprise = view.absent or view.strays or view.reserving or any(map(_is_out, view.members.values()))
+    return _settle(_put(view, done), now_s, replan=bool(surprise))
+
+
+def _failed(view: GroupView, fact: Failed, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    member = view.members.get(fact.member)
+    if member is None:
+        return view, ()
+    member, event = _renewed(member, view, now_s), member.event
+    if event is None or event.rebalance_id != fact.rebalance_id:
+        return _put(view, member), ()
+    held = fact.holds
+    if held is None:
+        held = member.holds.difference(event.partitions) if event.connects else member.holds
+    missed = frozenset(event.partitions) - held if event.connects else _NOTHING
+    # Not again at once: neither these to this one, nor anything else before it had time to mend what is wrong.
+    failed = replace(
+        member,
+        event=None,
+        after_disconnect=False,
+        barred={**member.barred, **dict.fromkeys(missed, now_s + view.timing.barred_s)},
+        quiet_until_s=now_s + view.timing.retry_s,
+    )
+    return _settle(_report(_put(view, failed), fact.member, held), now_s)
+
+
+def _drained(view: GroupView, fact: Drained, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    for name in fact.members:
+        member = view.members.get(name)
+        if member is not None and not _is_out(member):
+            view = _put(view, replace(member, shed=member.holds, out_until_s=fact.until_s))
+    return _settle(view, now_s)
 
 
 def _asked(view: GroupView, fact: Asked, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
@@ -106,7 +144,9 @@ def _asked(view: GroupView, fact: Asked, now_s: float) -> tuple[GroupView, tuple
     if event is None:
         return _put(view, member), ()
     is_new = member.event is None
-    told = replace(member, event=event, holds=member.holds.union(event.partitions) if event.connects else member.holds)
+    told = replace(member, event=event)
+    if event.connects:
+        told = replace(told, holds=member.holds.union(event.partitions), shed=_NOTHING)
     view = _put(view, told)
     if is_new:
         owners = {**view.owners, **dict.fromkeys(event.partitions, member.name)} if event.connects else view.owners
@@ -144,6 +184,10 @@ def _partitions_changed(view: GroupView, fact: PartitionsChanged, now_s: float) 
     return _settle(replace(view, available=available, absent=absent, resting=resting), now_s)
 
 
+def _leased(view: GroupView, fact: Leased, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    return _settle(replace(view, leases={**view.leases, **fact.leases}, leases_until_s=fact.until_s), now_s)
+
+
 def _tick(view: GroupView, _: Tick, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     dropped: list[Action] = []
     for name, member in view.members.items():
@@ -156,8 +200,15 @@ def _tick(view: GroupView, _: Tick, now_s: float) -> tuple[GroupView, tuple[Acti
                 dropped.append(Dropped(name, f"event {member.event.rebalance_id} was not acknowledged in time"))
             else:
                 view = _put(view, _forgo(member))
-    resting = {partition: until for partition, until in view.resting.items() if until > now_s}
-    view, actions = _settle(replace(view, resting=resting), now_s)
+    view = replace(
+        view,
+        resting=_still(view.resting, now_s),
+        leases=view.leases if now_s < view.leases_until_s else {},
+        members={
+            name: replace(m, barred=_still(m.barred, now_s)) if m.barred else m for name, m in view.members.items()
+        },
+    )
+    view, actions = _settle(view, now_s)
     return view, (*dropped, *actions)
 
 
@@ -165,11 +216,14 @@ _STEPS: Mapping[type, Callable[[GroupView, Any, float], tuple[GroupView, tuple[A
     Joined: _joined,
     Reported: _reported,
     Acked: _acked,
+    Failed: _failed,
+    Drained: _drained,
     Asked: _asked,
     CameBack: _came_back,
     ConnectionLost: _connection_lost,
     Left: _left,
     PartitionsChanged: _partitions_changed,
+    Leased: _leased,
     Tick: _tick,
 }
 
@@ -179,6 +233,16 @@ _STEPS: Mapping[type, Callable[[GroupView, Any, float], tuple[GroupView, tuple[A
 
 def _put(view: GroupView, member: Member) -> GroupView:
     return replace(view, members={**view.members, member.name: member})
+
+
+def _is_out(member: Member) -> bool:
+    """Whether an operator took it out of the sharing."""
+    return member.out_until_s is not None
+
+
+def _still(until: Mapping[Partition, float], now_s: float) -> Mapping[Partition, float]:
+    """What time has not ended yet."""
+    return {partition: until_s for partition, until_s in until.items() if until_s > now_s}
 
 
 def _drop(view: GroupView, name: str) -> GroupView:
@@ -213,13 +277,48 @@ def _settle(view: GroupView, now_s: float, *, replan: bool = True) -> tuple[Grou
         owners = {partition: name for name, member in view.members.items() for partition in member.holds}
         return replace(view, owners=owners), ()
     view = _adopt(view)
-    members = view.members
     if replan:
-        kept = {name: member.holds - member.leaving for name, member in members.items()}
-        absent_held = view.absent.intersection(view.owners)
-        target = plan(kept, view.available | absent_held, tuple(members), last_to_move=absent_held)
-        view = replace(view, target=target)
-    return view, tuple(Wake(name) for name, m in members.items() if _next_event(view, m, now_s) is not None)
+        view = _back_in(view, now_s)
+        if view.reserving and _claims_are_done(view):
+            view = replace(view, reserving=False)
+        view = replace(view, target=_target(view))
+    return view, tuple(Wake(name) for name, m in view.members.items() if _next_event(view, m, now_s) is not None)
+
+
+def _target(view: GroupView) -> Mapping[str, frozenset[Partition]]:
+    """What each member should hold; who is out, nothing."""
+    sharing = {name: member for name, member in view.members.items() if not _is_out(member)}
+    if view.reserving:
+        claims = {name: member.claims for name, member in sharing.items()}
+        return claimed(claims, view.available, view.owners, select_big=view.select_big)
+    absent_held = view.absent.intersection(view.owners)
+    returning = _NOTHING.union(*(member.shed | member.barred.keys() for member in sharing.values()))
+    return plan(
+        {name: member.holds - member.leaving for name, member in sharing.items()},
+        view.available | absent_held,
+        tuple(sharing),
+        last_to_move=absent_held | returning,
+        barred={name: frozenset(member.barred) for name, member in sharing.items() if member.barred},
+    )
+
+
+def _claims_are_done(view: GroupView) -> bool:
+    """Whether every claim has been told and acknowledged, once there is something to consume and somebody to do it."""
+    if not view.available or not view.members:
+        return False
+    target = _target(view)
+    return all(m.event is None and target.get(name, _NOTHING) <= m.holds for name, m in view.members.items())
+
+
+def _back_in(view: GroupView, now_s: float) -> GroupView:
+    """Who was taken out may have something again when its time is over and others have what it had."""
+    for member in view.members.values():
+        if member.out_until_s is None or member.out_until_s > now_s or member.holds:
+            continue
+        alone = all(other is member or _is_out(other) for other in view.members.values())
+        if alone or view.available.intersection(member.shed) <= view.owners.keys():
+            view = _put(view, replace(member, out_until_s=None))
+    return view
 
 
 def _adopt(view: GroupView) -> GroupView:
@@ -243,6 +342,8 @@ def _next_event(view: GroupView, member: Member, now_s: float) -> Event | None:
     if member.event is not None:
         sent_s = member.event.sent_s
         return replace(member.event, sent_s=now_s) if sent_s is None or sent_s + view.timing.resend_s <= now_s else None
+    if now_s < member.quiet_until_s:
+        return None
     target = view.target.get(member.name, _NOTHING)
     surplus = (member.holds - target) | member.stray
     gain = target - member.holds
@@ -251,7 +352,7 @@ def _next_event(view: GroupView, member: Member, now_s: float) -> Event | None:
         return Event(view.next_rebalance_id, op, tuple(sorted(surplus)), now_s, now_s)
     if now_s < view.settle_until_s:
         return None
-    free = sorted(partition for partition in gain if _can_be_told(view, partition))
+    free = sorted(p for p in gain if _can_be_told(view, p) and not _is_on_its_way(view, p, member, now_s))
     if not free:
         return None
     op = OpType.CONNECT if member.after_disconnect else OpType.ONLY_CONNECT
@@ -265,3 +366,9 @@ def _can_be_told(view: GroupView, partition: Partition) -> bool:
         and partition not in view.resting
         and partition not in view.strays
     )
+
+
+def _is_on_its_way(view: GroupView, partition: Partition, member: Member, now_s: float) -> bool:
+    """Whether another reads it who has not come back to this Master yet."""
+    reader = view.leases.get(partition, member.name)
+    return reader != member.name and reader not in view.members and now_s < view.leases_until_s

@@ -30,7 +30,8 @@ class Timing:
 
     `settle_s`: how long free partitions are held back in a group whose first member came with partitions from before
     a restart of the Master: the others are on their way with theirs. `retry_s`: how long a partition rests that its
-    consumer was told and could not take.
+    consumer was told and could not take. `barred_s`: how long a consumer that said it failed to take a partition gets
+    it only if there is nobody else.
     """
 
     client_timeout_s: float = CLIENT_TIMEOUT_S
@@ -39,6 +40,7 @@ class Timing:
     resend_s: float = EVENT_RESEND_S
     settle_s: float = RESTART_GRACE_S
     retry_s: float = 1.0
+    barred_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,10 @@ class Member:
 
     `stray` partitions are reported by this member while another holds them: it is told to give them up.
     `forgone` counts events in a row that it has not acknowledged in time.
+
+    `claims` is where a bound consumer wants to begin. `barred` partitions, each until then, it could not take.
+    `quiet_until_s`: it failed at its last event and is told nothing new before. `out_until_s`: an operator wants it to
+    give up everything, which is `shed`; None once it may be given something again.
     """
 
     name: str
@@ -56,6 +62,11 @@ class Member:
     event: Event | None = None
     after_disconnect: bool = False
     forgone: int = 0
+    claims: Mapping[Partition, int] = field(default_factory=dict)
+    barred: Mapping[Partition, float] = field(default_factory=dict)
+    quiet_until_s: float = 0.0
+    shed: frozenset[Partition] = frozenset()
+    out_until_s: float | None = None
 
     @property
     def leaving(self) -> frozenset[Partition]:
@@ -71,15 +82,22 @@ class GroupView:
 
     In a group that is not `planned` the members share the partitions among themselves: what they hold is what they
     say, also when two say the same, and nobody is told anything.
+
+    While `reserving` only claims are told: a bound group begins with them, decided by `select_big`. A partition of
+    `leases` is on its way back with its reader until `leases_until_s`.
     """
 
     planned: bool = True
+    reserving: bool = False
+    select_big: bool = True
     timing: Timing = field(default_factory=Timing)
     members: Mapping[str, Member] = field(default_factory=dict)
     available: frozenset[Partition] = frozenset()
     absent: frozenset[Partition] = frozenset()
     resting: Mapping[Partition, float] = field(default_factory=dict)
     settle_until_s: float = 0.0
+    leases: Mapping[Partition, str] = field(default_factory=dict)
+    leases_until_s: float = 0.0
     next_rebalance_id: int = 1
     target: Mapping[str, frozenset[Partition]] = field(default_factory=dict)
     owners: Mapping[Partition, str] = field(default_factory=dict)
@@ -107,6 +125,12 @@ def _dues(view: GroupView) -> Iterator[float]:
             yield member.event.told_s + view.timing.event_timeout_s
             if member.event.sent_s is not None:
                 yield member.event.sent_s + view.timing.resend_s
+        if member.out_until_s is not None:
+            yield member.out_until_s
+        yield member.quiet_until_s
+        yield from member.barred.values()
     yield from view.resting.values()
     if view.members:
         yield view.settle_until_s
+        if view.leases:
+            yield view.leases_until_s

@@ -1,23 +1,26 @@
 """Whatever happens in whatever order: never two owners, and in the end one each, evenly.
 
-The consumers here are as bad as real ones: they come and go, lose answers, acknowledge late or not at all, report
-now and then, and die with what they hold.
+The consumers here are as bad as real ones: they come and go, lose answers, acknowledge late or not at all, fail, report
+now and then, and die with what they hold. Operators take them out, and Brokers tell of readers that nobody knows.
 """
 
 from __future__ import annotations
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from pytubemq.core.balance.facts import (
     Acked,
     Asked,
     ConnectionLost,
+    Drained,
     Dropped,
     Event,
     Fact,
+    Failed,
     Joined,
+    Leased,
     Left,
     PartitionsChanged,
     Reported,
@@ -59,6 +62,11 @@ class Group(RuleBasedStateMachine):
         self.now_s = 0.0
         self.consumers: dict[str, Consumer] = {}
         self.woken: set[str] = set()
+        self.out_until_s: dict[str, float] = {}
+
+    @initialize(bound=st.booleans(), select_big=st.booleans())
+    def begin(self, bound: bool, select_big: bool) -> None:
+        self.view = GroupView(reserving=bound, select_big=select_big)
 
     def apply(self, fact: Fact, *, lose: bool = False) -> None:
         self.view, actions = apply(self.view, fact, now_s=self.now_s)
@@ -76,13 +84,25 @@ class Group(RuleBasedStateMachine):
             for name, other in self.consumers.items():
                 if name != action.member:
                     assert other.held.isdisjoint(action.event.partitions), "told while another has it"
+            member = self.view.members[action.member]
+            assert not self.view.reserving or set(action.event.partitions) <= set(member.claims), "claims come first"
+            if action.event.told_s == self.now_s:
+                self.told_anew(action)
         if not lose:
             self.consumers[action.member].event = action.event
 
-    @rule(name=NAMES)
-    def join(self, name: str) -> None:
+    def told_anew(self, action: Tell) -> None:
+        assert self.out_until_s.get(action.member, 0) <= self.now_s, "told while an operator keeps it out"
+        if self.now_s < self.view.leases_until_s:
+            readers = {self.view.leases.get(partition, action.member) for partition in action.event.partitions}
+            assert readers <= set(self.consumers), "told while its reader is on its way"
+
+    @rule(name=NAMES, claims=st.dictionaries(st.sampled_from(PARTITIONS), st.integers(0, 2)))
+    def join(self, name: str, claims: dict[Partition, int]) -> None:
+        if name not in self.consumers:
+            self.out_until_s.pop(name, None)
         consumer = self.consumers.setdefault(name, Consumer())
-        self.apply(Joined(name, frozenset(consumer.held)))
+        self.apply(Joined(name, frozenset(consumer.held), claims))
 
     @rule(name=NAMES, lose=st.booleans())
     def ask(self, name: str, lose: bool) -> None:
@@ -97,6 +117,31 @@ class Group(RuleBasedStateMachine):
             self.apply(Acked(name, done))
             if report:
                 self.apply(Reported(name, frozenset(consumer.held)))
+
+    @rule(name=NAMES, taken=st.integers(0, 3), tells=st.booleans())
+    def fail(self, name: str, taken: int, tells: bool) -> None:
+        """An event is carried out in part; one that does not say which part has done nothing of it."""
+        consumer = self.consumers.get(name)
+        if consumer is None or consumer.event is None:
+            return
+        event, consumer.event = consumer.event, None
+        some = event.partitions[:taken] if tells else ()
+        if event.connects:
+            consumer.held.update(some)
+        else:
+            consumer.held.difference_update(some)
+        self.apply(Failed(name, event.rebalance_id, frozenset(consumer.held) if tells else None))
+
+    @rule(names=st.frozensets(NAMES, min_size=1), wait_s=st.sampled_from([0.0, 30.0, 60.0]))
+    def drain(self, names: frozenset[str], wait_s: float) -> None:
+        for name in names & set(self.consumers):
+            if self.view.members[name].out_until_s is None:
+                self.out_until_s[name] = self.now_s + wait_s
+        self.apply(Drained(names, self.now_s + wait_s))
+
+    @rule(leases=st.dictionaries(st.sampled_from(PARTITIONS), st.sampled_from("abcdez")))
+    def lease(self, leases: dict[Partition, str]) -> None:
+        self.apply(Leased(leases, self.now_s + 15))
 
     @rule(name=NAMES)
     def report(self, name: str) -> None:
@@ -148,6 +193,7 @@ class Group(RuleBasedStateMachine):
             assert set(self.view.owners) == set(PARTITIONS)
             sizes = [len(consumer.held) for consumer in self.consumers.values()]
             assert sum(sizes) == len(PARTITIONS)
+            assert not self.view.reserving
             assert max(sizes) - min(sizes) <= 1
 
 

@@ -1,0 +1,97 @@
+"""Bound groups: who gets what first."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytubemq.core.balance.claims import claimed
+from pytubemq.core.balance.facts import Acked, Failed, Joined, Left, OpType, PartitionsChanged
+from pytubemq.core.balance.view import GroupView
+from pytubemq.model.ids import Partition
+from tests.unit.core.balance.test_transition import FOUR, TIMING, Story, parts
+
+
+def part(number: int) -> Partition:
+    return Partition(1, "demo", number)
+
+
+@pytest.mark.parametrize(("select_big", "winner"), [(True, "b"), (False, "a")])
+def test_the_terms_decide_between_offsets(select_big: bool, winner: str) -> None:
+    claims = {"a": {part(0): 5}, "b": {part(0): 9}}
+    given = claimed(claims, FOUR, {}, select_big=select_big)
+    assert given[winner] == parts(0)
+    assert sum(map(len, given.values())) == 1, "what nobody claims is nobody's yet"
+
+
+def test_equal_claims_are_spread_and_who_has_one_keeps_it() -> None:
+    claims = {name: dict.fromkeys(FOUR, 7) for name in "ab"}
+    given = claimed(claims, FOUR, {}, select_big=True)
+    assert sorted(map(len, given.values())) == [2, 2]
+    assert claimed(claims, FOUR, dict.fromkeys(FOUR, "b"), select_big=True)["b"] == FOUR
+
+
+def test_a_claim_of_what_cannot_be_read_gives_nothing() -> None:
+    assert claimed({"a": {part(9): 1}}, FOUR, {}, select_big=True) == {"a": frozenset()}
+
+
+def bound() -> Story:
+    story = Story(frozenset())
+    story.view = GroupView(timing=TIMING, reserving=True)
+    return story
+
+
+def test_claims_come_first_and_the_rest_when_all_are_acknowledged() -> None:
+    story = bound()
+    story(Joined("a", claims={part(0): 1}))
+    story(Joined("b", claims={part(1): 1}))
+    assert story.ask("a") is None, "incomplete: there is nothing to be had"
+    story(PartitionsChanged(FOUR))
+    first = story.told("a")
+    assert frozenset(first.partitions) == parts(0)
+    second = story.told("b")
+    story(Acked("a", first.rebalance_id))
+    assert story.view.reserving, "b is still at it"
+    assert story.ask("a") is None
+    story(Acked("b", second.rebalance_id))
+    assert not story.view.reserving
+    story.serve("a")
+    story.serve("b")
+    assert {len(member.holds) for member in story.view.members.values()} == {2}
+    assert part(0) in story.view.members["a"].holds
+    assert part(1) in story.view.members["b"].holds
+
+
+def test_the_claims_of_one_that_is_gone_hold_nobody_up() -> None:
+    story = bound()
+    story(Joined("a", claims={part(0): 1}))
+    story(Joined("b", claims={part(1): 1}))
+    story(PartitionsChanged(FOUR))
+    story.serve("a")
+    assert story.ask("a") is None
+    story(Left("b"))
+    assert frozenset(story.told("a").partitions) == FOUR - parts(0)
+
+
+def test_a_group_that_had_its_partitions_before_follows_no_claims() -> None:
+    story = bound()
+    story(PartitionsChanged(FOUR))
+    story(Joined("a", claims={part(0): 1}, allocated=True))
+    assert frozenset(story.told("a").partitions) == FOUR
+
+
+def test_without_claims_a_bound_group_is_planned_at_once() -> None:
+    story = bound()
+    story(Joined("a"))
+    story(PartitionsChanged(FOUR))
+    assert frozenset(story.told("a").partitions) == FOUR
+
+
+def test_a_claim_that_fails_is_told_again_after_a_pause() -> None:
+    story = bound()
+    story(PartitionsChanged(FOUR))
+    story(Joined("a", claims={part(0): 1}))
+    story(Failed("a", story.told("a").rebalance_id))
+    assert story.ask("a") is None
+    story.now_s += TIMING.retry_s
+    again = story.told("a")
+    assert (again.op, frozenset(again.partitions)) == (OpType.ONLY_CONNECT, parts(0))
