@@ -57,7 +57,7 @@ class Holder(Protocol):
 class Batch:
     """Messages handed to a consumer. It is held for this consumer until confirmed, rejected, or its time is over."""
 
-    __slots__ = ("_holder", "messages", "next_offset", "partition", "start_offset", "ticket")
+    __slots__ = ("_holder", "messages", "next_offset", "partition", "settled", "start_offset", "ticket")
 
     def __init__(
         self,
@@ -75,6 +75,8 @@ class Batch:
         """Where this batch begins; None if the Broker does not tell."""
         self.next_offset = next_offset
         """Where the next one begins; None if the Broker does not tell (Java Brokers)."""
+        self.settled = False
+        """Whether it was confirmed or rejected."""
         self._holder = holder
         self.ticket = ticket
 
@@ -95,6 +97,7 @@ class Batch:
             TransportError: the Broker could not be told; the batch comes again.
         """
         await self._holder.confirm(self.ticket)
+        self.settled = True
 
     async def reject(self) -> None:
         """Have the same messages come again, to this consumer or, after a rebalance, to another.
@@ -103,6 +106,7 @@ class Batch:
             StaleBatchError: as for `confirm`.
         """
         await self._holder.reject(self.ticket)
+        self.settled = True
 
 
 @dataclass(frozen=True, slots=True)

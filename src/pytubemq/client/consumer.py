@@ -27,8 +27,9 @@ FIRST_TRY_WAIT_S = 3.0
 class Consumer(PartitionKeeper):
     """Reads topics as a member of a group. Made by `Tube.consumer`; use it with `async with`."""
 
-    def __init__(self, cluster: Cluster, lookup: Lookup, options: ConsumerOptions) -> None:
+    def __init__(self, cluster: Cluster, lookup: Lookup, options: ConsumerOptions, *, kind: str = "Pull") -> None:
         super().__init__(cluster, lookup, options)
+        self._kind = kind
         self._role: ConsumerRole | None = None
 
     async def __aenter__(self) -> Consumer:
@@ -39,7 +40,7 @@ class Consumer(PartitionKeeper):
             GroupMismatchError: the group reads other topics, or with other filters.
             UnreachableError: no Master answers.
         """
-        self._enter("Pull")
+        self._enter(self._kind)
         role = self._role = ConsumerRole(
             self.cluster,
             self.options,

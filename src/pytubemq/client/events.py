@@ -75,7 +75,20 @@ class Skipped:
     offset: int | None = None
 
 
-Event: TypeAlias = Connected | Lost | Rebalanced | Throttled | SlowConsumer | Skipped
+@dataclass(frozen=True, slots=True)
+class HandlerFailed:
+    """The handler of a push consumer raised."""
+
+    group: str
+    partition: Partition
+    messages: int
+    """How many it was called with."""
+    reason: BaseException
+    then: str
+    """What becomes of them: "retry", "skip" or "stop"."""
+
+
+Event: TypeAlias = Connected | Lost | Rebalanced | Throttled | SlowConsumer | Skipped | HandlerFailed
 
 
 class EventQueue:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, unique
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pytubemq.errors import ConfigError, MessageError
 from pytubemq.model.ids import Partition, check_topic
@@ -26,7 +26,10 @@ from pytubemq.model.limits import (
 )
 
 MAX_SESSION_KEY_CHARS = 1_024
+MAX_PUSH_WORKERS = 1_000
 FirstConnect = Literal["fail", "wait"]
+OnError = Literal["retry", "skip", "stop"]
+"""What a push consumer does after its handler raised: have the batch come again, confirm it all the same, or end."""
 OnMalformed = Literal["raise", "raw"]
 """What a reader does with a message whose payload does not contain the attributes that it claims."""
 
@@ -167,6 +170,24 @@ class FetchOptions:
             _between("max_bytes", self.max_bytes, 1, 1 << 31)
         if self.idle_timeout_s is not None:
             _between("idle_timeout_s", self.idle_timeout_s, 0.0, 1e9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushOptions:
+    """How a push consumer calls its handler."""
+
+    workers: int = 8
+    by_message: bool = False
+    on_error: OnError = "retry"
+    max_messages: int = 500
+    max_bytes: int | None = None
+    max_wait_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        _between("workers", self.workers, 1, MAX_PUSH_WORKERS)
+        if self.on_error not in get_args(OnError):
+            raise ConfigError(f"on_error is {self.on_error!r}", hint="write 'retry', 'skip' or 'stop'")
+        FetchOptions(max_messages=self.max_messages, max_bytes=self.max_bytes, max_wait_s=self.max_wait_s)
 
 
 def check_start(start: Start | str) -> Start:

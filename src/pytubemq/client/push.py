@@ -1,0 +1,278 @@
+"""A consumer that calls a handler with what comes.
+
+The invariants: the messages of a partition are handled in order, one batch at a time; a batch is confirmed after its
+handler has returned, never before; no more handlers run than there are workers; a handler that raises is told and
+logged, and what becomes of its batch is what `on_error` says; a failure in the background is raised to whoever waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import functools
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pytubemq.client.events import HandlerFailed
+from pytubemq.client.tasks import Tasks
+from pytubemq.core.retry import Backoff
+from pytubemq.errors import ClosedError, ConfigError, StaleBatchError, TubeError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pytubemq.client.batch import Batch
+    from pytubemq.client.consumer import Consumer
+    from pytubemq.client.keeper import ConsumerStats
+    from pytubemq.client.options import PushOptions
+    from pytubemq.model.ids import Partition
+
+logger = logging.getLogger(__name__)
+
+Handler: TypeAlias = Callable[[Any], Awaitable[object] | object]
+"""Takes a `Batch`, or with `by_message` a `Message`."""
+AGAIN: Final = Backoff(first_s=0.1, most_s=30.0)
+"""Before a batch whose handler raised is fetched again, longer after each failure in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushStats:
+    """Counters since the consumer was entered, and what it does now."""
+
+    handled: int
+    """Messages whose batch was handled and confirmed."""
+    failed: int
+    """Calls of the handler that raised."""
+    running: int
+    """Batches that are being handled now."""
+    consumer: ConsumerStats
+
+
+class PushConsumer:
+    """Calls a handler with the batches of a group. Made by `Tube.push_consumer`; use it with `async with`."""
+
+    def __init__(self, consumer: Consumer, handler: Handler, options: PushOptions) -> None:
+        if not callable(handler):
+            raise ConfigError(
+                f"the handler is {handler!r}", hint="give a function that takes a Batch: handler=my_function"
+            )
+        self.options = options
+        self._consumer = consumer
+        self._handler = handler
+        self._async = _is_async(handler)
+        self._threads: ThreadPoolExecutor | None = None
+        self._tasks = Tasks(self._fail)
+        self._running = asyncio.Event()
+        self._running.set()
+        self._busy: set[asyncio.Task[None]] = set()
+        self._failures: dict[Partition, int] = {}
+        """Failures in a row."""
+        self._handled = self._failed = 0
+        self._closing = False
+        self._ended = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._raised = False
+
+    def __repr__(self) -> str:
+        return f"Push{self._consumer!r}"
+
+    # --- life -----------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> PushConsumer:
+        """Register, and begin to call the handler; errors as in `Consumer`."""
+        await self._consumer.__aenter__()
+        options = self.options
+        if not self._async:
+            self._threads = ThreadPoolExecutor(options.workers, thread_name_prefix="pytubemq-push")
+        self._consumer.batches(
+            max_messages=options.max_messages, max_wait_s=options.max_wait_s, max_bytes=options.max_bytes
+        )
+        for number in range(options.workers):
+            self._tasks.spawn(self._work(), name=f"push-{self._consumer.options.group}-{number}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+        if kind is None:
+            self._raise_failure()
+
+    async def wait(self, *, timeout_s: float | None = None) -> bool:
+        """Wait until it is closed (True) or `timeout_s` is over (False).
+
+        Raises:
+            TubeError: the consumer failed in the background.
+            Exception: what the handler raised, with `on_error="stop"`.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._ended.wait()
+        self._raise_failure()
+        return self._ended.is_set()
+
+    async def close(self) -> None:
+        """Take no more, wait for running handlers for at most `close_timeout_s`, then leave the group. Idempotent.
+
+        A handler in a thread that takes longer runs to its end, but its batch is not confirmed and comes again.
+        """
+        if self._closing:
+            return
+        self._closing = True
+        if self._busy:
+            await asyncio.wait(set(self._busy), timeout=self._consumer.options.close_timeout_s)
+        await self._tasks.close()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        await self._consumer.close()
+        self._ended.set()
+
+    def pause(self) -> None:
+        """Call the handler with nothing more until `resume`; partitions stay with this consumer."""
+        self._running.clear()
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._running.set()
+
+    # --- looking --------------------------------------------------------------------------------------------
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was closed."""
+        return self._closing
+
+    @property
+    def assignment(self) -> tuple[Partition, ...]:
+        """The partitions this consumer holds, sorted."""
+        return self._consumer.assignment
+
+    def lag(self) -> dict[Partition, int | None]:
+        """Messages not yet confirmed per held partition; None while unknown."""
+        return self._consumer.lag()
+
+    async def seek(self, partition: Partition | str, offset: int) -> int | None:
+        """Read a held partition from another offset on; as `Consumer.seek`."""
+        return await self._consumer.seek(partition, offset)
+
+    @property
+    def stats(self) -> PushStats:
+        """What has been done so far."""
+        return PushStats(
+            handled=self._handled, failed=self._failed, running=len(self._busy), consumer=self._consumer.stats
+        )
+
+    # --- working --------------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        while not self._closing:
+            batch = await self._consumer.next_batch()
+            if batch is None:
+                return
+            await self._running.wait()
+            self._busy.add(task)
+            try:
+                await self._handle(batch)
+            finally:
+                self._busy.discard(task)
+
+    async def _handle(self, batch: Batch) -> None:
+        try:
+            if self.options.by_message:
+                await self._each(batch)
+            else:
+                await self._call(batch)
+        except Exception as error:
+            self._tell(batch, len(batch), error)
+            await self._give_up(batch, error)
+            return
+        self._failures.pop(batch.partition, None)
+        await self._confirm(batch)
+
+    async def _each(self, batch: Batch) -> None:
+        for message in batch.messages:
+            try:
+                await self._call(message)
+            except Exception as error:
+                if self.options.on_error != "skip":
+                    raise
+                self._tell(batch, 1, error)
+
+    async def _call(self, what: object) -> None:
+        if self._threads is None:
+            result = self._handler(what)
+        else:
+            call = functools.partial(contextvars.copy_context().run, self._handler, what)
+            result = await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        if inspect.isawaitable(result):
+            await result
+
+    async def _give_up(self, batch: Batch, error: Exception) -> None:
+        match self.options.on_error:
+            case "skip":
+                await self._confirm(batch)
+            case "stop":
+                await _reject(batch)
+                raise error
+            case _:
+                failures = self._failures[batch.partition] = self._failures.get(batch.partition, 0) + 1
+                pause_s = AGAIN.delay_s(failures, self._consumer.cluster.rng)
+                # Not here: the worker is free for other partitions meanwhile.
+                self._tasks.spawn(_reject_after(batch, pause_s), name=f"push-again-{batch.partition}")
+
+    async def _confirm(self, batch: Batch) -> None:
+        if not batch.settled:
+            try:
+                await batch.confirm()
+            except ClosedError:
+                raise
+            except StaleBatchError as error:
+                logger.info("%s: %s", self._consumer.options.group, error.message)
+                return
+            except TubeError as error:
+                logger.warning("%s: a batch that was handled comes again: %s", self._consumer.options.group, error)
+                return
+        self._handled += len(batch)
+
+    def _tell(self, batch: Batch, messages: int, error: Exception) -> None:
+        self._failed += 1
+        group, then = self._consumer.options.group, self.options.on_error
+        logger.error("%s: the handler failed at %s, %s", group, batch, _THEN[then], exc_info=error)
+        self._consumer.emit(HandlerFailed(group, batch.partition, messages, error, then))
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = error
+        self._ended.set()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None and not self._raised:
+            self._raised = True
+            raise self._failure
+
+
+_THEN: Final = {"retry": "which comes again", "skip": "which is passed over", "stop": "which ends this consumer"}
+
+
+async def _reject(batch: Batch) -> None:
+    if not batch.settled:
+        with contextlib.suppress(StaleBatchError):
+            await batch.reject()
+
+
+async def _reject_after(batch: Batch, pause_s: float) -> None:
+    await asyncio.sleep(pause_s)
+    await _reject(batch)
+
+
+def _is_async(handler: Handler) -> bool:
+    """Whether calling it gives something to await at once, so that it needs no thread."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
