@@ -53,6 +53,9 @@ IDLE_TIMEOUT_S: Final = 300.0
 """A connection without any byte for so long is closed (Java's idle rule)."""
 SILENT_CONNECTION_S: Final = 3.0
 """A client gives up a connection on which calls ran out of time and no byte came for so long, and makes another."""
+IDLE_CONNECTION_S: Final = 240.0
+"""A client closes a connection over which it asked nothing for so long, before its peer does; the next use opens
+another."""
 VANISHED_PEER_S: Final = 60.0
 """A connection whose bytes nobody acknowledges for so long is broken (TCP_USER_TIMEOUT, keepalive). Not less, because
 a peer that is busy or paused and does not read meanwhile looks alike; a client with calls open gives up sooner."""

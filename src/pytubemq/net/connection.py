@@ -82,6 +82,8 @@ class RpcConnection(asyncio.Protocol):
         self._sweep_due_s = 0.0
         self._heard_s = 0.0
         """When the last byte came."""
+        self._used_s = self._loop.time()
+        """When something was asked last."""
         self._asked_s: float | None = None
         """When the first request left after that byte."""
 
@@ -133,7 +135,7 @@ class RpcConnection(asyncio.Protocol):
                 block_bytes=self._block_bytes,
             )
         )
-        now_s = self._loop.time()
+        now_s = self._used_s = self._loop.time()
         if self._asked_s is None:
             self._asked_s = now_s
         self._waiting[serial] = _Waiting(future, now_s + timeout_s, timeout_s, method, offer is not None)
@@ -155,6 +157,11 @@ class RpcConnection(asyncio.Protocol):
         return str(name[0]) if name else "127.0.0.1"
 
     @property
+    def idle_s(self) -> float:
+        """How long nothing was asked, and no answer is due."""
+        return 0.0 if self._waiting else self._loop.time() - self._used_s
+
+    @property
     def in_flight(self) -> int:
         """Calls without an answer yet."""
         return len(self._waiting)
@@ -169,6 +176,12 @@ class RpcConnection(asyncio.Protocol):
         with contextlib.suppress(asyncio.TimeoutError):
             async with asyncio.timeout(1.0):
                 await asyncio.shield(self.lost)
+
+    def drop(self) -> None:
+        """Close without waiting for the end of it; calls without an answer fail."""
+        self._end(None)
+        if self._transport is not None:
+            self._transport.close()
 
     # --- asyncio calls these --------------------------------------------------------------------------------
 

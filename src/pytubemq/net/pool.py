@@ -1,12 +1,16 @@
-"""One connection per peer, shared; a dead one is replaced at the next use."""
+"""One connection per peer, shared; a dead one is replaced at the next use, one that nobody uses is closed.
+
+The invariant: a connection with an answer due is never closed for being idle.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import ClosedError
-from pytubemq.model.limits import CONNECT_TIMEOUT_S
+from pytubemq.model.limits import CONNECT_TIMEOUT_S, IDLE_CONNECTION_S
 from pytubemq.net.connection import RpcConnection
 from pytubemq.wire.extensions import OURS, Capability
 
@@ -14,15 +18,26 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Address
 
 
+logger = logging.getLogger(__name__)
+
+
 class ConnectionPool:
     """Hands out connections by address. Callers that ask at once share one attempt to connect."""
 
-    def __init__(self, *, connect_timeout_s: float = CONNECT_TIMEOUT_S, capabilities: Capability = OURS) -> None:
+    def __init__(
+        self,
+        *,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        capabilities: Capability = OURS,
+        idle_after_s: float = IDLE_CONNECTION_S,
+    ) -> None:
         self._connect_timeout_s = connect_timeout_s
         self._capabilities = capabilities
         self._open: dict[Address, RpcConnection] = {}
         self._connecting: dict[Address, asyncio.Task[RpcConnection]] = {}
         self._closed = False
+        self._idle_after_s = idle_after_s
+        self._sweeper: asyncio.TimerHandle | None = None
 
     def peek(self, address: Address) -> RpcConnection | None:
         """The live connection to a peer, if there is one."""
@@ -51,6 +66,8 @@ class ConnectionPool:
     async def close(self) -> None:
         """Close every connection. Idempotent."""
         self._closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
         for task in list(self._connecting.values()):
             task.cancel()
         await asyncio.gather(*self._connecting.values(), return_exceptions=True)
@@ -63,6 +80,22 @@ class ConnectionPool:
                 address, timeout_s=self._connect_timeout_s, capabilities=self._capabilities
             )
             self._open[address] = connection
+            self._sweep_later()
             return connection
         finally:
             self._connecting.pop(address, None)
+
+    def _sweep_later(self) -> None:
+        if self._sweeper is None and not self._closed:
+            self._sweeper = asyncio.get_running_loop().call_later(self._idle_after_s / 4, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeper = None
+        for address, connection in list(self._open.items()):
+            if not connection.closed and connection.idle_s >= self._idle_after_s:
+                logger.debug("closing the connection to %s, which nobody has used for a while", address)
+                connection.drop()
+            if connection.closed:
+                del self._open[address]
+        if self._open:
+            self._sweep_later()

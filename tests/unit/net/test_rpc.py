@@ -358,6 +358,26 @@ async def test_the_pool_shares_one_connection_and_replaces_a_dead_one() -> None:
         await pool.close()
 
 
+async def test_a_connection_that_nobody_uses_is_closed_and_opened_again_when_needed() -> None:
+    calls: list[Call] = []
+    async with serving(calls.append) as (server, address):
+        pool = ConnectionPool(idle_after_s=0.05)
+        connection = await pool.get(address)
+        waiting = asyncio.create_task(ask(connection, timeout_s=30))
+        await until(lambda: calls)
+        await asyncio.sleep(0.2)
+        assert not connection.closed, "an answer is due"
+        calls[0].reply(OK)
+        assert (await waiting).success
+        await until(lambda: connection.closed)
+        assert pool.peek(address) is None
+        await until(lambda: not server.connections)
+        again = await pool.get(address)
+        assert again is not connection
+        assert not again.closed
+        await pool.close()
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
