@@ -167,7 +167,7 @@ class OurReader:
         self._consumer: Any = None
         self._reading: asyncio.Task[None] | None = None
 
-    async def start(self, filters: Mapping[str, list[str]]) -> OurReader:
+    async def start(self, filters: Mapping[str, list[str]], **more: Any) -> OurReader:
         """Join the group and begin to read."""
         self._tube = connect(self.bench.column.masters)
         await self._tube.__aenter__()
@@ -176,6 +176,7 @@ class OurReader:
             *filters,
             start=Start.EARLIEST,
             filters={topic: items for topic, items in filters.items() if items},
+            **more,
         )
         await self._consumer.__aenter__()
         self._reading = asyncio.create_task(self._read())

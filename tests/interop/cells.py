@@ -9,11 +9,13 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from .bench import MESSAGES, Bench, CellError, JavaReader, OurReader
+from pytubemq import Bound, Partition, Start, connect
+
+from .bench import MESSAGES, Bench, CellError, JavaReader, OurReader, take
 from .ledger import Received
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from pytubemq import Batch
 
 FILTERED = ["t1", "t3"]
 JOIN_TIMEOUT_S = 120.0
@@ -108,25 +110,31 @@ async def java_bound(bench: Bench) -> dict[str, Any]:
     """Java bound consumer (session key, offsets given)."""
     await produced(bench)
     topic = bench.column.topic("java")
-    starts = {
+    starts = starts_inside(bench, topic)
+    claims = [sorted(starts)[0::2], sorted(starts)[1::2]]
+    bound: dict[str, Any] = {"session_key": f"key{time.time_ns()}", "source_count": 2, "select_big": True}
+    got = Received()
+    members = [JavaReader(bench, f"bound{number}", got) for number in range(2)]
+    await asyncio.gather(
+        *(
+            member.start({topic: []}, push=False, group="bound", offsets={key: starts[key] for key in claimed}, **bound)
+            for member, claimed in zip(members, claims, strict=True)
+        )
+    )
+    count = await bench.check(got, {topic: []}, starts=starts)
+    shares = [sorted(await member.partitions()) for member in members]
+    await asyncio.gather(*(member.close() for member in members))
+    if shares != claims:
+        raise CellError(f"the members hold {shares}, and claimed {claims}")
+    return {"messages": count}
+
+
+def starts_inside(bench: Bench, topic: str) -> dict[str, int]:
+    """Per partition the offset at which a quarter of its messages is passed."""
+    return {
         partition: sorted(receipts)[len(receipts) // 4][0]
         for partition, receipts in bench.sent(topic).partitions.items()
     }
-    bound: dict[str, Any] = {
-        "group": "bound",
-        "session_key": f"key{time.time_ns()}",
-        "source_count": 2,
-        "select_big": True,
-    }
-    got = Received()
-    members = [JavaReader(bench, f"bound{number}", got) for number in range(2)]
-    await asyncio.gather(*(member.start({topic: []}, push=False, offsets=starts, **bound) for member in members))
-    count = await bench.check(got, {topic: []}, starts=starts)
-    shares = await asyncio.gather(*(member.partitions() for member in members))
-    await asyncio.gather(*(member.close() for member in members))
-    if not all(shares) or shares[0] & shares[1]:
-        raise CellError(f"the partitions were not shared by the two members: {shares}")
-    return {"messages": count}
 
 
 # --- our consumers --------------------------------------------------------------------------------------------------
@@ -142,6 +150,61 @@ async def our_pull(bench: Bench) -> dict[str, Any]:
     count = await bench.check(plain.got, both(bench))
     count += await bench.check(filtered.got, one_filtered(bench))
     await asyncio.gather(plain.close(), filtered.close())
+    return {"messages": count}
+
+
+async def our_push(bench: Bench) -> dict[str, Any]:
+    """pytubemq push consumer."""
+    await produced(bench)
+    counts = await asyncio.gather(
+        *(_our_push(bench, name, filters) for name, filters in (("push", both(bench)), ("part", one_filtered(bench))))
+    )
+    return {"messages": sum(counts)}
+
+
+async def _our_push(bench: Bench, name: str, filters: dict[str, list[str]]) -> int:
+    got = Received()
+
+    async def handle(batch: Batch) -> None:
+        take(got, name, batch)
+
+    async with (
+        connect(bench.column.masters) as tube,
+        tube.push_consumer(
+            bench.column.group(f"ours_{name}"),
+            *filters,
+            handler=handle,
+            start=Start.EARLIEST,
+            filters={topic: items for topic, items in filters.items() if items},
+        ),
+    ):
+        return await bench.check(got, filters)
+
+
+async def our_bound(bench: Bench) -> dict[str, Any]:
+    """pytubemq bound consumer (session key, offsets given)."""
+    await produced(bench)
+    topic, got = bench.column.topic("java"), Received()
+    starts = starts_inside(bench, topic)
+    claims = [sorted(starts)[0::2], sorted(starts)[1::2]]
+    key = f"key{time.time_ns()}"
+    members = [OurReader(bench, f"our_bound{number}", got, group="our_bound") for number in range(2)]
+    await asyncio.gather(
+        *(
+            member.start(
+                {topic: []},
+                bound=Bound(
+                    session_key=key, source_count=2, offsets={Partition.parse(one): starts[one] for one in claimed}
+                ),
+            )
+            for member, claimed in zip(members, claims, strict=True)
+        )
+    )
+    count = await bench.check(got, {topic: []}, starts=starts)
+    shares = [sorted(member.partitions()) for member in members]
+    await asyncio.gather(*(member.close() for member in members))
+    if shares != claims:
+        raise CellError(f"the members hold {shares}, and claimed {claims}")
     return {"messages": count}
 
 
@@ -174,10 +237,3 @@ async def mixed_group(bench: Bench) -> dict[str, Any]:
     if min(got.by_member[name] for name in ("java_member", "our_member")) == 0:
         raise CellError(f"one member read nothing: {dict(got.by_member)}")
     return {"messages": count, **got.by_member}
-
-
-ROWS: dict[str, Callable[[Bench], Awaitable[dict[str, Any]]]] = {
-    row.__doc__.rstrip("."): row
-    for row in (java_producer, java_pull, java_push, java_bound, our_producer, our_pull, mixed_group)
-    if row.__doc__
-}

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .bench import Bench, CellError
+from pytubemq import Start, connect
+from pytubemq.errors import StaleBatchError, TransportError
+
+from .bench import Bench, CellError, take
 from .cells import both, one_filtered, produced
 from .ledger import Received
+
+if TYPE_CHECKING:
+    from pytubemq import BalanceConsumer
 
 READY_TIMEOUT_S = 60.0
 
@@ -56,7 +63,7 @@ class JavaMember:
 
 
 async def java_client_balance(bench: Bench) -> dict[str, Any]:
-    """Java client-balance consumer (all 17 operations)"""
+    """Java client-balance consumer (all 17 operations)."""
     await produced(bench)
     got = Received()
     filters = one_filtered(bench)
@@ -131,7 +138,7 @@ async def _take_and_leave(one: JavaMember, partitions: list[str]) -> None:
     batches = []
     for _ in range(2):  # given back, the same comes again
         found = await _message(one)
-        batches.append((found["partition"], found["count"]))
+        batches.append((found["partition"], found["first"]))
         bad = await one("confirmConsume", context="1:nothing:0", consumed=True)
         expect("confirmConsume of nothing", bad["done"], False)
         back = await one("confirmConsume", context=found["context"], consumed=False)
@@ -154,3 +161,77 @@ async def _message(one: JavaMember) -> dict[str, Any]:
         if time.monotonic() > deadline_s:
             raise CellError(f"getMessage gives {found}")
         await asyncio.sleep(0.05)
+
+
+# --- ours -----------------------------------------------------------------------------------------------------------
+
+
+async def our_client_balance(bench: Bench) -> dict[str, Any]:
+    """pytubemq client-balance consumer."""
+    await produced(bench)
+    counts = await asyncio.gather(_two_of_ours(bench), _ours_and_java(bench))
+    return {"messages": sum(counts)}
+
+
+async def _two_of_ours(bench: Bench) -> int:
+    """Two members share everything; each keeps its half."""
+    got, filters = Received(), one_filtered(bench)
+    async with connect(bench.column.masters) as tube:
+        members = [
+            tube.balance_consumer(
+                bench.column.group("our_balance"),
+                *filters,
+                node_id=node,
+                source_count=2,
+                start=Start.EARLIEST,
+                filters={topic: items for topic, items in filters.items() if items},
+            )
+            for node in range(2)
+        ]
+        async with members[0] as one, members[1] as other:
+            reading = [asyncio.create_task(_read(member, got)) for member in members]
+            for member in members:
+                expect("ready", await member.ready(READY_TIMEOUT_S), True)
+            expect("registered", {len(one.registered), len(other.registered)}, {4})
+            expect("the members' shares", one.share & other.share, frozenset())
+            count = await bench.check(got, filters)
+            for task in reading:
+                task.cancel()
+            await asyncio.wait(reading)
+    return count
+
+
+async def _ours_and_java(bench: Bench) -> int:
+    """One member of each kind: the Java one takes what ours leaves to it."""
+    got, filters = Received(), both(bench)
+    java = JavaMember(bench, "balance_beside", got, "both_balance")
+    await java.make()
+    found = await java("start", topics=filters, source_count=2, node_id=1)
+    expect("start", (found["done"], found["code"]), (True, 200))
+    partitions = await java.partitions(8)
+    async with (
+        connect(bench.column.masters) as tube,
+        tube.balance_consumer(java.group, *filters, node_id=0, source_count=2, start=Start.EARLIEST) as ours,
+    ):
+        reading = asyncio.create_task(_read(ours, got))
+        expect("ready", await ours.ready(READY_TIMEOUT_S), True)
+        share = {str(partition) for partition in ours.share}
+        expect("our share", len(share), 4)
+        for partition in partitions:
+            if partition not in share:
+                await java.connect(partition)
+        await java("read")
+        count = await bench.check(got, filters)
+        reading.cancel()
+        await asyncio.wait({reading})
+    await java("close")
+    if set(got.by_member) != {"balance_beside", "ours"}:
+        raise CellError(f"one member read nothing: {dict(got.by_member)}")
+    return count
+
+
+async def _read(consumer: BalanceConsumer, got: Received) -> None:
+    async for batch in consumer.batches():
+        take(got, "ours", batch)
+        with contextlib.suppress(StaleBatchError, TransportError):
+            await batch.confirm()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .cells import ROWS
+from .rows import ROWS
 from .runner import Result, Runner
 from .system import COLUMNS
 

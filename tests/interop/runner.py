@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .bench import Bench
-from .cells import ROWS
 from .driver import Driver
 from .fetch import fetch
+from .rows import ROWS
 from .system import System
 
 if TYPE_CHECKING:

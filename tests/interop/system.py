@@ -187,7 +187,7 @@ class System:
             rows = await column.webapi.query("admin_query_topic_info", topicName=topic)
             return bool(rows) and bool(rows[0].get("isSrvAcceptPublish"))
         found = await http_get(f"{column.web}/api/v1/topics/{topic}", {})
-        return bool(found.get("accept_publish", True)) and bool(found.get("partitions"))
+        return any(place["ready"] for place in found["places"])
 
     def _java_broker(self, prefix: str, **more: Any) -> JavaBroker:
         broker = JavaBroker(self.java, self._directory(f"{prefix}-broker"), **more)

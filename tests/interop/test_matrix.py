@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .cells import ROWS
+from .rows import ROWS
 from .system import COLUMNS
 
 if TYPE_CHECKING:

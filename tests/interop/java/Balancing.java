@@ -99,6 +99,7 @@ final class Balancing implements Driver.Client {
             found.put("partition", got.getPartitionKey());
             found.put("context", got.getConfirmContext());
             found.put("count", got.getMessageList().size());
+            found.put("first", got.getMessageList().isEmpty() ? "" : MessageSet.digest(got.getMessageList().get(0)));
         }
         return found;
     }
