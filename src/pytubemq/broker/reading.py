@@ -35,6 +35,8 @@ _MOST_BYTES = min(
     MAX_ANSWER_BYTES, MAX_FRAME_BYTES - MAX_MESSAGE_BYTES - ATTRIBUTE_ALLOWANCE_BYTES - _FRAME_SLACK_BYTES
 )
 """A read ends with the message that reaches its limit; with the largest message the answer must still be a frame."""
+_MOST_PLAIN_BYTES = MAX_ANSWER_BYTES - _FRAME_SLACK_BYTES
+"""The same for a peer that takes small blocks only, and perhaps (C++) no more than MAX_ANSWER_BYTES of them."""
 
 Done = Callable[["Slice | Refusal"], None]
 
@@ -46,6 +48,8 @@ class ReadLimits:
     max_bytes: int
     max_messages: int
     wait_until_s: float
+    most_bytes: int
+    """What an answer may come to with the message that reaches `max_bytes`; a single message may be larger."""
 
     @classmethod
     def of(
@@ -59,6 +63,7 @@ class ReadLimits:
             if max_messages and max_messages > 0
             else MAX_FETCH_MESSAGES,
             wait_until_s=min(now_s + wait_s, call.deadline_s - ANSWER_MARGIN_S),
+            most_bytes=_MOST_PLAIN_BYTES if call.connection.block_bytes is not None else MAX_FRAME_BYTES,
         )
 
 
@@ -76,16 +81,19 @@ def read(
     """Read from a partition; `done` gets the slice or why there is none."""
     store = state.store
 
-    def run() -> Slice:
-        return store.read(
+    def run(max_messages: int = limits.max_messages) -> Slice:
+        found = store.read(
             topic,
             partition_id,
             offset,
             end_offset=end_offset,
             max_bytes=limits.max_bytes,
-            max_messages=limits.max_messages,
+            max_messages=max_messages,
             codes=codes,
         )
+        if found.payload_bytes > limits.most_bytes and found.count > 1:
+            return run(found.count - 1)  # the last one made it too much: it comes with the next answer
+        return found
 
     if store.in_memory(topic, partition_id, offset):
         try:
