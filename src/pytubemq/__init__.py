@@ -12,6 +12,7 @@ from pytubemq._version import __version__
 
 if TYPE_CHECKING:
     from pytubemq import errors, sync
+    from pytubemq.client.balance.consumer import BalanceConsumer, PartitionOffset
     from pytubemq.client.batch import Batch, ReadBatch
     from pytubemq.client.consumer import Consumer
     from pytubemq.client.events import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Address",
+    "BalanceConsumer",
     "Batch",
     "Bound",
     "BrokerInfo",
@@ -43,6 +45,7 @@ __all__ = [
     "Lost",
     "Message",
     "Partition",
+    "PartitionOffset",
     "Producer",
     "ProducerStats",
     "ReadBatch",
@@ -61,6 +64,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "client.balance.consumer": ("BalanceConsumer", "PartitionOffset"),
     "client.batch": ("Batch", "ReadBatch"),
     "client.consumer": ("Consumer",),
     "client.events": ("Connected", "Event", "Lost", "Rebalanced", "Skipped", "SlowConsumer", "Throttled"),

@@ -19,7 +19,7 @@
     │   ├── OffsetMovedError         301   ├── NotRegisteredError     411, 412
     │   ├── OccupiedError            410   ├── ServerOverflowError    419
     │   ├── GroupMismatchError       424 to 430
-    │   ├── ThrottledError           452   ├── UnavailableError       500, 503
+    │   ├── ThrottledError      421, 452   ├── UnavailableError       422, 500, 503
     │   └── AlreadyExistsError       there is one of this name
     ├── MessageError                 a message cannot be sent as it is: empty (442), too long (445), bad attribute
     ├── StaleBatchError              a batch is not held any more: settled before, given back, or reassigned
@@ -257,13 +257,13 @@ class GroupMismatchError(RefusedError):
 
 
 class ThrottledError(RefusedError):
-    """452: flow control."""
+    """421, 452: asked too soon, flow control."""
 
     retriable = True
 
 
 class UnavailableError(RefusedError):
-    """500, 503: the peer cannot serve now."""
+    """422, 500, 503: the peer cannot serve now, or not this partition."""
 
     retriable = True
 
@@ -353,7 +353,9 @@ _BY_CODE: dict[int, type[RefusedError]] = {
     Code.CLIENT_INCONSISTENT_SELECTBIG: GroupMismatchError,
     Code.CLIENT_INCONSISTENT_SOURCECOUNT: GroupMismatchError,
     Code.CLIENT_DUPLICATE_INDEXID: GroupMismatchError,
+    Code.CLIENT_HIGH_FREQUENCY_REQUEST: ThrottledError,
     Code.SERVER_CONSUME_SPEED_LIMIT: ThrottledError,
+    Code.PARTITION_UNSUBSCRIBABLE: UnavailableError,
     Code.INTERNAL_SERVER_ERROR: UnavailableError,
     Code.SERVICE_UNAVAILABLE: UnavailableError,
 }

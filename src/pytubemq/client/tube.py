@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, TypeVar
 
+from pytubemq.client.balance.consumer import BalanceConsumer
+from pytubemq.client.balance.options import META_CHECK_S, NODE_WAIT_S, BalanceOptions
 from pytubemq.client.cluster import Cluster
 from pytubemq.client.consumer import Consumer
 from pytubemq.client.lookup import Lookup
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
 CLOSE_MARGIN_S = 5.0
 """For what closing does besides delivering messages: goodbyes, and the end of tasks."""
-_Made = TypeVar("_Made", Producer, Consumer, Reader)
+_Made = TypeVar("_Made", Producer, Consumer, BalanceConsumer, Reader)
 
 
 def connect(
@@ -82,7 +84,7 @@ class Tube:
         self._options = options
         self._cluster: Cluster | None = None
         self._lookup: Lookup | None = None
-        self._made: list[Producer | Consumer | Reader] = []
+        self._made: list[Producer | Consumer | BalanceConsumer | Reader] = []
         self._close_within_s = 0.0
         """The longest `close_timeout_s` of what was made."""
 
@@ -209,6 +211,68 @@ class Tube:
         assert self._lookup is not None
         self._close_within_s = max(self._close_within_s, close_timeout_s)
         return self._add(Consumer(cluster, self._lookup, options))
+
+    def balance_consumer(
+        self,
+        group: str,
+        topic: str,
+        *topics: str,
+        node_id: int | None = None,
+        source_count: int | None = None,
+        start: Start = Start.LATEST,
+        filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
+        manual: bool = False,
+        confirm_timeout_s: float | None = None,
+        close_timeout_s: float = 5.0,
+        fetch_interval_s: float = 0.0,
+        max_messages_per_s: float | None = None,
+        max_bytes_per_s: float | None = None,
+        meta_check_s: float = META_CHECK_S,
+        node_wait_s: float = NODE_WAIT_S,
+    ) -> BalanceConsumer:
+        """A consumer of a group whose members divide the partitions among themselves, for `async with`.
+
+        Node 0 of 2 reads one half of the partitions and node 1 the other, whether both run or not; no partition moves
+        to another node when one is away. With `manual` the caller connects to partitions, and sees to it that every
+        one has a reader.
+
+        Args:
+            group: its name; all its members are balanced in this way.
+            topic: a topic, and `topics` more of them; all members of a group read the same ones.
+            node_id: which member this is, from 0 to source_count - 1.
+            source_count: how many members the group has; all give the same.
+            start: where the group begins in a partition in which it has confirmed nothing yet.
+            filters: message types to read, per topic or one list for all; None reads everything.
+            manual: connect to nothing by itself.
+            confirm_timeout_s: a batch not settled for so long is given back and comes again; None: never.
+            close_timeout_s: how long leaving the block may take.
+            fetch_interval_s: the least time between two fetches from one partition.
+            max_messages_per_s: how many messages this consumer takes on average, of all its partitions together.
+            max_bytes_per_s: how many bytes of payload, likewise.
+            meta_check_s: how often the Master is asked for partitions, at most.
+            node_wait_s: how long another member with our node_id is waited for on entering; it may be dead.
+        """
+        names = check_topics((topic, *topics))
+        options = BalanceOptions(
+            group=check_group(group),
+            topics=names,
+            filters=check_filters(names, filters),
+            start=start,
+            confirm_timeout_s=confirm_timeout_s,
+            close_timeout_s=close_timeout_s,
+            fetch_interval_s=fetch_interval_s,
+            max_messages_per_s=max_messages_per_s,
+            max_bytes_per_s=max_bytes_per_s,
+            node_id=node_id,
+            source_count=source_count,
+            manual=manual,
+            meta_check_s=meta_check_s,
+            node_wait_s=node_wait_s,
+        )
+        cluster = self._open()
+        assert self._lookup is not None
+        self._close_within_s = max(self._close_within_s, close_timeout_s)
+        return self._add(BalanceConsumer(cluster, self._lookup, options))
 
     def reader(
         self,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import Code
-from pytubemq.model.ids import Address, BrokerInfo, Partition
+from pytubemq.model.ids import UNDEFINED, Address, BrokerInfo, Partition
 from pytubemq.net.call import Call
 from pytubemq.net.server import Handler, RpcServer
 from pytubemq.testing import mock_order
@@ -84,6 +84,18 @@ class MockBroker:
         self.consumers: dict[str, str] = {}
         """Client id -> group."""
         self.subscriptions: dict[str, tuple[str, ...]] = {}
+        self.nodes: dict[str, int] = {}
+        """Client id -> node, of consumers that balance themselves."""
+        self.reported: dict[str, tuple[str, ...]] = {}
+        """Client id -> what such a consumer said to hold."""
+        self.last_beats: dict[str, Any] = {}
+        """Client id -> the last heartbeat of such a consumer."""
+        self.closed: set[str] = set()
+        """Topics that cannot be consumed, as such consumers are told."""
+        self.told_meta: tuple[str, ...] = ()
+        self.meta_id = 0
+        self.newest_id = UNDEFINED
+        """The operators' command to go to the newest messages."""
         self.queued_events: defaultdict[str, deque[EventProto]] = defaultdict(deque)
         self.acknowledged: list[EventProto] = []
         self.check_sum = 1

@@ -9,6 +9,7 @@ from pytubemq.errors import Code
 from pytubemq.model.filters import filter_code
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.testing.mock_balance import MockBalance
 from pytubemq.testing.mock_state import APPEND_TIME_MS, MockMessage, MockPartition
 from pytubemq.wire.hot import get_message_answer, read_range_answer
 from pytubemq.wire.messages import broker, extension, master
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
 OK: dict[str, Any] = {"success": True, "err_code": int(Code.SUCCESS), "err_msg": "OK!"}
 MAX_FETCH = 1000
 UNREGISTER = 32
+WITHOUT_SUCCESS = (Method.CONSUMER_REGISTER_C2M_V2, Method.CONSUMER_HEARTBEAT_C2M_V2, Method.GET_PART_META_C2M)
+"""Methods whose answers have a code and no `success`."""
 CONSUMED = 0
 """`readStatus` of a farewell whose last fetch was consumed."""
 ALWAYS_LATEST = 2
 
 
-class MockHandlers:
+class MockHandlers(MockBalance):
     """One method per kind of request."""
 
     def __init__(self, mock: MockBroker) -> None:
@@ -36,6 +39,8 @@ class MockHandlers:
     def refusal(self, method: Method, code: int, text: str) -> Any:
         """An answer that says no."""
         response = METHODS[method].response
+        if method in WITHOUT_SUCCESS:
+            return response(err_code=int(code), err_msg=text)
         extra: dict[str, Any] = {}
         if response in (master.RegisterResponseM2P, master.HeartResponseM2P):
             extra["broker_check_sum"] = -1
@@ -43,6 +48,8 @@ class MockHandlers:
 
     async def answer(self, call: Call, request: Any) -> Any:
         """The usual answer, after the wait that the request allows."""
+        if isinstance(request, master.HeartRequestC2MV2):
+            self._begin_beat(request)
         wait_ms = getattr(request, "max_wait_ms", None) or 0
         if wait_ms and not self._has_news(request):
             await self._wait(request, wait_ms / 1000)
@@ -72,6 +79,8 @@ class MockHandlers:
             case master.HeartRequestC2M():
                 known = request.client_id in mock.consumers
                 return bool(not known or mock.queued_events[request.client_id] or request.event)
+            case master.HeartRequestC2MV2():
+                return self._has_balance_news(request)
             case master.HeartRequestP2M():
                 return mock.producers.get(request.client_id) != mock.check_sum
             case broker.GetMessageRequestC2B():

@@ -8,6 +8,7 @@ import sys
 
 import pytubemq
 from pytubemq import sync
+from pytubemq.client.balance.consumer import BalanceConsumer
 from pytubemq.client.consumer import Consumer
 from pytubemq.client.producer import Producer
 from pytubemq.client.reader import Reader
@@ -15,6 +16,7 @@ from pytubemq.client.tube import Tube
 
 NAMES = {
     "Address",
+    "BalanceConsumer",
     "Batch",
     "Bound",
     "BrokerInfo",
@@ -25,6 +27,7 @@ NAMES = {
     "Lost",
     "Message",
     "Partition",
+    "PartitionOffset",
     "Producer",
     "ProducerStats",
     "ReadBatch",
@@ -76,6 +79,20 @@ def test_the_client_loads_neither_servers_nor_the_command_line() -> None:
 INSIDE = {
     Producer: {"broker_answered", "broker_failed", "check_open", "encode", "ended", "enqueue", "refused", "settled"},
     Consumer: {"brought", "counted", "emit", "ended", "gave_up", "occupied_for_s", "reached", "unreachable"},
+    BalanceConsumer: {
+        "brought",
+        "counted",
+        "emit",
+        "ended",
+        "gave_up",
+        "holds",
+        "meta_check_s",
+        "news",
+        "occupied_for_s",
+        "reached",
+        "took_share",
+        "unreachable",
+    },
     Reader: {"done", "ended", "fetch_ahead", "read"},
 }
 """What the client's own parts call; not for users, so not in the facade."""
@@ -87,7 +104,13 @@ def members(kind: type) -> dict[str, object]:
 
 
 def test_the_sync_facade_has_the_same_names_and_arguments() -> None:
-    pairs = [(Tube, sync.Tube), (Producer, sync.Producer), (Consumer, sync.Consumer), (Reader, sync.Reader)]
+    pairs = [
+        (Tube, sync.Tube),
+        (Producer, sync.Producer),
+        (Consumer, sync.Consumer),
+        (BalanceConsumer, sync.BalanceConsumer),
+        (Reader, sync.Reader),
+    ]
     for ours, theirs in pairs:
         expected_names = {name for name in members(ours) if not name.startswith("_")} - INSIDE.get(ours, set())
         assert expected_names <= {name for name in members(theirs) if not name.startswith("_")}, theirs

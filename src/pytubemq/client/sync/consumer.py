@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from pytubemq.client import batch as batches_of
     from pytubemq.client import consumer as consumers
+    from pytubemq.client import keeper
     from pytubemq.client.keeper import ConsumerStats
     from pytubemq.model.ids import Partition
     from pytubemq.model.message import Message
@@ -63,20 +64,15 @@ class Batch:
         self._io.run(self._batch.reject())
 
 
-class Consumer:
-    """Reads topics as a member of a group. Made by `Tube.consumer`; use it with `with`."""
+class PartitionKeeper:
+    """What consumers of both kinds of balance have in common."""
 
-    def __init__(self, io: IoThread, consumer: consumers.Consumer) -> None:
+    def __init__(self, io: IoThread, consumer: keeper.PartitionKeeper) -> None:
         self._io = io
         self._consumer = consumer
 
     def __repr__(self) -> str:
         return f"sync.{self._consumer!r}"
-
-    def __enter__(self) -> Consumer:
-        """Register; see `pytubemq.Consumer`."""
-        self._io.run(self._consumer.__aenter__())
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -128,3 +124,16 @@ class Consumer:
     def stats(self) -> ConsumerStats:
         """What has been done so far."""
         return self._consumer.stats
+
+
+class Consumer(PartitionKeeper):
+    """Reads topics as a member of a group. Made by `Tube.consumer`; use it with `with`."""
+
+    def __init__(self, io: IoThread, consumer: consumers.Consumer) -> None:
+        super().__init__(io, consumer)
+        self._entering = consumer.__aenter__
+
+    def __enter__(self) -> Consumer:
+        """Register; see `pytubemq.Consumer`."""
+        self._io.run(self._entering())
+        return self

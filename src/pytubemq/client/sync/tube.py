@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.client import tube as engine
+from pytubemq.client.balance.options import META_CHECK_S, NODE_WAIT_S
 from pytubemq.client.options import Bound, FirstConnect, OnMalformed, Start
+from pytubemq.client.sync.balance import BalanceConsumer
 from pytubemq.client.sync.consumer import Consumer
 from pytubemq.client.sync.producer import Producer
 from pytubemq.client.sync.reader import Reader
@@ -132,6 +134,46 @@ class Tube:
             )
         )
         return Consumer(self._open(), made)
+
+    def balance_consumer(
+        self,
+        group: str,
+        topic: str,
+        *topics: str,
+        node_id: int | None = None,
+        source_count: int | None = None,
+        start: Start = Start.LATEST,
+        filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
+        manual: bool = False,
+        confirm_timeout_s: float | None = None,
+        close_timeout_s: float = 5.0,
+        fetch_interval_s: float = 0.0,
+        max_messages_per_s: float | None = None,
+        max_bytes_per_s: float | None = None,
+        meta_check_s: float = META_CHECK_S,
+        node_wait_s: float = NODE_WAIT_S,
+    ) -> BalanceConsumer:
+        """A consumer that divides a group's partitions with its fellows, for `with`; see `pytubemq.Tube`."""
+        made = self._open().call(
+            lambda: self._tube.balance_consumer(
+                group,
+                topic,
+                *topics,
+                node_id=node_id,
+                source_count=source_count,
+                start=start,
+                filters=filters,
+                manual=manual,
+                confirm_timeout_s=confirm_timeout_s,
+                close_timeout_s=close_timeout_s,
+                fetch_interval_s=fetch_interval_s,
+                max_messages_per_s=max_messages_per_s,
+                max_bytes_per_s=max_bytes_per_s,
+                meta_check_s=meta_check_s,
+                node_wait_s=node_wait_s,
+            )
+        )
+        return BalanceConsumer(self._open(), made)
 
     def reader(
         self,

@@ -1,0 +1,73 @@
+"""What the Master has told about the partitions of a group's topics.
+
+The invariant: it only changes as a whole, with the number that the Master gave that state.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import FormatError
+from pytubemq.model.ids import STORE_BASE, UNDEFINED, BrokerInfo, Partition
+from pytubemq.wire.strings import parse_broker_infos, parse_topic_meta_info
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MAX_PARTITIONS = 100_000
+"""Partitions of all topics of one group; a list that names more is refused."""
+
+
+class PartitionMeta:
+    """The partitions with whether they can be consumed now, and the numbers of what was told."""
+
+    def __init__(self) -> None:
+        self.brokers_id = UNDEFINED
+        """`brokerConfigId` of the Brokers' addresses that we have."""
+        self.topics_id = UNDEFINED
+        """`topicMetaInfoId` of `partitions`."""
+        self.told_ms: int | None = None
+        """When `partitions` were told, milliseconds since 1970."""
+        self.partitions: Mapping[Partition, bool] = MappingProxyType({})
+
+    def take_brokers(self, config_id: int | None, texts: Sequence[str]) -> list[BrokerInfo]:
+        """Take the Brokers' addresses, if there are any in the answer; returns them.
+
+        Raises:
+            FormatError: an address is malformed.
+        """
+        if not texts:
+            return []
+        brokers = list(parse_broker_infos(texts).values())
+        self.brokers_id = UNDEFINED if config_id is None else config_id
+        return brokers
+
+    def take_topics(self, meta_id: int | None, texts: Sequence[str], now_ms: int) -> bool:
+        """Take the partitions, if the answer has other ones; whether it did.
+
+        A number that is not set, the number we have, and an empty list say nothing (the original's rule).
+
+        Raises:
+            FormatError: an item is malformed.
+        """
+        if meta_id is None or meta_id < 0 or meta_id == self.topics_id or not texts:
+            return False
+        self.partitions = MappingProxyType(_partitions(texts))
+        self.topics_id = meta_id
+        self.told_ms = now_ms
+        return True
+
+
+def _partitions(texts: Sequence[str]) -> dict[Partition, bool]:
+    found: dict[Partition, bool] = {}
+    for text in texts:
+        info = parse_topic_meta_info(text)
+        for broker in info.brokers:
+            if len(found) + broker.stores * broker.partitions > MAX_PARTITIONS:
+                raise FormatError(f"the Master names more than {MAX_PARTITIONS:,} partitions for one group")
+            for store in range(broker.stores):
+                for number in range(broker.partitions):
+                    partition = Partition(broker.broker_id, info.topic, store * STORE_BASE + number)
+                    found[partition] = broker.subscribable
+    return dict(sorted(found.items()))
