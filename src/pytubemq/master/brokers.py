@@ -20,6 +20,7 @@ from pytubemq.master.broker_forbidding import Forbidding
 from pytubemq.master.broker_run import BrokerRun
 from pytubemq.master.broker_sync import SyncId, broker_conf, reported_removals, reported_topics
 from pytubemq.master.broker_upkeep import BrokerUpkeep
+from pytubemq.master.leases import Leases
 from pytubemq.master.peers import Connection, Peers
 from pytubemq.master.waiting import Waiting, allowed_wait_s
 from pytubemq.model.ids import Partition
@@ -77,6 +78,7 @@ class Brokers:
         self._answers = BrokerAnswers(catalogue, self.forbidding, token)
         self._expected_until: dict[int, float] = {}
         self._unheard: set[int] = set()
+        self.leases = Leases()
 
     def expect_all(self) -> None:
         """After a start: every Broker of the catalogue may be on its way back."""
@@ -196,6 +198,8 @@ class Brokers:
             write_status=request.write_status_rpt,
             since_ms=self._clock.wall_ms(),
         )
+        if broker_id in self._unheard:
+            self.leases.told(request.leases, until_s=now_s + self._settings.restart_grace_s)
         self.runs[broker_id] = run
         # Until it says that it is online it counts as on its way back, so nothing is withdrawn meanwhile.
         self._expected_until[broker_id] = now_s + self._settings.broker_absence_s
@@ -248,6 +252,7 @@ class Brokers:
 
     def tick(self, now_s: float) -> None:
         """Let go of who has not been heard of in time, and stop expecting who did not come back."""
+        self.leases.expire(now_s)
         for run in list(self.runs.values()):
             if run.deadline_s <= now_s:
                 self._release(run.broker_id, "connection lost" if run.lost else "not heard of in time")

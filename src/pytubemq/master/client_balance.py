@@ -13,7 +13,7 @@ from pytubemq.core.balance.consistency import GroupKind, Terms
 from pytubemq.core.balance.facts import Reported
 from pytubemq.errors import Code, FormatError
 from pytubemq.master import answers
-from pytubemq.master.answers import RefusalError
+from pytubemq.master.answers import UNCHANGED, RefusalError
 from pytubemq.master.group import MemberInfo
 from pytubemq.master.subscription import check_subscription
 from pytubemq.master.waiting import allowed_wait_s
@@ -196,7 +196,8 @@ class ClientBalance:
         known_id = None if asked is None else asked.csm_frm_max_offset_ctrl_id
         return OpsTaskInfo(
             csm_frm_max_offset_ctrl_id=group.from_max_id if group.from_max_id != known_id else None,
-            **self._flow.ops_task(group.name, asked),
+            # What stays as it is is left out here.
+            **{name: told for name, told in self._flow.ops_task(group.name, asked).items() if told != UNCHANGED},
         )
 
 

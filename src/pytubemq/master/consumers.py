@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.core.balance.consistency import GroupKind, Terms
-from pytubemq.core.balance.facts import Acked, Event, Reported
-from pytubemq.errors import Code
+from pytubemq.core.balance.facts import Event, Reported
+from pytubemq.errors import Code, FormatError
 from pytubemq.master import answers
 from pytubemq.master.answers import RefusalError
 from pytubemq.master.group import MemberInfo
@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from pytubemq.net.clock import Clock
 
 
+EVENT_FAILED = -2
+"""The status of an event that its consumer could not carry out."""
+
+
 class Consumers:
     """The three methods of server-balanced consumers."""
 
@@ -75,6 +79,9 @@ class Consumers:
         host = answers.check_host(request.host_name)
         name = answers.check_group_name(request.group_name)
         terms = self._terms(client_id, request)
+        claims = _claims(client_id, terms, request)
+        if terms.bound:
+            self._groups.check_rate(name, terms.topics, terms.total_count)
         self._authorization.check(name, terms.topics, terms.conditions)
         self._groups.check_room(name, client_id, call.connection, call.size_bytes)
         holds = _held(request.subscribe_info)
@@ -85,6 +92,7 @@ class Consumers:
             MemberInfo(host, call.peer, self._clock.wall_ms()),
             holds=holds,
             allocated=request.not_allocated is False,
+            claims=claims,
             size_bytes=call.size_bytes,
         )
         if mismatch is not None:
@@ -114,12 +122,13 @@ class Consumers:
                 f"consumer {client_id} registered as {group.kind.text}: its heartbeats are method 21, not 5",
             )
         self._groups.seen(group, client_id, call.connection)
+        held = _held(request.subscribe_info) if request.report_subscribe_info else None
+        if held is not None:  # only then: what is not told anew is still remembered
+            self._groups.said(name, client_id, call.size_bytes)
         if request.event is not None and (request.event.rebalance_id or 0) > 0:
-            group.not_allocated = False
-            self._groups.apply(group, Acked(client_id, request.event.rebalance_id or 0))
-        if request.report_subscribe_info:
-            held = _held(request.subscribe_info)
-            self._groups.said(name, client_id, call.size_bytes)  # only here: what is not told anew is still remembered
+            failed = request.event.status == EVENT_FAILED
+            self._groups.done(group, client_id, request.event.rebalance_id or 0, failed=failed, holds=held)
+        elif held is not None:
             self._groups.apply(group, Reported(client_id, held))
         wait_s = allowed_wait_s(
             request.max_wait_ms, left_s=call.deadline_s - self._clock.now_s(), longest_s=self._longest_wait_s
@@ -180,11 +189,6 @@ class Consumers:
         return self._bound_terms(client_id, request, Terms(topics, conditions, GroupKind.BOUND))
 
     def _bound_terms(self, client_id: str, request: RegisterRequestC2M, terms: Terms) -> Terms:
-        for partition in parse_required_partition(request.required_partition or ""):
-            if partition.topic not in terms.topics:
-                raise RefusalError(
-                    Code.BAD_REQUEST, f"{client_id} wants {partition}, a topic that it does not subscribe to"
-                )
         session_key = (request.session_key or "").strip()
         if not session_key:
             raise RefusalError(Code.BAD_REQUEST, f"{client_id} is bound and has no sessionKey")
@@ -200,6 +204,22 @@ class Consumers:
             select_big=select_big,
             total_count=total_count,
         )
+
+
+def _claims(client_id: str, terms: Terms, request: RegisterRequestC2M) -> dict[Partition, int]:
+    """Where a bound consumer wants to begin, by partition."""
+    if not terms.bound:
+        return {}
+    try:
+        claims = parse_required_partition(request.required_partition or "")
+    except FormatError as error:
+        raise RefusalError(Code.BAD_REQUEST, f"{client_id}: {error.message}") from error
+    for partition in claims:
+        if partition.topic not in terms.topics:
+            raise RefusalError(
+                Code.BAD_REQUEST, f"{client_id} wants {partition}, a topic that it does not subscribe to"
+            )
+    return claims
 
 
 def _held(texts: Sequence[str]) -> frozenset[Partition]:

@@ -55,7 +55,11 @@ class Pulse:
 
 @dataclass(slots=True)
 class Group:
-    """A group with at least one member. `not_allocated` is true until the first of its members has had partitions."""
+    """A group with at least one member.
+
+    `not_allocated` is true until a member has had partitions, in a bound group until all that was claimed is taken: so
+    long each of its consumers begins where it claims to.
+    """
 
     name: str
     terms: Terms
@@ -70,6 +74,9 @@ class Group:
     ticked_s: float = 0.0
     meta: PartMeta | None = None
     """What a client-balanced group is told of its partitions."""
+    needs: int = 0
+    """Consumers that must be there before the group gets anything; 0 = it has begun."""
+    begun: bool = False
     from_max_id: int | None = None
     """An operator wants the group to go on from the newest messages (`csmFrmMaxOffsetCtrlId`, ms since 1970)."""
 
@@ -77,11 +84,6 @@ class Group:
     def kind(self) -> GroupKind:
         """How the group shares its partitions."""
         return self.terms.kind
-
-    @property
-    def complete(self) -> bool:
-        """A bound group gets nothing before all its consumers are there for the first time."""
-        return not self.terms.bound or not self.not_allocated or len(self.members) >= self.terms.total_count
 
     @property
     def nodes(self) -> Mapping[int, str]:

@@ -12,31 +12,41 @@ from typing import TYPE_CHECKING
 
 from pytubemq.core.balance.consistency import GroupKind, Mismatch, Terms, check_node, check_terms
 from pytubemq.core.balance.facts import (
+    Acked,
     Asked,
     CameBack,
     ConnectionLost,
+    Drained,
     Dropped,
     Event,
     Fact,
+    Failed,
     Joined,
+    Leased,
     Left,
     PartitionsChanged,
+    Reported,
     Tell,
     Tick,
     Wake,
 )
 from pytubemq.core.balance.transition import apply
 from pytubemq.core.balance.view import GroupView, Timing, due_s
+from pytubemq.errors import BadRequestError, Code, NotFoundError
+from pytubemq.master.answers import RefusalError
 from pytubemq.master.group import Group, MemberInfo, Pulse
 from pytubemq.master.part_meta import part_meta
 from pytubemq.master.peers import Connection, Peers
+from pytubemq.master.readiness import members_for_rate, needed_members
 from pytubemq.master.waiting import Attempt, Waiting
+from pytubemq.model.limits import REJOIN_ROUND_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from pytubemq.master.admission import Admission
     from pytubemq.master.brokers import Brokers
+    from pytubemq.master.catalogue import Catalogue
     from pytubemq.master.flow_answers import FlowIds
     from pytubemq.master.settings import MasterSettings
     from pytubemq.model.ids import Partition
@@ -55,12 +65,19 @@ class Groups:
     """All groups; `poke` is called when the next `tick` is due sooner than it was."""
 
     def __init__(
-        self, brokers: Brokers, settings: MasterSettings, clock: Clock, poke: Callable[[], None], admission: Admission
+        self,
+        catalogue: Catalogue,
+        brokers: Brokers,
+        settings: MasterSettings,
+        clock: Clock,
+        poke: Callable[[], None],
+        admission: Admission,
     ) -> None:
         self.groups: dict[str, Group] = {}
         self.waiting = Waiting(limit=settings.max_held_heartbeats)
         self.rebalances = 0
         self.brokers = brokers
+        self._catalogue = catalogue
         self._clock = clock
         self._poke = poke
         self._max_per_connection = settings.max_clients_per_connection
@@ -86,9 +103,13 @@ class Groups:
         *,
         holds: frozenset[Partition],
         allocated: bool,
+        claims: Mapping[Partition, int] | None = None,
         size_bytes: int = 0,
     ) -> Mismatch | None:
-        """A consumer registers, for the first time or again; None when it is in."""
+        """A consumer registers, for the first time or again; None when it is in.
+
+        `claims` is where one of a bound group wants to begin.
+        """
         self._make_way(name, member, info.node_id)
         group = self.groups.get(name)
         if group is not None:
@@ -104,11 +125,12 @@ class Groups:
         group.pulses[member] = Pulse(self._clock.now_s())
         if holds or allocated:
             group.not_allocated = False
+            group.begun, group.needs = True, 0
         self.waiting.release((name, member))
         if not group.view.members:
             self._refresh(group)
-        self.apply(group, Joined(member, holds))
-        # A bound group may have become complete by this one: only now, so that the first does not get everything.
+        self.apply(group, Joined(member, holds, claims or {}, allocated))
+        # The group may have become complete by this one: only now, so that the first does not get everything.
         self._refresh(group)
         logger.info("group %s: %s joined with %d partitions", name, member, len(holds))
         return None
@@ -135,6 +157,24 @@ class Groups:
             self.waiting.release(key)
             self.apply(group, ConnectionLost(member))
         self.apply(group, CameBack(member))
+
+    def done(
+        self, group: Group, member: str, rebalance_id: int, *, failed: bool, holds: frozenset[Partition] | None
+    ) -> None:
+        """A consumer has done what it was told, or says that it could not; `holds` if it says what it has now."""
+        self._allocate(group)  # before, so that whoever is told something by this is told so
+        self.apply(group, Failed(member, rebalance_id, holds) if failed else Acked(member, rebalance_id))
+        if holds is not None and not failed:
+            self.apply(group, Reported(member, holds))
+        self._allocate(group)
+
+    def check_rate(self, name: str, topics: frozenset[str], count: int) -> None:
+        """Whether so few consumers may read so many Brokers. Raises RefusalError."""
+        needs = members_for_rate(self.brokers.consumable(topics)[0], self._catalogue.groups.get(name))
+        if count < needs:
+            raise RefusalError(
+                Code.BAD_REQUEST, f"group {name} counts {count} consumers, for its Brokers it needs at least {needs}"
+            )
 
     def leave(self, name: str, member: str) -> None:
         """A consumer says good-bye; an unknown one may, too."""
@@ -201,6 +241,30 @@ class Groups:
                 self.waiting.wake((group.name, member))
         return tuple(group.name for group in found)
 
+    def rebalance(self, name: str, members: Iterable[str], rejoin_wait: int) -> tuple[str, ...]:
+        """Have members give up all they hold; which of them do, the others are not there or do so already.
+
+        Args:
+            name: of the group.
+            members: client ids.
+            rejoin_wait: how many rounds of `REJOIN_ROUND_S` they get nothing; 0 = they may get others at once.
+
+        Raises:
+            NotFoundError: there is no such group.
+            BadRequestError: its members share the partitions by themselves.
+        """
+        group = self.groups.get(name)
+        if group is None:
+            raise NotFoundError(f"no group {name} has members", code=Code.NOT_FOUND)
+        if group.kind is GroupKind.CLIENT_BALANCE:
+            raise BadRequestError(f"group {name} shares its partitions by itself", code=Code.BAD_REQUEST)
+        free = {member for member, known in group.view.members.items() if known.out_until_s is None}
+        taken = tuple(sorted(free.intersection(members)))
+        until_s = self._clock.now_s() + max(0, rejoin_wait) * REJOIN_ROUND_S
+        self.apply(group, Drained(frozenset(taken), until_s))
+        logger.info("group %s: %s are to give up all they hold", name, ", ".join(taken) or "none")
+        return taken
+
     # --- what happens -------------------------------------------------------------------------------------------
 
     def partitions_changed(self) -> None:
@@ -233,7 +297,13 @@ class Groups:
 
     def _make(self, name: str, terms: Terms) -> Group:
         planned = terms.kind is not GroupKind.CLIENT_BALANCE
-        view = GroupView(planned=planned, timing=self._timing, next_rebalance_id=self._next_rebalance_id)
+        view = GroupView(
+            planned=planned,
+            reserving=terms.bound,
+            select_big=terms.select_big,
+            timing=self._timing,
+            next_rebalance_id=self._next_rebalance_id,
+        )
         # Who shares the partitions without us is never told by us where to begin.
         group = self.groups[name] = Group(name, terms, view, not_allocated=planned)
         return group
@@ -254,21 +324,36 @@ class Groups:
         if not group.view.planned:
             self._refresh_meta(group)
             return
-        available, absent = self.brokers.consumable(group.terms.topics)
-        if not group.complete:
+        open_topics = group.terms.topics - self._catalogue.disabled_topics(group.name)
+        available, absent = self.brokers.consumable(open_topics)
+        if not group.begun and available:
+            needs = needed_members(group.terms, available, self._catalogue.groups.get(group.name))
+            group.begun = len(group.members) >= needs
+            group.needs = 0 if group.begun else needs
+        if not group.begun:
             absent, available = absent | available, frozenset()
-        fact = PartitionsChanged(available, absent)
+        self._learn(group, PartitionsChanged(available, absent))
+        leases, until_s = self.brokers.leases.take(group.name)
+        if leases:
+            self._learn(group, Leased(leases, until_s))
+
+    def _learn(self, group: Group, fact: Fact) -> None:
         if group.view.members:
             self.apply(group, fact)
         else:  # it is just being made: there is nobody to tell, and it must not end for that
             group.view, _ = apply(group.view, fact, now_s=self._clock.now_s())
+
+    def _allocate(self, group: Group) -> None:
+        """Once something was taken, consumers begin where the group stopped; a bound one has its claims first."""
+        if not group.view.reserving:
+            group.not_allocated = False
 
     def _refresh_meta(self, group: Group) -> None:
         """Who waits learns at once what has changed, also of the Brokers' addresses."""
         group.meta = part_meta(
             self.brokers,
             group.terms.topics,
-            disabled=frozenset(),
+            disabled=self._catalogue.disabled_topics(group.name),
             before=group.meta,
             now_ms=self._clock.wall_ms(),
         )

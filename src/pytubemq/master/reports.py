@@ -167,6 +167,7 @@ class Reports:
         return GroupView(
             name=name,
             state=state,
+            kind="" if group is None else group.kind.text,
             topics=sorted(topics),
             members=0 if group is None else len(group.members),
             lag_messages=sum(known) if len(known) == len(lag) else None,
@@ -269,10 +270,10 @@ class Reports:
 
     def _group_reasons(self) -> Iterable[Reason]:
         for name, group in sorted(self.members.groups.items()):
-            if not group.complete:
+            if group.needs:
                 yield Reason(
                     thing=f"group {name}",
-                    why=f"bound, {len(group.members)} of {group.terms.total_count} consumers are there",
+                    why=f"{group.kind.text}, {len(group.members)} of {group.needs} consumers are there",
                     hint="start the others",
                 )
 

@@ -73,7 +73,7 @@ class MasterService:
         self._catalogue.on_change = self._metadata_changed
         self._brokers = Brokers(self._catalogue, settings, self._clock, token, self._layout_changed)
         admission = Admission(max_clients=settings.max_clients, max_bytes=settings.max_client_state_bytes)
-        self._groups = Groups(self._brokers, settings, self._clock, self._poked.set, admission)
+        self._groups = Groups(self._catalogue, self._brokers, settings, self._clock, self._poked.set, admission)
         self._producers = Producers(
             self._catalogue,
             self._brokers,

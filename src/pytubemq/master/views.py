@@ -93,10 +93,15 @@ class LagView(View, frozen=True, kw_only=True):
 
 
 class GroupView(View, frozen=True, kw_only=True):
-    """A group. `state` is `stable`, `balancing` or `empty`; the lag is None if not all is known."""
+    """A group. `state` is `stable`, `balancing` or `empty`; the lag is None if not all is known.
+
+    `kind` is `server-balance`, `bound` or `client-balance`, by who shares the partitions out; of a group without
+    members it is not known.
+    """
 
     name: str
     state: str
+    kind: str
     topics: list[str]
     members: int
     lag_messages: int | None

@@ -93,6 +93,11 @@ RESTART_GRACE_S: Final = 15.0
 META_FORCE_UPDATE_S: Final = 180.0
 """A client-balanced consumer whose knowledge of the partitions is older gets it with a heartbeat (the original's
 maxMetaForceUpdatePeriodMs)."""
+MAX_BROKERS_PER_CLIENT: Final = 1000
+"""Brokers one consumer may have to read from, unless its group's record says otherwise (maxGroupBrokerConsumeRate)."""
+REJOIN_ROUND_S: Final = 30.0
+"""What one round of `reJoinWait` is, for whoever an operator takes out of a group's sharing (the period of the
+original's balance rounds; there are none here)."""
 BROKER_ABSENCE_S: Final = 30.0
 """How long the partitions of a Broker that went away stay with their consumers; then they are withdrawn."""
 MAX_CLIENTS: Final = 50_000

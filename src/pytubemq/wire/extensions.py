@@ -52,6 +52,8 @@ class ExtensionField(IntEnum):
     HEARTBEAT_MAX_WAIT_MS = 1000
     # HeartRequestP2M: tell where the topics are deployed, whether the Brokers there run or not
     WANT_DEPLOYED = 1001
+    # RegisterRequestB2M: who reads from the Broker now, as subscriptions (a Master that has just started knows nobody)
+    BROKER_LEASES = 1000
     # HeartRequestB2M: what is wrong with the Broker, in words
     BROKER_PROBLEMS = 1001
     # SendMessageRequestP2B, TransferedMessage (as stored): who sent it and as which one

@@ -58,6 +58,8 @@ def apply(view: GroupView, fact: Fact, *, now_s: float) -> tuple[GroupView, tupl
 def _joined(view: GroupView, fact: Joined, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     if fact.holds or fact.allocated:
         view = replace(view, reserving=False)
+    if view.leases:  # it says itself what it has
+        view = replace(view, leases={p: reader for p, reader in view.leases.items() if reader != fact.member})
     known = view.members.get(fact.member)
     if known is None:
         if not view.members and fact.holds:
@@ -185,7 +187,8 @@ def _partitions_changed(view: GroupView, fact: PartitionsChanged, now_s: float) 
 
 
 def _leased(view: GroupView, fact: Leased, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
-    return _settle(replace(view, leases={**view.leases, **fact.leases}, leases_until_s=fact.until_s), now_s)
+    leases = {partition: reader for partition, reader in fact.leases.items() if reader not in view.members}
+    return _settle(replace(view, leases={**view.leases, **leases}, leases_until_s=fact.until_s), now_s)
 
 
 def _tick(view: GroupView, _: Tick, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
@@ -370,5 +373,4 @@ def _can_be_told(view: GroupView, partition: Partition) -> bool:
 
 def _is_on_its_way(view: GroupView, partition: Partition, member: Member, now_s: float) -> bool:
     """Whether another reads it who has not come back to this Master yet."""
-    reader = view.leases.get(partition, member.name)
-    return reader != member.name and reader not in view.members and now_s < view.leases_until_s
+    return now_s < view.leases_until_s and view.leases.get(partition, member.name) != member.name

@@ -227,6 +227,7 @@ class RegisterRequestB2M:
     tls_port: int | None = optional(13, I32, default=None)
     auth_info: MasterCertificateInfo | None = optional(14, MasterCertificateInfo, default=None)
     cls_config: ClusterConfig | None = optional(15, ClusterConfig, default=None)
+    leases: tuple[str, ...] = repeated(ExtensionField.BROKER_LEASES, STR, default=())
 
 
 @message

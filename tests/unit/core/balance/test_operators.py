@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pytubemq.core.balance.facts import (
     Acked,
     CameBack,
@@ -190,6 +192,17 @@ def test_who_comes_back_without_it_holds_nobody_up() -> None:
     story(Joined("new"))
     assert story.ask("new") is None
     assert Wake("new") in story(Joined("old"))
+
+
+def test_who_came_back_and_leaves_holds_nobody_up() -> None:
+    story = Story()
+    story(Leased(dict.fromkeys(FOUR, "old"), story.now_s + 15))
+    story(Joined("old", FOUR))
+    story(Leased(dict.fromkeys(FOUR, "old"), story.now_s + 15))
+    story(Joined("new"))
+    story(Left("old"))
+    story.view = replace(story.view, settle_until_s=0)
+    assert frozenset(story.told("new").partitions) == FOUR
 
 
 def test_a_reader_that_does_not_come_is_waited_for_no_longer() -> None:

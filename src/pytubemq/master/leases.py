@@ -1,0 +1,40 @@
+"""Who reads from the Brokers that come back to a Master which has just started.
+
+Its consumers are on their way back, too, and what they read must not be given to a newcomer meanwhile: it would move,
+and come back. Nothing of this is stored: the Brokers know it. The invariant: what is kept is forgotten when the grace
+is over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.wire.strings import parse_subscribe_info
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytubemq.model.ids import Partition
+
+
+class Leases:
+    """What was said and not yet taken, by group."""
+
+    def __init__(self) -> None:
+        self._by_group: dict[str, dict[Partition, str]] = {}
+        self._until_s = 0.0
+
+    def told(self, leases: Iterable[str], *, until_s: float) -> None:
+        """A Broker says who reads what, as subscriptions. Raises FormatError."""
+        for info in map(parse_subscribe_info, leases):
+            self._by_group.setdefault(info.group, {})[info.partition] = info.consumer_id
+        self._until_s = max(self._until_s, until_s)
+
+    def take(self, group: str) -> tuple[Mapping[Partition, str], float]:
+        """Who reads what in a group, and until when that counts; told once."""
+        return self._by_group.pop(group, {}), self._until_s
+
+    def expire(self, now_s: float) -> None:
+        """Forget what does not count any more."""
+        if now_s >= self._until_s:
+            self._by_group.clear()
