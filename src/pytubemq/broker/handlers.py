@@ -22,7 +22,7 @@ OFFERED: Final = frozenset({Service.BROKER_READ.value, Service.BROKER_WRITE.valu
 
 def handlers(state: BrokerState) -> Mapping[int, Handler]:
     """The method table of a Broker."""
-    send = SendHandlers(gate=state.gate, topics=state.topics, path=state.path)
+    send = SendHandlers(gate=state.gate, visits=state.visits, topics=state.topics, path=state.path, clock=state.clock)
     register, fetch, ranges = RegisterHandlers(state), FetchHandlers(state), RangeHandlers(state)
     return {
         Method.SEND_MESSAGE_P2B: send.send,

@@ -11,31 +11,35 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from pytubemq._version import __version__
-from pytubemq.broker.topics import MasterConfig
+from pytubemq.broker import reports
+from pytubemq.broker.reports import Condition
+from pytubemq.core.flow import format_rules, parse_rules
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import Code, FormatError, RequestTimeoutError, StorageError, TubeError, refused
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import DEFAULT_REQUEST_TIMEOUT_S, MAX_HEARTBEAT_WAIT_S
+from pytubemq.wire.confstrings import parse_broker_topic_conf
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.master import (
     CloseRequestB2M,
     CloseResponseM2B,
-    ClusterConfig,
     HeartRequestB2M,
     HeartResponseM2B,
-    RegisterRequestB2M,
     RegisterResponseM2B,
 )
 from pytubemq.wire.methods import Method
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytubemq.broker.orders import Orders
+    from pytubemq.broker.topics import MasterConfig
     from pytubemq.model.ids import Address
     from pytubemq.net.masters import MasterClient
 
@@ -45,27 +49,8 @@ _BACKOFF: Final = Backoff(first_s=0.2, most_s=5.0)
 _UNHELD_PAUSE_S: Final = 0.2
 """Between heartbeats that a Master was asked to hold and did not, so that the two never spin."""
 _FAREWELL_TIMEOUT_S: Final = 1.0
-_NO_TLS_PORT: Final = 8124
-_SELF_STOPPED: Final = -1
-
-Apply = Callable[[MasterConfig], Awaitable[None]]
-"""Puts a configuration on disk and in force; FormatError or StorageError if it cannot."""
-Stopped = Callable[[bool, bool], None]
-"""Told whether the Master has stopped reads, and writes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """How the Broker itself is, as the Master is told."""
-
-    writes_off: bool = False
-    """It takes no messages until somebody has mended it."""
-    problems: tuple[str, ...] = ()
-
-    @property
-    def write_status(self) -> int:
-        """The original's `writeStatusRpt`: 0, or -1 for a Broker that has stopped its writes itself."""
-        return _SELF_STOPPED if self.writes_off else 0
+_REMOVED: Final = 2
+"""From this status on a topic that the Master lists for removal is to go (1 is a soft delete)."""
 
 
 @dataclass(slots=True)
@@ -74,6 +59,8 @@ class SessionHealth:
 
     registered: bool = False
     problem: str | None = None
+    unusable: str | None = None
+    """What the Master said last and cannot be used, though the rest of its word could."""
     heartbeats: int = 0
     failures: int = 0
 
@@ -88,9 +75,9 @@ class MasterSession:
         advertised: Address,
         masters: MasterClient,
         config: MasterConfig,
-        apply: Apply,
-        stopped: Stopped,
+        orders: Orders,
         heartbeat_period_s: float,
+        tls_port: int,
         rng: Callable[[], float] = random.random,
     ) -> None:
         self.health = SessionHealth()
@@ -98,8 +85,8 @@ class MasterSession:
         self._client_id = f"{broker_id}:{advertised.host}:{advertised.port}:{__version__}"
         self._masters = masters
         self._config = config
-        self._apply = apply
-        self._stopped = stopped
+        self._orders = orders
+        self._tls_port = tls_port
         self._period_s = heartbeat_period_s
         self._rng = rng
         self._report = True
@@ -160,37 +147,16 @@ class MasterSession:
     # --- inside ---------------------------------------------------------------------------------------------
 
     async def _register(self) -> None:
-        config = self._config
         answer = await self._masters.request(
-            RegisterRequestB2M(
-                client_id=self._client_id,
-                broker_online=False,
-                enable_tls=False,
-                read_status_rpt=0,
-                write_status_rpt=self._condition.write_status,
-                cur_broker_conf_id=config.conf_id,
-                conf_check_sum_id=config.check_sum,
-                broker_default_conf_info=config.default_conf,
-                broker_topic_set_conf_info=config.topic_confs,
-                flow_check_id=UNDEFINED,
-                qry_priority_id=UNDEFINED,
-                tls_port=_NO_TLS_PORT,
-                cls_config=ClusterConfig(config_id=config.cluster_id),
-            ),
+            reports.registration(self._client_id, self._config, self._condition, tls_port=self._tls_port),
             RegisterResponseM2B,
             Method.BROKER_REGISTER_B2M,
             timeout_s=DEFAULT_REQUEST_TIMEOUT_S,
         )
         if not answer.success:
             raise refused(answer.err_code, f"the Master refuses Broker {self._broker_id}: {answer.err_msg}")
-        self._stopped(answer.stop_read, answer.stop_write)
-        await self._take(
-            answer.cls_config,
-            conf_id=answer.cur_broker_conf_id,
-            check_sum=answer.conf_check_sum_id,
-            default_conf=answer.broker_default_conf_info,
-            topic_confs=answer.broker_topic_set_conf_info,
-        )
+        self._orders.registered(answer.enable_broker_info)
+        await self._take(answer, default_conf=answer.broker_default_conf_info)
         self._report = True
         if not self.health.registered:
             logger.info("Broker %d is registered at Master %s", self._broker_id, self._masters.current)
@@ -216,26 +182,9 @@ class MasterSession:
 
     async def _heartbeat(self, *, wait_s: float) -> bool:
         """Send one heartbeat; True if the next one is to follow at once."""
-        config, report = self._config, self._report
         self._news.clear()
         answer = await self._ask(
-            HeartRequestB2M(
-                broker_id=str(self._broker_id),
-                broker_online=True,
-                read_status_rpt=0,
-                write_status_rpt=self._condition.write_status,
-                cur_broker_conf_id=config.conf_id,
-                conf_check_sum_id=config.check_sum,
-                take_conf_info=report,
-                take_removed_topic_info=False,
-                broker_default_conf_info=config.default_conf if report else None,
-                broker_topic_set_conf_info=config.topic_confs if report else (),
-                flow_check_id=UNDEFINED,
-                qry_priority_id=UNDEFINED,
-                cls_config=ClusterConfig(config_id=config.cluster_id),
-                max_wait_ms=int(wait_s * 1000) or None,
-                problems=self._condition.problems,
-            ),
+            reports.heartbeat(self._broker_id, self._config, self._condition, report=self._report, wait_s=wait_s),
             timeout_s=DEFAULT_REQUEST_TIMEOUT_S + wait_s,
         )
         if answer is None:
@@ -248,14 +197,9 @@ class MasterSession:
             raise refused(answer.err_code, f"the Master refuses the heartbeat: {answer.err_msg}")
         self.health.heartbeats += 1
         self._report = answer.need_report_data
-        self._stopped(answer.stop_read, answer.stop_write)
-        news = await self._take(
-            answer.cls_config,
-            conf_id=answer.cur_broker_conf_id,
-            check_sum=answer.conf_check_sum_id,
-            default_conf=answer.broker_default_conf_info if answer.take_conf_info else None,
-            topic_confs=answer.broker_topic_set_conf_info,
-        )
+        if answer.take_remove_topic_info:
+            self._orders.removal.told(self._to_remove(answer.remove_topic_conf_info))
+        news = await self._take(answer, default_conf=answer.broker_default_conf_info if answer.take_conf_info else None)
         self._report = self._report or news
         self.health.problem = None
         return self._report
@@ -274,32 +218,29 @@ class MasterSession:
             news.cancel()
             await asyncio.gather(asking, news, return_exceptions=True)
 
-    async def _take(
-        self,
-        cluster: ClusterConfig | None,
-        *,
-        conf_id: int | None,
-        check_sum: int | None,
-        default_conf: str | None,
-        topic_confs: tuple[str, ...],
-    ) -> bool:
+    async def _take(self, answer: RegisterResponseM2B | HeartResponseM2B, *, default_conf: str | None) -> bool:
         """Put what the Master sent in force; True if that changed anything."""
-        changed = self._config
+        self._orders.stop(reads=answer.stop_read, writes=answer.stop_write)
+        tokens = answer.broker_authorized_info
+        self._orders.tokens(tokens.visit_authorized_token if tokens is not None else "")
+        changed = self._flow(self._config, answer)
+        cluster = answer.cls_config
         if cluster is not None and cluster.config_id != changed.cluster_id:
             size = cluster.max_msg_size or changed.max_message_bytes
             changed = msgspec.structs.replace(changed, cluster_id=cluster.config_id, max_message_bytes=size)
         if default_conf is not None and default_conf.strip():
+            conf_id, check_sum = answer.cur_broker_conf_id, answer.conf_check_sum_id
             changed = msgspec.structs.replace(
                 changed,
                 conf_id=changed.conf_id if conf_id is None else conf_id,
                 check_sum=changed.check_sum if check_sum is None else check_sum,
                 default_conf=default_conf,
-                topic_confs=topic_confs,
+                topic_confs=answer.broker_topic_set_conf_info,
             )
         if changed == self._config:
             return False
         try:
-            await self._apply(changed)
+            await self._orders.configure(changed)
         except FormatError as error:
             raise FormatError(f"the Master sent a configuration that cannot be used: {error}") from error
         except OSError as error:
@@ -310,8 +251,48 @@ class MasterSession:
         self._config = changed
         return True
 
+    def _flow(self, config: MasterConfig, answer: RegisterResponseM2B | HeartResponseM2B) -> MasterConfig:
+        """The configuration with the cluster's flow control as the Master tells it; rules that make no sense leave the
+        ones in force, and show."""
+        check_id, text, priority_id = answer.flow_check_id, answer.flow_control_info, answer.qry_priority_id
+        if priority_id is not None:
+            config = msgspec.structs.replace(config, qry_priority_id=priority_id)
+        if check_id is None:
+            return config
+        if check_id < 0:  # the cluster has none
+            self.health.unusable = None
+            return msgspec.structs.replace(config, flow_check_id=UNDEFINED, flow_rules="")
+        if text is None:
+            return config
+        try:
+            rules = parse_rules(text)
+        except FormatError as error:
+            problem = f"the Master's flow-control rules cannot be used: {error.message}"
+            if problem != self.health.unusable:
+                logger.warning("%s; those from before stay in force", problem)
+            self.health.unusable = problem
+            return msgspec.structs.replace(config, flow_check_id=check_id)
+        self.health.unusable = None
+        return msgspec.structs.replace(
+            config, flow_check_id=check_id, flow_rules=format_rules(rules) if rules.count else ""
+        )
+
+    def _to_remove(self, confs: tuple[str, ...]) -> frozenset[str]:
+        """Topics that the Master wants removed; what cannot be read is passed over, and shows."""
+        found = set()
+        for text in confs:
+            try:
+                conf = parse_broker_topic_conf(text)
+            except FormatError as error:
+                self.health.unusable = f"the Master names a topic to remove in a form that cannot be used: {error}"
+                continue
+            if conf.status >= _REMOVED:
+                found.add(conf.topic)
+        return frozenset(found)
+
     def _failed(self, error: Exception) -> None:
         self.health.failures += 1
+        self._orders.out_of_touch()
         expected = isinstance(error, TubeError)
         problem = error.message if isinstance(error, TubeError) else f"{type(error).__name__}: {error}"
         if self.health.problem != problem:  # once per cause, not once per try

@@ -102,6 +102,15 @@ class Positions:
         found = {HoldKey(*key) for key in self._store.positions()} | set(self._writes)
         return {key for key in found if self.current(key) is not None}
 
+    def forget(self, topic: str) -> bool:
+        """Give up on positions in a topic whose write failed; False if others are still on their way."""
+        mine = [key for key in self._writes if key.topic == topic]
+        for key in mine:
+            for write in [write for write in self._writes[key] if write.failed]:
+                self._remove(key, write)
+            self._unwritten.discard(key)
+        return not any(key in self._writes for key in mine)
+
     def writable_again(self) -> None:
         """A write has succeeded: bring up what failed before."""
         if not self._unwritten:

@@ -88,6 +88,8 @@ class RangeHandlers:
 
     def _attempt(self, wanted: _Range, *, may_wait: bool = True) -> None:
         state = self._state
+        if self._removed(wanted):
+            return
         min_offset, max_offset = state.store.ends(*wanted.key)
         if wanted.offset < min_offset:
             self._refuse(
@@ -111,8 +113,18 @@ class RangeHandlers:
         if wanted.call.expired:
             wanted.call.drop()
             pacer.ended()
+        elif self._removed(wanted):
+            pacer.ended()
         else:
             read(self._state, *wanted.key, wanted.offset, wanted.limits, done, end_offset=wanted.end_offset)
+
+    def _removed(self, wanted: _Range) -> bool:
+        """Refuse a read whose topic was taken away while it waited; True if so."""
+        topic = wanted.key[0]
+        if self._state.topics.get(topic) is not None:
+            return False
+        self._refuse(wanted, Refusal(Code.FORBIDDEN, f"topic {topic} is not at this Broker any more"))
+        return True
 
     def _hold(self, wanted: _Range) -> bool:
         state = self._state
@@ -144,6 +156,8 @@ class RangeHandlers:
     def _deliver(self, wanted: _Range, result: Slice | Refusal) -> None:
         if isinstance(result, Refusal):
             self._refuse(wanted, result)
+            return
+        if self._removed(wanted):
             return
         min_offset, max_offset = self._state.store.ends(*wanted.key)
         head = ReadRangeResponseB2C(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.broker.submission import Refusal
-from pytubemq.errors import Code, OffsetMovedError, OutOfResourcesError, TubeError
+from pytubemq.errors import Code, NotFoundError, OffsetMovedError, OutOfResourcesError, TubeError
 from pytubemq.model.limits import (
     ATTRIBUTE_ALLOWANCE_BYTES,
     MAX_ANSWER_BYTES,
@@ -118,6 +118,8 @@ def read(
 def _refusal(state: BrokerState, error: BaseException) -> Refusal:
     if isinstance(error, OffsetMovedError):
         return Refusal(Code.MOVED, error.message)
+    if isinstance(error, NotFoundError):  # the topic was removed while its files were read
+        return Refusal(Code.FORBIDDEN, error.message)
     if isinstance(error, OutOfResourcesError):
         return Refusal(Code.SERVICE_UNAVAILABLE, f"this Broker cannot read its disk now: {error.message}")
     state.on_fault(error)

@@ -48,6 +48,7 @@ class RegisterHandlers:
         state = self._state
         try:
             state.gate.check_started()
+            state.visits.check_consumer(request.auth_info, now_s=state.clock.now_s())
             consumer_id = checks.client(request.client_id)
             served = checks.topic(request.topic_name, state.topics)
             group = checks.group(request.group_name)
@@ -131,6 +132,7 @@ class RegisterHandlers:
         failures: list[str] = []
         try:
             state.gate.check_started()
+            state.visits.check_consumer(request.auth_info, now_s=state.clock.now_s())
             consumer_id = checks.client(request.client_id)
             group = checks.group(request.group_name)
             if len(request.partition_info) > MAX_PARTITIONS_PER_TOPIC:

@@ -19,14 +19,19 @@ from pytubemq.model.filters import NO_FILTER_CODE, filter_code
 from pytubemq.model.limits import MAX_BATCH_ENTRIES
 from pytubemq.wire import hot
 from pytubemq.wire.checksum import check_sum
+from pytubemq.wire.codec import decode
+from pytubemq.wire.messages.broker import SendMessageRequestP2B
+from pytubemq.wire.messages.extension import SendBatchRequestP2B
 from pytubemq.wire.payload import HAS_ATTRIBUTES, attributes_fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.broker.append import AppendPath
+    from pytubemq.broker.visits import Visits
     from pytubemq.broker.waiters import PartitionKey
     from pytubemq.net.call import Call
+    from pytubemq.net.clock import Clock
     from pytubemq.storage.staging import Appended
 
 NO_CHECK_SUM: Final = -1
@@ -160,8 +165,10 @@ def batch_answer(appended: Sequence[Appended], faults: dict[int, Refusal]) -> by
 class SendHandlers:
     """Methods 13 and 100."""
 
-    def __init__(self, *, gate: Gate, topics: TopicTable, path: AppendPath) -> None:
+    def __init__(self, *, gate: Gate, visits: Visits, topics: TopicTable, path: AppendPath, clock: Clock) -> None:
         self._gate = gate
+        self._visits = visits
+        self._clock = clock
         self._topics = topics
         self._path = path
 
@@ -170,7 +177,7 @@ class SendHandlers:
         request = hot.decode_send(call.request.body)
         payload = request.payload
         try:
-            served = self._served(request.client_id, request.topic)
+            served = self._served(call, SendMessageRequestP2B, request.client_id, request.topic)
             checks.partition(served, request.partition_id)
             fault = _fault(served, payload, request.flag)
             if fault is not None:
@@ -204,7 +211,7 @@ class SendHandlers:
         items, seen = batch.items, batch.refusals_seen
         order = None if seen is None else SendOrder(call.connection, batch.client_id, batch.topic, seen)
         try:
-            served = self._served(batch.client_id, batch.topic)
+            served = self._served(call, SendBatchRequestP2B, batch.client_id, batch.topic)
             if not items:
                 raise Refused(Code.BAD_REQUEST, "the batch has no message")
             if len(items) > MAX_BATCH_ENTRIES:
@@ -242,9 +249,17 @@ class SendHandlers:
         pending.faults, pending.order = faults, order
         self._path.submit(pending)
 
-    def _served(self, client_id: str, topic_name: str) -> ServedTopic:
+    def _served(
+        self,
+        call: Call,
+        kind: type[SendMessageRequestP2B | SendBatchRequestP2B],
+        client_id: str,
+        topic_name: str,
+    ) -> ServedTopic:
         """The checks that do not depend on the message, in the original's order."""
         self._gate.check_write()
+        if self._visits.asks_producers:  # only then is the request read once more, for what the fast way leaves out
+            self._visits.check_producer(decode(kind, call.request.body).auth_info, now_s=self._clock.now_s())
         checks.client(client_id)
         if topic_name.strip() == HISTORY_TOPIC:
             raise Refused(Code.FORBIDDEN, f"topic {HISTORY_TOPIC} takes no messages from producers")

@@ -19,11 +19,13 @@ from pytubemq.broker.applier import Applier
 from pytubemq.broker.checks import Gate
 from pytubemq.broker.handlers import OFFERED, handlers
 from pytubemq.broker.inspect import BrokerInspect
-from pytubemq.broker.master_session import Condition, MasterSession
+from pytubemq.broker.master_session import MasterSession
 from pytubemq.broker.offset_admin import OffsetAdmin
+from pytubemq.broker.orders import Orders
 from pytubemq.broker.positions import Positions
 from pytubemq.broker.probe import writable
 from pytubemq.broker.registry import ConsumerRegistry
+from pytubemq.broker.reports import Condition
 from pytubemq.broker.state import BrokerState
 from pytubemq.broker.topics import MasterConfig, TopicTable
 from pytubemq.broker.waiters import Waiters
@@ -40,6 +42,7 @@ from pytubemq.model.limits import (
     MAX_STAGED_BYTES,
     MAX_UNAPPLIED_BYTES,
 )
+from pytubemq.model.records import DEFAULT_BROKER_TLS_PORT
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.masters import MasterClient
 from pytubemq.net.pool import ConnectionPool
@@ -49,7 +52,7 @@ from pytubemq.storage.journal import Durability
 from pytubemq.storage.store import BrokerStore, StoreSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from pytubemq.model.ids import Address
@@ -81,6 +84,8 @@ class BrokerSettings:
     masters: tuple[Address, ...] = ()
     topics: tuple[TopicConfig, ...] = ()
     durability: Durability = Durability.DISK
+    tls_port: int = DEFAULT_BROKER_TLS_PORT
+    """Told to the Master, which may have it in its records of this Broker; nothing listens there."""
     heartbeat_period_s: float = 8.0
     """Between heartbeats to a Master that does not hold them (the original's 8 s)."""
     lease_timeout_s: float = LEASE_TIMEOUT_S
@@ -117,6 +122,7 @@ class BrokerService:
         self._server: RpcServer | None = None
         self._applier: Applier | None = None
         self._state: BrokerState | None = None
+        self._orders: Orders | None = None
         self._session: MasterSession | None = None
         self._pool: ConnectionPool | None = None
 
@@ -144,7 +150,11 @@ class BrokerService:
         )
         state = self._state = self._make_state(self._store)
         config = await loop.run_in_executor(None, topic_file.load, self._disk, self.directory) or MasterConfig()
-        self._serve(config.topics() if settings.masters else settings.topics)
+        orders = self._orders = Orders(state, self._disk, self.directory)
+        if settings.masters:
+            orders.restore(config)
+        else:
+            orders.serve(settings.topics)
         self._applier = Applier(self._store, on_progress=self._progress(loop, state.path))
         self._applier.start()
         self._server = RpcServer(
@@ -159,7 +169,8 @@ class BrokerService:
         state.gate.started = True
         self._spawn("sweep", self._sweep())
         if settings.masters:
-            await self._join(config)
+            self._spawn("removal of topics", orders.removal.run())
+            await self._join(config, orders)
         logger.info("Broker %d serves %d topics on %s", settings.broker_id, len(state.topics), self.address)
 
     @staticmethod
@@ -197,7 +208,7 @@ class BrokerService:
             on_fault=self._read_failed,
         )
 
-    async def _join(self, config: MasterConfig) -> None:
+    async def _join(self, config: MasterConfig, orders: Orders) -> None:
         settings = self.settings
         self._pool = ConnectionPool()
         self._session = MasterSession(
@@ -205,9 +216,9 @@ class BrokerService:
             advertised=settings.advertised or self.address,
             masters=MasterClient(settings.masters, self._pool),
             config=config,
-            apply=self._configure,
-            stopped=self._stopped,
+            orders=orders,
             heartbeat_period_s=settings.heartbeat_period_s,
+            tls_port=settings.tls_port,
         )
         self._session.tell(self._condition())
         if not await self._session.join(timeout_s=_JOIN_TIMEOUT_S):
@@ -216,29 +227,6 @@ class BrokerService:
         self._spawn("watch", self._watch(self._session))
 
     # --- what its parts call --------------------------------------------------------------------------------
-
-    def _serve(self, configs: Iterable[TopicConfig]) -> None:
-        """Serve these topics from now on."""
-        assert self._state is not None
-        configs = list(configs)
-        for config in configs:
-            for partition_id in config.partition_ids():
-                self._state.store.ensure_partition(config.name, partition_id)
-        self._state.topics.replace(configs)
-
-    async def _configure(self, config: MasterConfig) -> None:
-        configs = config.topics()
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, topic_file.save, self._disk, self.directory, config)
-        self._serve(configs)
-        logger.info("the Master's configuration %d is in force: %d topics", config.conf_id, len(configs))
-
-    def _stopped(self, reads: bool, writes: bool) -> None:
-        assert self._state is not None
-        gate = self._state.gate
-        if (reads, writes) != (gate.read_stopped, gate.write_stopped):
-            logger.warning("the Master says: reads %s, writes %s", *("stopped" if s else "on" for s in (reads, writes)))
-        gate.read_stopped, gate.write_stopped = reads, writes
 
     def _written(self) -> None:
         if self._applier is not None and self._state is not None:
@@ -359,8 +347,9 @@ class BrokerService:
             return {"status": "failed", "problems": ["not running"]}
         path, session, server = state.path, self._session, self._server
         problems = self._problems(state)
-        if session is not None and session.health.problem is not None:
-            problems.append(f"Master: {session.health.problem}")
+        if session is not None:
+            said = (session.health.problem, session.health.unusable)
+            problems += [f"Master: {problem}" for problem in said if problem is not None]
         return {
             "status": "failed" if self._writes_off(state) else "degraded" if problems else "ok",
             "problems": problems,
@@ -370,6 +359,7 @@ class BrokerService:
             "topics": len(state.topics),
             "consumers": len(state.registry),
             "held_fetches": len(state.waiters),
+            "slowed_fetches": state.flow.refusals,
             "connections": server.stats.connections if server is not None else 0,
             "messages": path.stats.messages,
             "writes": path.stats.writes,
@@ -385,7 +375,13 @@ class BrokerService:
         if (state := self._state) is None:
             return Condition()
         problems = (problem[:MAX_PROBLEM_CHARS] for problem in self._problems(state)[:MAX_REPORTED_PROBLEMS])
-        return Condition(writes_off=self._writes_off(state), problems=tuple(problems))
+        return Condition(
+            writes_off=self._writes_off(state),
+            problems=tuple(problems),
+            read_stopped=state.gate.read_stopped,
+            write_stopped=state.gate.write_stopped,
+            removed=self._orders.removal.done if self._orders is not None else (),
+        )
 
     def _writes_off(self, state: BrokerState) -> bool:
         """Whether messages are refused until a restart."""
@@ -403,6 +399,8 @@ class BrokerService:
             problems.append(f"journal: {path.unopened.message}")
         if applier is not None and applier.error is not None:
             problems.append(f"partition logs: {applier.error}")
+        if self._orders is not None and self._orders.removal.problem is not None:
+            problems.append(self._orders.removal.problem)
         if state.positions.full:
             problems.append(
                 f"group positions are full: {state.positions.most} are kept, a group that is not known is refused"

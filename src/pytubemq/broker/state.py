@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytubemq.broker.flow import FlowControl
+from pytubemq.broker.visits import Visits
 from pytubemq.model.limits import MAX_PENDING_READS
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class BrokerState:
     waiters: Waiters
     readers: ThreadPoolExecutor
     flow: FlowControl = field(default_factory=FlowControl)
+    visits: Visits = field(default_factory=Visits)
     max_pending_reads: int = MAX_PENDING_READS
     pending_reads: int = 0
     on_fault: Callable[[BaseException], None] = field(default=lambda _: None)

@@ -103,10 +103,10 @@ class Submission(Protocol):
         ...
 
 
-class ConfirmSubmission:
-    """Makes one position durable. Never dropped for its age: it is small, and it will not come again."""
+class Barrier:
+    """Writes nothing, and ends when all that came before it has. Never dropped for its age."""
 
-    __slots__ = ("_done", "confirmation")
+    __slots__ = ("_done",)
 
     deadline_s = math.inf
     size_bytes = ENTRY_OVERHEAD_BYTES
@@ -115,9 +115,9 @@ class ConfirmSubmission:
     producer: tuple[int | None, int | None] = (None, None)
     partitions: frozenset[PartitionKey] = frozenset()
     order: SendOrder | None = None
+    confirmation: Confirmation | None = None
 
-    def __init__(self, confirmation: Confirmation, done: Callable[[Refusal | None], None]) -> None:
-        self.confirmation = confirmation
+    def __init__(self, done: Callable[[Refusal | None], None]) -> None:
         self._done = done
 
     def written(self, appended: Sequence[Appended]) -> None:
@@ -128,4 +128,14 @@ class ConfirmSubmission:
 
     def expired(self) -> None:
         """Never called: the deadline is infinite."""
-        self._done(Refusal(Code.INTERNAL_SERVER_ERROR, "the position was not written in time"))
+        self._done(Refusal(Code.INTERNAL_SERVER_ERROR, "it was not written in time"))
+
+
+class ConfirmSubmission(Barrier):
+    """Makes one position durable."""
+
+    __slots__ = ("confirmation",)
+
+    def __init__(self, confirmation: Confirmation, done: Callable[[Refusal | None], None]) -> None:
+        super().__init__(done)
+        self.confirmation = confirmation

@@ -75,6 +75,10 @@ class MasterConfig(msgspec.Struct, frozen=True, kw_only=True):
     topic_confs: tuple[str, ...] = ()
     cluster_id: int = UNDEFINED
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    flow_check_id: int = UNDEFINED
+    flow_rules: str = ""
+    """The cluster's flow-control rules in their normal form; empty for none."""
+    qry_priority_id: int = UNDEFINED
 
     def topics(self) -> list[TopicConfig]:
         """The topics it describes.

@@ -54,6 +54,9 @@ class ScriptedMaster:
         self.heartbeats: list[HeartRequestB2M] = []
         self.farewells: list[CloseRequestB2M] = []
         self.held: list[Call] = []
+        self.says: dict[str, Any] = {}
+        """Further fields of every answer to a heartbeat; `says_first` of every answer to a registration."""
+        self.says_first: dict[str, Any] = {}
         self.capabilities = capabilities
         self.address = LOOPBACK
         self._server: RpcServer | None = None
@@ -118,6 +121,7 @@ class ScriptedMaster:
                     broker_default_conf_info=DEFAULT,
                     broker_topic_set_conf_info=self.topics,
                     cls_config=ClusterConfig(config_id=5, max_msg_size=2 << 20),
+                    **self.says_first,
                 )
             )
         )
@@ -133,9 +137,15 @@ class ScriptedMaster:
     def _answer(self, call: Call) -> None:
         request = decode(HeartRequestB2M, call.request.body)
         news = request.cur_broker_conf_id != self.conf_id
-        fields: dict[str, Any] = {"success": True, "err_code": 200, "err_msg": "OK!"}
+        fields: dict[str, Any] = {
+            "success": True,
+            "err_code": 200,
+            "err_msg": "OK!",
+            "take_remove_topic_info": False,
+            **self.says,
+        }
         if not self.known:
-            fields = {"success": False, "err_code": Code.HB_NO_NODE, "err_msg": "register first"}
+            fields |= {"success": False, "err_code": Code.HB_NO_NODE, "err_msg": "register first"}
         call.reply(
             encode(
                 HeartResponseM2B(
@@ -146,7 +156,6 @@ class ScriptedMaster:
                     conf_check_sum_id=self.conf_id * 10,
                     need_report_data=False,
                     take_conf_info=news,
-                    take_remove_topic_info=False,
                     broker_default_conf_info=DEFAULT if news else None,
                     broker_topic_set_conf_info=self.topics if news else (),
                 )

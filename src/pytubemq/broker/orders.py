@@ -1,0 +1,96 @@
+"""The Master's word, put in force: topics, stops, flow-control rules, tokens, removals.
+
+The invariants: what is configured is on disk before it is acted on; a word that is the one in force already changes
+nothing; a topic that is being removed is not served, whatever the configuration says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from pytubemq.broker import topics as topic_file
+from pytubemq.broker.removal import TopicRemoval
+from pytubemq.core.flow import parse_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.broker.topics import MasterConfig
+    from pytubemq.model.topic import TopicConfig
+    from pytubemq.storage.disk import Disk
+    from pytubemq.wire.messages.master import EnableBrokerFunInfo
+
+logger = logging.getLogger(__name__)
+
+
+class Orders:
+    """What the Master said to one Broker. Event loop only."""
+
+    def __init__(self, state: BrokerState, disk: Disk, directory: Path) -> None:
+        self.removal = TopicRemoval(state, on_change=self._serve)
+        self._state = state
+        self._disk = disk
+        self._directory = directory
+        self._topics: tuple[TopicConfig, ...] = ()
+
+    def serve(self, topics: Iterable[TopicConfig]) -> None:
+        """Serve these topics from now on, and no others."""
+        self._topics = tuple(topics)
+        self._serve()
+
+    def _serve(self) -> None:
+        served = [topic for topic in self._topics if topic.name not in self.removal.hidden]
+        for topic in served:
+            for partition_id in topic.partition_ids():
+                self._state.store.ensure_partition(topic.name, partition_id)
+        self._state.topics.replace(served)
+
+    def restore(self, config: MasterConfig) -> None:
+        """Go on with what the Master said before the start."""
+        self.serve(config.topics())
+        self._flow(config)
+
+    async def configure(self, config: MasterConfig) -> None:
+        """Put a configuration on disk and in force.
+
+        Raises:
+            FormatError: it cannot be used; nothing was changed. OSError: it cannot be written; likewise.
+        """
+        topics = config.topics()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, topic_file.save, self._disk, self._directory, config)
+        self.serve(topics)
+        self._flow(config)
+        logger.info("the Master's configuration %d is in force: %d topics", config.conf_id, len(topics))
+
+    def _flow(self, config: MasterConfig) -> None:
+        flow = self._state.flow
+        rules = parse_rules(config.flow_rules)
+        if rules != flow.rules:  # the same ones go on measuring where they are
+            flow.rules = rules
+            logger.info("the cluster's flow control has %d rules that limit reading", len(rules.data_limits))
+        flow.priority_id = config.qry_priority_id
+
+    def stop(self, *, reads: bool, writes: bool) -> None:
+        """Whether the Master has stopped reads, and writes."""
+        gate = self._state.gate
+        if (reads, writes) != (gate.read_stopped, gate.write_stopped):
+            logger.warning("the Master says: reads %s, writes %s", *("stopped" if s else "on" for s in (reads, writes)))
+        gate.read_stopped, gate.write_stopped = reads, writes
+
+    def registered(self, asked: EnableBrokerFunInfo | None) -> None:
+        """The Master has taken this Broker and said what it is to check of its clients."""
+        self._state.visits.registered(asked, now_s=self._state.clock.now_s())
+
+    def out_of_touch(self) -> None:
+        """The Master did not answer, or refused."""
+        self._state.visits.in_touch = False
+
+    def tokens(self, text: str) -> None:
+        """The visit tokens that count now; the Master has just answered."""
+        self._state.visits.in_touch = True
+        self._state.visits.learn(text)
