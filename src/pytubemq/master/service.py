@@ -68,6 +68,7 @@ class MasterService:
         self._clock = clock or SystemClock()
         token = MasterAuthorizedInfo(visit_authorized_token=self._clock.wall_ms())
         self._catalogue = Catalogue(self._clock)
+        self.started_ms = self._clock.wall_ms()
         self._poked = asyncio.Event()
         self._changed = asyncio.Event()
         self._catalogue.on_change = self._metadata_changed
@@ -125,7 +126,7 @@ class MasterService:
             self._groups,
             self._producers,
             Inspector(self._pool, timeout_s=settings.inspect_timeout_s),
-            started_ms=self._clock.wall_ms(),
+            started_ms=self.started_ms,
         )
 
     @property

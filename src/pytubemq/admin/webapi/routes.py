@@ -9,6 +9,7 @@ from starlette.routing import Route
 
 from pytubemq.admin.webapi.dispatch import WebApi
 from pytubemq.admin.webapi.table import master_table
+from pytubemq.admin.webapi.text import TextQueries
 
 if TYPE_CHECKING:
     from pytubemq.admin.webapi.access import Access
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 
 def master_routes(master: MasterService, access: Access) -> list[Route]:
-    """`/webapi.htm` of a Master."""
+    """`/webapi.htm` and `/master.htm` of a Master."""
     api = WebApi(master_table(), master, access, wall_ms=lambda: time.time_ns() // 1_000_000)
-    return [Route("/webapi.htm", api.answer, methods=["GET", "POST"])]
+    return [
+        Route("/webapi.htm", api.answer, methods=["GET", "POST"]),
+        Route("/master.htm", TextQueries(master).answer, methods=["GET"]),
+    ]

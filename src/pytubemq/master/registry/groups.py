@@ -69,6 +69,10 @@ class GroupRegistry:
         """Change records: 401 where there is none; done where nothing would change."""
         return await self._change(changes, _set)
 
+    async def flip(self, changes: Sequence[GroupChange]) -> list[Outcome]:
+        """Change records where there are any; done where there are none."""
+        return await self._change(changes, _flip)
+
     async def delete(self, changes: Sequence[GroupChange]) -> list[Outcome]:
         """Delete records: 405 while the group has a record of consuming; done where there are none."""
 
@@ -114,6 +118,10 @@ def _update(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]
         text = "nothing would change: every value is as asked already"
         return Step(Outcome((wanted.group,), outcome.UNCHANGED, text))
     return step
+
+
+def _flip(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:
+    return Step(Outcome((wanted.group,))) if known is None else _set(wanted, known)
 
 
 def _set(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.admin.webapi.envelope import Reply, base, old_base, outcomes, rows
+from pytubemq.admin.webapi.envelope import GOOD, Reply, base, old_base, outcomes, rows
 from pytubemq.admin.webapi.kinds import GROUP, REASON, TOPIC, Bool, FilterItems, Int, ListOf
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, Args, Param, filters, has_stamp, json_set
 from pytubemq.master.registry.consumes import DENIED, NOT_ALLOWED, ConsumeChange
+from pytubemq.master.registry.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -53,7 +54,8 @@ async def _query(master: MasterService, args: Args) -> Reply:
 
 
 async def _query_groups(master: MasterService, args: Args) -> Reply:
-    return rows({"groupName": group} for group in sorted({record.group for record in _found(master, args)}))
+    found = sorted({record.group for record in _found(master, args)})
+    return {**GOOD, "data": found, "count": len(found)}
 
 
 async def _query_denied(master: MasterService, args: Args) -> Reply:
@@ -180,7 +182,9 @@ async def _update_many(master: MasterService, args: Args) -> Reply:
 
 
 async def _delete(master: MasterService, args: Args) -> Reply:
-    return outcomes(await master.registry.consumes.delete(_existing(master, args)), KEYS)
+    found = await master.registry.consumes.delete(_existing(master, args))
+    answered = {outcome.key[0] for outcome in found}
+    return outcomes([*found, *(Outcome((group, "")) for group in args["groupName"] if group not in answered)], KEYS)
 
 
 async def _delete_many(master: MasterService, args: Args) -> Reply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.admin.webapi.envelope import Reply, base, old_base, outcomes, rows
+from pytubemq.admin.webapi.envelope import GOOD, Reply, base, old_base, outcomes, rows
 from pytubemq.admin.webapi.kinds import GROUP, Bool, FlowRules, Int, ListOf, QryPriority
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, Args, Param, filters, has_stamp, json_set
@@ -61,7 +61,8 @@ async def _query(master: MasterService, args: Args) -> Reply:
 
 
 async def _query_names(master: MasterService, args: Args) -> Reply:
-    return rows({"groupName": record.group} for record in _found(master, args))
+    found = [record.group for record in _found(master, args)]
+    return {**GOOD, "data": found, "count": len(found)}
 
 
 async def _query_settings(master: MasterService, args: Args) -> Reply:
@@ -285,6 +286,6 @@ METHODS: tuple[Method[MasterService], ...] = (
         "Switches flow control of groups off and empties the rules.",
         True,
         (*OPS_UPD, _GROUPS_NEEDED),
-        _each(GroupRegistry.set, _no_rules),
+        _each(GroupRegistry.flip, _no_rules),
     ),
 )

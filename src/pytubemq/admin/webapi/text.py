@@ -1,0 +1,143 @@
+"""The older questions at `/master.htm?type=...`, answered in lines of plain text; they change nothing.
+
+The lines are the original's, as scripts take them apart; what stands around them is our own.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from starlette.responses import PlainTextResponse
+
+from pytubemq.admin.webapi.dispatch import fields
+from pytubemq.admin.webapi.kinds import CONSUMER_ID, GROUP, TOPIC, Int, ListOf, shown
+from pytubemq.admin.webapi.methods.group_detail import broker_text
+from pytubemq.admin.webapi.params import CallError, Param, clean
+from pytubemq.core.balance.consistency import GroupKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from pytubemq.master.group import Group
+    from pytubemq.master.service import MasterService
+
+_GROUP = Param("group", GROUP, required=True)
+_TOPIC = Param("topic", TOPIC)
+_ID = Param("id", CONSUMER_ID)
+_IDS = Param("ids", ListOf(Int()))
+
+
+class TextQueries:
+    """Questions to one Master."""
+
+    def __init__(self, master: MasterService) -> None:
+        self._master = master
+        self._kinds = {
+            "consumer": self._consumers,
+            "sub_info": self._subscriptions,
+            "producer": self._producers,
+            "broker": self._brokers,
+            "newBroker": self._brokers_with_status,
+            "topic_pub": self._publishers,
+            "unbalance_group": self._unbalanced,
+        }
+
+    async def answer(self, request: Request) -> Response:
+        """The endpoint of a route."""
+        status = HTTPStatus.OK
+        try:
+            texts = fields(request.scope["query_string"])
+            name = clean(texts.get("type", ""))
+            kind = self._kinds.get(name)
+            if kind is None:
+                raise CallError(f"parameter type is {shown(name)}: it must be one of {', '.join(self._kinds)}")
+            text = "".join(f"{line}\n" for line in kind(texts))
+        except CallError as error:
+            status, text = HTTPStatus.BAD_REQUEST, f"{error.text}\n"
+        headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+        return PlainTextResponse(text, status, headers)
+
+    # --- consumers ----------------------------------------------------------------------------------------------
+
+    def _consumers(self, texts: Mapping[str, str]) -> Iterator[str]:
+        name = _GROUP.read(texts)
+        group = self._master.group_room.groups.get(name)
+        if group is None:
+            yield from self._no_group(name)
+            return
+        topics = ",".join(sorted(group.terms.topics))
+        for number, member in enumerate(sorted(group.members), 1):
+            yield f"{number}. {member}@{name}:{topics}@overTLS=false"
+
+    def _subscriptions(self, texts: Mapping[str, str]) -> Iterator[str]:
+        name = _GROUP.read(texts)
+        group = self._master.group_room.groups.get(name)
+        if group is None:
+            yield from self._no_group(name)
+            return
+        yield f"group {name}: {','.join(sorted(group.terms.topics))}"
+        for number, member in enumerate(sorted(group.members), 1):
+            held = sorted(group.holds(member))
+            yield f"{number}. {member}#isOverTLS=false ({len(held)})"
+            for partition in held:
+                broker = broker_text(self._master, partition.broker_id)
+                yield f"{member}@{name}#{broker}#{partition.topic}:{partition.partition_id}"
+
+    def _no_group(self, name: str) -> Iterator[str]:
+        groups = sorted(self._master.group_room.groups)
+        yield f"No group {name} has members. Those that have ({len(groups)}):"
+        yield from groups
+
+    def _unbalanced(self, _: Mapping[str, str]) -> Iterator[str]:
+        for name, group in sorted(self._master.group_room.groups.items()):
+            if group.kind is not GroupKind.CLIENT_BALANCE:
+                yield from (f"{name}:{topic}" for topic in sorted(group.terms.topics) if self._lacks(group, topic))
+
+    def _lacks(self, group: Group, topic: str) -> bool:
+        """Whether not as many partitions of a topic are held as there are to be read."""
+        available, _ = self._master.broker_room.consumable((topic,))
+        held = sum(partition.topic == topic for member in group.members for partition in group.holds(member))
+        return held != len(available)
+
+    # --- producers ----------------------------------------------------------------------------------------------
+
+    def _producers(self, texts: Mapping[str, str]) -> Iterator[str]:
+        client_id, topic = _ID.read(texts), _TOPIC.read(texts)
+        if client_id is None and topic is None:
+            raise CallError("parameter id or topic is missing: give one of them")
+        if client_id is None:
+            yield from (f"{number}. {found}" for number, found in enumerate(self._of_topic(topic), 1))
+            return
+        producer = self._master.producer_room.by_id.get(client_id)
+        yield "No such producer!" if producer is None else f"{client_id}#{':'.join(producer.topics)}@overTLS=false"
+
+    def _publishers(self, texts: Mapping[str, str]) -> Iterator[str]:
+        topic = Param("topic", TOPIC, required=True).read(texts)
+        found = self._of_topic(topic)
+        yield from found or [f"No producer of topic {topic} is there."]
+
+    def _of_topic(self, topic: str) -> list[str]:
+        by_id = self._master.producer_room.by_id
+        return sorted(client_id for client_id, producer in by_id.items() if topic in producer.topics)
+
+    # --- Brokers ------------------------------------------------------------------------------------------------
+
+    def _brokers(self, texts: Mapping[str, str]) -> Iterator[str]:
+        return self._served(texts, with_status=False)
+
+    def _brokers_with_status(self, texts: Mapping[str, str]) -> Iterator[str]:
+        return self._served(texts, with_status=True)
+
+    def _served(self, texts: Mapping[str, str], *, with_status: bool) -> Iterator[str]:
+        """What the Brokers that run have reported, a line for each topic."""
+        wanted = _IDS.read(texts)
+        for broker_id, run in sorted(self._master.broker_room.runs.items()):
+            if wanted is None or broker_id in wanted:
+                for topic, served in sorted(run.topics.items()):
+                    status = f"#{served.status}" if with_status else ""
+                    accepts = f"{str(served.accept_publish).lower()}:{str(served.accept_subscribe).lower()}"
+                    yield f"{broker_id}:{run.address}#{topic}:{served.partitions}:{accepts}:{served.stores}{status}"
