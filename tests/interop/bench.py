@@ -11,16 +11,16 @@ from pytubemq import Start, connect
 from pytubemq.errors import StaleBatchError, TransportError
 
 from .ledger import Received, Sent, compare
-from .message_set import digest, make
+from .message_set import make, seen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from pytubemq import Tube
     from pytubemq.client.batch import Batch
 
     from .driver import Driver
-    from .system import Column
+    from .system import Column, System
 
 MESSAGES = 20_000
 READ_TIMEOUT_S = 240.0
@@ -36,8 +36,11 @@ class CellError(AssertionError):
 class Bench:
     """One column at work."""
 
+    system: System
     column: Column
     driver: Driver
+    new_driver: Callable[[str], Awaitable[Driver]]
+    """Starts another JVM, by a name, for clients that are to be killed."""
     topics: dict[str, Sent] = field(default_factory=dict)
     produced: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
@@ -47,19 +50,19 @@ class Bench:
 
     # --- producing ------------------------------------------------------------------------------------------
 
-    async def java_send(self, topic: str, set_name: str, count: int, *, sync: bool) -> None:
+    async def java_send(self, topic: str, set_name: str, count: int, *, sync: bool, masters: str = "") -> None:
         """Send a set with the official producer and keep the receipts."""
         client = f"{set_name}-producer"
-        await self.driver.call(client, "producer", masters=self.column.masters)
+        await self.driver.call(client, "producer", masters=masters or self.column.masters)
         await self.driver.call(client, "publish", topics=[topic])
         receipts = await self.driver.call(client, "send", topic=topic, set=set_name, first=0, count=count, sync=sync)
         for index, partition, offset, tries in receipts:
             self.sent(topic).add(set_name, index, partition, offset, tries)
         await self.driver.call(client, "close")
 
-    async def our_send(self, topic: str, set_name: str, count: int) -> None:
+    async def our_send(self, topic: str, set_name: str, count: int, *, masters: str = "") -> None:
         """Send a set with our producer and keep the receipts."""
-        async with connect(self.column.masters) as tube, tube.producer(topic) as producer:
+        async with connect(masters or self.column.masters) as tube, tube.producer(topic) as producer:
             futures = []
             for index in range(count):
                 one = make(set_name, index)
@@ -118,18 +121,23 @@ class JavaReader:
     bench: Bench
     name: str
     got: Received
+    driver: Driver | None = None
+    """The JVM it lives in, when that is one of its own."""
+    masters: str = ""
+    group: str = ""
     first_s: float | None = None
     """From the end of `completeSubscribe` to the first message."""
     subscribed_at_s: float = 0.0
 
     async def start(self, filters: Mapping[str, list[str]], *, push: bool, group: str = "", **bound: Any) -> None:
         """Subscribe."""
-        driver, column = self.bench.driver, self.bench.column
+        driver, column = self.driver or self.bench.driver, self.bench.column
         client = self.client
+        self.group = column.group(group or self.name)
         driver.on_batch(client, self._on_batch)
         started_s = time.monotonic()
         await driver.call(
-            client, "consumer", push=push, masters=column.masters, group=column.group(group or self.name),
+            client, "consumer", push=push, masters=self.masters or column.masters, group=self.group,
             topics=filters, position=-1, **bound,
         )  # fmt: skip
         self.subscribed_at_s = time.monotonic()
@@ -147,29 +155,30 @@ class JavaReader:
 
     async def partitions(self) -> set[str]:
         """The partitions that it holds."""
-        return set(await self.bench.driver.call(self.client, "partitions"))
+        return set(await (self.driver or self.bench.driver).call(self.client, "partitions"))
 
     async def close(self) -> None:
         """Leave with a goodbye."""
-        await self.bench.driver.call(self.client, "close")
+        await (self.driver or self.bench.driver).call(self.client, "close")
 
 
 class OurReader:
     """Our consumer, reading and confirming."""
 
-    def __init__(self, bench: Bench, name: str, got: Received, *, group: str = "") -> None:
+    def __init__(self, bench: Bench, name: str, got: Received, *, group: str = "", masters: str = "") -> None:
         self.bench = bench
         self.name = name
         self.got = got
         self.group = bench.column.group(group or name)
-        self.repeated_confirms = 0
+        self.masters = masters or bench.column.masters
+        self.unconfirmed = 0
         self._tube: Tube | None = None
         self._consumer: Any = None
         self._reading: asyncio.Task[None] | None = None
 
     async def start(self, filters: Mapping[str, list[str]], **more: Any) -> OurReader:
         """Join the group and begin to read."""
-        self._tube = connect(self.bench.column.masters)
+        self._tube = connect(self.masters)
         await self._tube.__aenter__()
         self._consumer = self._tube.consumer(
             self.group,
@@ -188,10 +197,13 @@ class OurReader:
             try:
                 await batch.confirm()
             except (StaleBatchError, TransportError):
-                self.repeated_confirms += 1
+                self.unconfirmed += 1
 
-    def partitions(self) -> set[str]:
-        """The partitions that it holds."""
+    async def partitions(self) -> set[str]:
+        """The partitions that it holds. A failure of the reading is raised."""
+        assert self._reading is not None
+        if self._reading.done():
+            self._reading.result()
         return {str(partition) for partition in self._consumer.assignment}
 
     async def close(self) -> None:
@@ -208,15 +220,4 @@ class OurReader:
 
 def take(got: Received, member: str, batch: Batch) -> None:
     """Enter a batch of ours into the books."""
-    got.add(
-        member,
-        str(batch.partition),
-        [
-            (
-                one.attributes.get("set"),
-                one.attributes.get("i"),
-                digest(one.body, one.attributes, one.msg_type, one.msg_time),
-            )
-            for one in batch
-        ],
-    )
+    got.add(member, str(batch.partition), list(map(seen, batch)))

@@ -201,7 +201,7 @@ async def our_bound(bench: Bench) -> dict[str, Any]:
         )
     )
     count = await bench.check(got, {topic: []}, starts=starts)
-    shares = [sorted(member.partitions()) for member in members]
+    shares = [sorted(await member.partitions()) for member in members]
     await asyncio.gather(*(member.close() for member in members))
     if shares != claims:
         raise CellError(f"the members hold {shares}, and claimed {claims}")
@@ -220,7 +220,7 @@ async def mixed_group(bench: Bench) -> dict[str, Any]:
     await ours.start({topic: []})
     deadline_s = time.monotonic() + JOIN_TIMEOUT_S
     while True:
-        held = await java.partitions(), ours.partitions()
+        held = await java.partitions(), await ours.partitions()
         if len(held[0]) == len(held[1]) == 2 and not held[0] & held[1]:
             break
         if time.monotonic() > deadline_s:

@@ -33,7 +33,7 @@ class Driver:
     """One JVM with official clients in it."""
 
     def __init__(self, java: Java, log: Path, *, heap: str = "512m") -> None:
-        self._java = java
+        self.java = java
         self._log = log
         self._heap = heap
         self._numbers = itertools.count(1)
@@ -48,9 +48,9 @@ class Driver:
         """Start the process and wait until it listens."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *DIE_WITH_US, self._java.command, f"-Xmx{self._heap}", "-XX:TieredStopAtLevel=1",
-                f"-Dlog4j.configurationFile={self._java.log_config}",
-                "-cp", self._java.driver_path, "Driver",
+                *DIE_WITH_US, self.java.command, f"-Xmx{self._heap}", "-XX:TieredStopAtLevel=1",
+                f"-Dlog4j.configurationFile={self.java.log_config}",
+                "-cp", self.java.driver_path, "Driver",
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=log, limit=MAX_LINE_BYTES,
             )  # fmt: skip
         assert self._process.stdout is not None
@@ -59,7 +59,7 @@ class Driver:
         self._reading = asyncio.create_task(self._read())
         return self
 
-    async def call(self, client: str, op: str, **more: Any) -> Any:
+    async def call(self, client: str, op: str, *, within_s: float = COMMAND_TIMEOUT_S, **more: Any) -> Any:
         """Have a command done; returns its result.
 
         Raises:
@@ -71,7 +71,7 @@ class Driver:
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         line = msgspec.json.encode({"id": number, "op": op, "client": client, **more})
         self._process.stdin.write(line + b"\n")
-        async with asyncio.timeout(COMMAND_TIMEOUT_S):
+        async with asyncio.timeout(within_s):
             return await answer
 
     def on_batch(self, client: str, handle: Callable[[str, list[Any]], None]) -> None:

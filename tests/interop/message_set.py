@@ -16,6 +16,8 @@ from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, MIB
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pytubemq import Message
+
 POOL_BYTES = 2 * MIB
 
 
@@ -53,6 +55,13 @@ def digest(body: bytes, attributes: Mapping[str, str], msg_type: str | None, msg
     lines = [f"{key}={value}" for key, value in sorted(attributes.items())]
     sha.update(("\n" + "\n".join([*lines, msg_type or "", msg_time or ""])).encode())
     return sha.hexdigest()[:16]
+
+
+def seen(message: Message) -> tuple[str | None, str | None, str]:
+    """What stands for a message in the books: set, number, digest."""
+    attributes = message.attributes
+    told = digest(message.body, attributes, message.msg_type, message.msg_time)
+    return attributes.get("set"), attributes.get("i"), told
 
 
 @cache

@@ -16,26 +16,46 @@ from .cells import (
     our_push,
 )
 from .client_balance import java_client_balance, our_client_balance
+from .disturbances import (
+    broker_restarts,
+    group_is_reset,
+    master_restarts,
+    members_move,
+    rules_arrive,
+    standby_answers,
+    topic_grows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from .bench import Bench
 
-ROWS: dict[str, Callable[[Bench], Awaitable[dict[str, Any]]]] = {
-    (row.__doc__ or "").splitlines()[0].rstrip("."): row
-    for row in (
-        java_producer,
-        java_pull,
-        java_push,
-        java_client_balance,
-        java_bound,
-        our_producer,
-        our_pull,
-        our_push,
-        our_client_balance,
-        our_bound,
-        mixed_group,
-    )
-}
+    Row = Callable[[Bench], Awaitable[dict[str, Any]]]
+
+
+def _by_name(*rows: Row) -> dict[str, Row]:
+    return {(row.__doc__ or "").splitlines()[0].rstrip("."): row for row in rows}
+
+
+CLIENTS = _by_name(
+    java_producer,
+    java_pull,
+    java_push,
+    java_client_balance,
+    java_bound,
+    our_producer,
+    our_pull,
+    our_push,
+    our_client_balance,
+    our_bound,
+    mixed_group,
+)
+"""Each kind of client."""
+DISTURBANCES = _by_name(members_move, standby_answers, topic_grows, group_is_reset, rules_arrive)
+"""What may happen beside the others."""
+BROKER_RESTARTS, MASTER_RESTARTS = _by_name(broker_restarts), _by_name(master_restarts)
+"""What the others would not survive: when they are done, first the one, then the other."""
+STAGES = ({**CLIENTS, **DISTURBANCES}, BROKER_RESTARTS, MASTER_RESTARTS)
+ROWS: dict[str, Row] = {name: row for stage in STAGES for name, row in stage.items()}
 """Each begins when its column is ready, ends with the numbers of its cell, or raises what is wrong."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .bench import Bench
 from .driver import Driver
 from .fetch import fetch
-from .rows import ROWS
+from .rows import MASTER_RESTARTS, ROWS, STAGES
 from .system import System
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Runner:
         self._thread = threading.Thread(target=self._loop.run_forever, name="interop", daemon=True)
         self._system: System | None = None
         self._driver: Driver | None = None
+        self._drivers: list[Driver] = []
         self._benches: dict[str, Bench] = {}
         self._cells: dict[tuple[str, str], asyncio.Task[dict[str, Any]]] = {}
         self.results: dict[tuple[str, str], Result] = {}
@@ -76,14 +77,33 @@ class Runner:
 
     async def _start(self, system: System, driver: Driver, cells: list[tuple[str, str]]) -> None:
         self._system, self._driver = system, driver
+        self._drivers.append(driver)
         await asyncio.gather(system.start({column for _, column in cells}), driver.start())
-        self._benches = {name: Bench(column, driver) for name, column in system.columns.items()}
-        for row, column in cells:
-            self._cells[row, column] = asyncio.create_task(self._cell(row, column))
+        self._benches = {
+            name: Bench(system, column, driver, self._new_driver) for name, column in system.columns.items()
+        }
+        system.sharing = sum(row in MASTER_RESTARTS and system.columns[column].java_master for row, column in cells)
+        for stage in STAGES:
+            before = dict(self._cells)
+            for row, column in cells:
+                if row in stage:
+                    waits = [cell for (_, where), cell in before.items() if self._same_master(where, column)]
+                    self._cells[row, column] = asyncio.create_task(self._cell(row, column, waits))
 
-    async def _cell(self, row: str, column: str) -> dict[str, Any]:
+    def _same_master(self, one: str, other: str) -> bool:
+        assert self._system is not None
+        return self._system.columns[one].master is self._system.columns[other].master
+
+    async def _new_driver(self, name: str) -> Driver:
+        assert self._driver is not None
+        driver = Driver(self._driver.java, self._home / f"driver-{name}.log", heap="256m")
+        self._drivers.append(driver)
+        return await driver.start()
+
+    async def _cell(self, row: str, column: str, waits: list[asyncio.Task[dict[str, Any]]]) -> dict[str, Any]:
         assert self._system is not None
         await self._system.ready(column)
+        await asyncio.gather(*waits, return_exceptions=True)
         started_s = time.monotonic()
         numbers: dict[str, Any] = {}
         error = "it was not finished"
@@ -106,7 +126,6 @@ class Runner:
         for cell in self._cells.values():
             cell.cancel()
         await asyncio.gather(*self._cells.values(), return_exceptions=True)
-        if self._driver is not None:
-            await self._driver.kill()
+        await asyncio.gather(*(driver.kill() for driver in self._drivers))
         if self._system is not None:
             await self._system.close()

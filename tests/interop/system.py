@@ -11,10 +11,12 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import httpx
+
 from pytubemq.server.processes import ServerProcess
 from pytubemq.server.settings import BrokerSection, HttpSection, MasterSection, Settings
 
-from .processes import JavaBroker, JavaMaster, free_port
+from .processes import TOKEN, JavaBroker, JavaMaster, free_port
 from .webapi import WebApi, WebApiError, http_get, http_post
 
 if TYPE_CHECKING:
@@ -26,10 +28,12 @@ COLUMNS = ("pytubemq + pytubemq", "Java + Java", "Java Master + pytubemq Broker"
 PP, JJ, JP, PJ = COLUMNS
 PREFIXES = {PP: "pp", JJ: "jj", JP: "jp", PJ: "pj"}
 PARTITIONS = 4
-TOPICS = ("java", "python", "mixed", "live")
-"""Filled by Java producers, filled by ours, read by a group of both kinds, and used while things break."""
+TOPICS = ("java", "python", "mixed", "standby", "moving", "growing", "broker", "master")
+"""Filled by Java producers, filled by ours, read by a group of both kinds; the others each for one disturbance."""
 START_TIMEOUT_S = 60.0
 WRITABLE_TIMEOUT_S = 150.0
+RESTART_TIMEOUT_S = 600.0
+"""For the other column that uses the Java Master to come as far."""
 
 
 @dataclass
@@ -42,6 +46,7 @@ class Column:
     java_master: bool
     java_broker: bool
     broker_id: int
+    broker_web: str
     broker: JavaBroker | ServerProcess
     master: JavaMaster | ServerProcess
 
@@ -70,7 +75,11 @@ class System:
         self.home = home
         self.columns: dict[str, Column] = {}
         self.java_master: JavaMaster | None = None
-        self.standby: JavaMaster | None = None
+        self._standby: asyncio.Task[str] | None = None
+        self._restarted: asyncio.Task[None] | None = None
+        self._all_there = asyncio.Event()
+        self.sharing = 0
+        """Columns that will have the Java Master restarted; it is when all of them are there."""
         self._java: list[JavaMaster | JavaBroker] = []
         self._ours: list[ServerProcess] = []
         self._ready: dict[str, asyncio.Task[None]] = {}
@@ -92,8 +101,9 @@ class System:
 
     async def close(self) -> None:
         """End everything, Brokers first."""
-        for task in self._ready.values():
-            task.cancel()
+        for task in (*self._ready.values(), self._standby, self._restarted):
+            if task is not None:
+                task.cancel()
         await asyncio.gather(*(one.kill() for one in self._java), *(one.close() for one in self._ours))
 
     # --- the Java Master and its two Brokers ----------------------------------------------------------------
@@ -107,17 +117,33 @@ class System:
         if JJ in names:
             broker = self._java_broker("jj", broker_id=1, host="127.0.0.1", masters=master.address)
             await self._add_broker(api, JJ, 1, "127.0.0.1", broker.port)
-            self.columns[JJ] = Column(JJ, master.address, master.web, True, True, 1, broker, master)
+            self.columns[JJ] = Column(JJ, master.address, master.web, True, True, 1, broker.web, broker, master)
             await broker.start()
         if JP in names:
             port = free_port()
             await self._add_broker(api, JP, 2, "127.0.0.2", port)
             ours = self._our_broker("jp", broker_id=2, listen=f"127.0.0.2:{port}", masters=master.address)
-            self.columns[JP] = Column(JP, master.address, master.web, True, False, 2, ours, master)
+            web = f"http://{ours.settings.broker.http_listen}"
+            self.columns[JP] = Column(JP, master.address, master.web, True, False, 2, web, ours, master)
             await ours.start()
-        self.standby = JavaMaster(self.java, self._directory("standby"), name="m2", helper=master.rep_address)
-        self._java.append(self.standby)
-        await self.standby.start()
+
+    async def standby_address(self) -> str:
+        """A Java Master that is the second of a group of its own, and says so to every client."""
+        if self._standby is None:
+            self._standby = asyncio.create_task(self._start_standby())
+        return await asyncio.shield(self._standby)
+
+    async def _start_standby(self) -> str:
+        first = JavaMaster(self.java, self._directory("first"))
+        second = JavaMaster(self.java, self._directory("second"), name="m2", helper=first.rep_address)
+        for master in (first, second):
+            self._java.append(master)
+            await master.start()
+            await self._until_answers(WebApi(first.web))
+        async with asyncio.timeout(START_TIMEOUT_S):
+            while len(await WebApi(first.web).query("admin_query_master_group_info")) < 2:  # noqa: ASYNC110 - over HTTP
+                await asyncio.sleep(0.2)
+        return second.address
 
     async def _add_broker(self, api: WebApi, column: str, broker_id: int, host: str, port: int) -> None:
         await api.modify(
@@ -133,7 +159,7 @@ class System:
     async def _until_answers(self, api: WebApi) -> None:
         async with asyncio.timeout(START_TIMEOUT_S):
             while True:
-                with contextlib.suppress(OSError, WebApiError, Exception):
+                with contextlib.suppress(httpx.HTTPError, WebApiError):
                     await api.query("admin_query_master_group_info")
                     return
                 await asyncio.sleep(0.2)
@@ -145,7 +171,7 @@ class System:
         master = ServerProcess("master", Settings(
             data=str(self._directory(f"{prefix}-master")),
             master=MasterSection(listen=f"127.0.0.1:{free_port()}"),
-            http=HttpSection(listen=f"127.0.0.1:{free_port()}"),
+            http=HttpSection(listen=f"127.0.0.1:{free_port()}", token=TOKEN),
         ))  # fmt: skip
         self._ours.append(master)
         where = await master.start()
@@ -154,9 +180,11 @@ class System:
         broker: JavaBroker | ServerProcess
         if name == PJ:
             broker = self._java_broker(prefix, broker_id=1, host="127.0.0.1", masters=where.master)
+            web = broker.web
         else:
             broker = self._our_broker(prefix, broker_id=1, listen=f"127.0.0.1:{free_port()}", masters=where.master)
-        self.columns[name] = Column(name, where.master, where.http, False, name == PJ, 1, broker, master)
+            web = f"http://{broker.settings.broker.http_listen}"
+        self.columns[name] = Column(name, where.master, where.http, False, name == PJ, 1, web, broker, master)
         await broker.start()
         await asyncio.gather(*(self._create_topic(where.http, f"{prefix}_{topic}") for topic in TOPICS))
 
@@ -188,6 +216,36 @@ class System:
             return bool(rows) and bool(rows[0].get("isSrvAcceptPublish"))
         found = await http_get(f"{column.web}/api/v1/topics/{topic}", {})
         return any(place["ready"] for place in found["places"])
+
+    # --- what happens to them ---------------------------------------------------------------------------------
+
+    async def restart_broker(self, column: Column) -> None:
+        """End the column's Broker and start it again. A Java one is asked to end: killed, it loses messages."""
+        if isinstance(column.broker, JavaBroker):
+            await column.broker.stop()
+        else:
+            await column.broker.kill()
+        await column.broker.start()
+
+    async def restart_master(self, column: Column) -> None:
+        """End the column's Master without any goodbye and start it again. The Java one is restarted once for all."""
+        if isinstance(column.master, ServerProcess):
+            await column.master.kill()
+            await column.master.start()
+            return
+        self.sharing -= 1
+        if self.sharing == 0:
+            self._all_there.set()
+        if self._restarted is None:
+            self._restarted = asyncio.create_task(self._restart_java_master(column.master))
+        await asyncio.shield(self._restarted)
+
+    async def _restart_java_master(self, master: JavaMaster) -> None:
+        async with asyncio.timeout(RESTART_TIMEOUT_S):
+            await self._all_there.wait()
+        await master.kill()
+        await master.start()
+        await self._until_answers(WebApi(master.web))
 
     def _java_broker(self, prefix: str, **more: Any) -> JavaBroker:
         broker = JavaBroker(self.java, self._directory(f"{prefix}-broker"), **more)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .rows import ROWS
+from .rows import CLIENTS, ROWS
 from .system import COLUMNS
 
 if TYPE_CHECKING:
@@ -17,7 +17,14 @@ LEAST_MESSAGES = 20_000
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-@pytest.mark.parametrize("row", ROWS)
-def test_cell(runner: Runner, row: str, column: str) -> None:
+@pytest.mark.parametrize("row", CLIENTS)
+def test_client(runner: Runner, row: str, column: str) -> None:
     """A kind of client in a column."""
     assert runner.result(row, column)["messages"] >= LEAST_MESSAGES
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("row", [row for row in ROWS if row not in CLIENTS])
+def test_disturbance(runner: Runner, row: str, column: str) -> None:
+    """What may happen in a column."""
+    assert runner.result(row, column)["messages"] > 0

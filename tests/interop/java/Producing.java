@@ -22,6 +22,7 @@ final class Producing implements Driver.Client {
     private final TubeMultiSessionFactory factory;
     private final MessageProducer producer;
     private final AtomicBoolean stop = new AtomicBoolean();
+    private final AtomicInteger sent = new AtomicInteger();
 
     Producing(JsonObject with) throws Exception {
         factory = new TubeMultiSessionFactory(new TubeClientConfig(with.get("masters").getAsString()));
@@ -39,6 +40,8 @@ final class Producing implements Driver.Client {
                 return producer.publish(topics);
             case "send":
                 return send(with);
+            case "sent":
+                return sent.get();
             case "stop":
                 stop.set(true);
                 return null;
@@ -59,9 +62,11 @@ final class Producing implements Driver.Client {
         int end = first + with.get("count").getAsInt();
         long pauseMs = with.has("pause_ms") ? with.get("pause_ms").getAsLong() : 0;
         List<Object[]> receipts = Collections.synchronizedList(new ArrayList<>());
+        int most = with.has("tries") ? with.get("tries").getAsInt() : TRIES;
         if (with.get("sync").getAsBoolean()) {
             for (int index = first; index < end && !stop.get(); index++) {
-                receipts.add(sendSync(topic, set, index));
+                receipts.add(sendSync(topic, set, index, most));
+                sent.incrementAndGet();
                 if (pauseMs > 0) {
                     Thread.sleep(pauseMs);
                 }
@@ -72,9 +77,9 @@ final class Producing implements Driver.Client {
         return receipts;
     }
 
-    private Object[] sendSync(String topic, String set, int index) throws Exception {
+    private Object[] sendSync(String topic, String set, int index, int most) throws Exception {
         String said = "";
-        for (int tries = 1; tries <= TRIES; tries++) {
+        for (int tries = 1; tries <= most; tries++) {
             try {
                 MessageSentResult found = producer.sendMessage(MessageSet.make(topic, set, index));
                 if (found.isSuccess()) {
@@ -86,7 +91,7 @@ final class Producing implements Driver.Client {
             }
             Thread.sleep(50);
         }
-        throw new IllegalStateException("message " + index + " was refused " + TRIES + " times: " + said);
+        throw new IllegalStateException("message " + index + " was refused " + most + " times: " + said);
     }
 
     private void sendAsync(String topic, String set, int first, int end, List<Object[]> receipts) throws Exception {
