@@ -1,0 +1,171 @@
+"""What runs now, as it is asked over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pytubemq.wire.messages.master import RegisterRequestC2MV2, RegisterResponseM2CV2
+from pytubemq.wire.methods import Method
+from tests.scenario.master.town import WAIT_MS, FakeConsumer, FakeProducer
+from tests.scenario.webapi.house import House, house
+
+pytestmark = pytest.mark.anyio
+
+
+async def crowd(here: House) -> None:
+    """A producer, a group of each kind, and a Broker with two topics."""
+    broker = await here.town.broker()
+    await here.topics("demo", "other")
+    serving = asyncio.create_task(broker.serve())
+    consumer = await here.town.peer(FakeConsumer)
+    await consumer.register("demo", "other", topic_condition=("demo#b,a",))
+    event = (await consumer.heartbeat(wait_ms=WAIT_MS)).event
+    assert event is not None
+    await consumer.heartbeat(done=event, holds=event.subscribe_info)
+    bound = await here.town.peer(FakeConsumer, group="gb", client_id="gb_1")
+    await bound.register(require_bound=True, session_key="k", total_count=2, required_partition="1:demo:0=28")
+    await bound.ask(
+        RegisterRequestC2MV2(
+            client_id="gv_1", group_name="gv", host_name="h", source_count=1, node_id=0, topic_list=("other",)
+        ),
+        RegisterResponseM2CV2,
+        Method.CONSUMER_REGISTER_C2M_V2,
+    )
+    producer = await here.town.peer(FakeProducer)
+    await producer.register()
+    await producer.heartbeat("demo", "other")
+    serving.cancel()
+
+
+async def test_groups_are_shown_with_members_and_partitions() -> None:
+    async with house() as here:
+        await crowd(here)
+        assert await here.rows("admin_query_sub_info") == [
+            {"consumeGroup": "g", "topicSet": ["demo", "other"], "consumerNum": 1},
+            {"consumeGroup": "gb", "topicSet": ["demo"], "consumerNum": 1},
+            {"consumeGroup": "gv", "topicSet": ["other"], "consumerNum": 1},
+        ]
+        assert [one["consumeGroup"] for one in await here.rows("admin_query_sub_info", topicName="demo")] == ["g", "gb"]
+        assert await here.rows("admin_query_group_info_by_topic", topicName="other") == [
+            {"topicName": "other", "groupSet": ["g", "gv"], "groupCnt": 2}
+        ]
+        assert await here.rows("admin_query_client_balance_group_set") == ["gv"]
+
+        found = await here.ask("admin_query_consume_group_detail", consumeGroup="g")
+        assert (found["result"], found["count"], found["isBandConsume"]) == (True, 1, "unbound")
+        assert found["filterConds"] == {"demo": ["a", "b"]}
+        assert found["rebInfo"] == {
+            "isRebalanced": True,
+            "checkPasted": True,
+            "defBClientRate": 1000,
+            "confBClientRate": -2,
+            "curBClientRate": 1,
+        }
+        member = found["data"][0]
+        assert (member["consumerId"], member["parCount"]) == (FakeConsumer.client_id, 4)
+        assert member["parInfo"][0] == {"partId": 0, "brokerAddr": "1:127.0.0.9:8123", "topicName": "demo"}
+
+        found = await here.ask("admin_query_consume_group_detail", groupName="gb")
+        assert (found["isBandConsume"], found["isNotAllocate"], found["sessionKey"]) == ("bound", True, "k")
+        assert (found["reqSourceCount"], found["curSourceCount"]) == (2, 1)
+        assert found["data"][0]["initReSetPartInfo"] == [{"partitionKey": "1:demo:0", "Offset": 28}]
+        assert found["rebInfo"] == {"isRebalanced": False}
+
+        found = await here.ask("admin_query_consume_group_detail", groupName="gv")
+        assert (found["isBandConsume"], found["metaDetails"]) == ("client-rebalance", ["other#1:1:2:1"])
+        assert (found["data"][0]["sourceCount"], found["data"][0]["nodeId"]) == (1, 0)
+
+        found = await here.ask("admin_query_consume_group_detail", groupName="nobody")
+        assert (found["result"], found["count"], found["data"]) == (True, 0, [])
+
+
+async def test_members_give_up_their_partitions_when_told_to() -> None:
+    async with house() as here:
+        await crowd(here)
+        member = {"groupName": "g", "consumerId": FakeConsumer.client_id, "reJoinWait": "2"}
+        assert (await here.change("admin_rebalance_group_allocate", **member))["result"]
+        found = await here.ask("admin_query_consume_group_detail", groupName="g")
+        assert found["re-rebalance"].keys() == {FakeConsumer.client_id}
+        again = await here.change("admin_rebalance_group_allocate", **member)
+        assert "giving up its partitions already" in again["errMsg"]
+        for wrong, text in (
+            ({**member, "groupName": "nobody"}, "group nobody has no members"),
+            ({**member, "consumerId": "zz"}, "'zz' is not in group g"),
+            ({**member, "groupName": "gv", "consumerId": "gv_1"}, "shares its partitions by itself"),
+            ({**member, "reJoinWait": "-1"}, "reJoinWait is -1: it must be at least 0"),
+        ):
+            refused = await here.change("admin_rebalance_group_allocate", **wrong)
+            assert (refused["result"], refused["errCode"]) == (False, 400)
+            assert text in refused["errMsg"]
+
+
+async def test_client_balanced_groups_go_on_from_the_newest() -> None:
+    async with house() as here:
+        await crowd(here)
+        name = "admin_set_client_balance_group_consume_from_max"
+        assert (await here.change(name, groupName="g,gv"))["result"]
+        assert here.town.master.group_room.groups["gv"].from_max_id is not None
+        refused = await here.change(name, groupName="g,gb")
+        assert (refused["result"], refused["errCode"]) == (False, 400)
+
+
+async def test_the_master_and_its_methods_are_shown() -> None:
+    async with house() as here:
+        assert await here.rows("admin_query_server_version") == [{"version": here.town.master.version}]
+        found = await here.ask("admin_query_master_group_info")
+        address = here.town.master.address
+        assert (found["data"][0]["hostName"], found["data"][0]["port"]) == (address.host, str(address.port))
+        assert found["data"][0]["statusInfo"]["nodeStatus"] == "Master"
+        methods = {one["method"]: one["needAuth"] for one in await here.rows("admin_get_methods")}
+        assert methods["admin_rebalance_group_allocate"] is True
+        assert methods["admin_query_sub_info"] is False
+        for name in ("admin_get_metrics_info", "admin_transfer_current_master", "admin_enable_stats"):
+            refused = await here.change(name)
+            assert f"{name} is not offered" in refused["errMsg"]
+            assert name not in methods
+
+
+async def test_text_queries() -> None:
+    async with house() as here:
+        await crowd(here)
+        client_id = FakeConsumer.client_id
+        assert await here.text("consumer", group="g") == [f"1. {client_id}@g:demo,other@overTLS=false"]
+        assert (await here.text("consumer", group="zz"))[1:] == ["g", "gb", "gv"]
+        lines = await here.text("sub_info", group="g")
+        assert lines[:2] == ["group g: demo,other", f"1. {client_id}#isOverTLS=false (4)"]
+        assert lines[2] == f"{client_id}@g#1:127.0.0.9:8123#demo:0"
+        producer = FakeProducer.client_id
+        assert await here.text("producer", id=producer) == [f"{producer}#demo:other@overTLS=false"]
+        assert await here.text("producer", id="x") == ["No such producer!"]
+        assert await here.text("producer", topic="demo") == [f"1. {producer}"]
+        assert await here.text("topic_pub", topic="demo") == [producer]
+        assert len(await here.text("topic_pub", topic="nope")) == 1
+        line = "1:127.0.0.9:8123#demo:2:true:true:1"
+        assert line in await here.text("broker")
+        assert f"{line}#0" in await here.text("newBroker", ids="1")
+        assert await here.text("broker", ids="7") == []
+        assert await here.text("unbalance_group") == ["gb:demo"]
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("", "parameter type is ''"),
+        ("type=nonsense", "parameter type is 'nonsense'"),
+        ("type=consumer", "parameter group is missing"),
+        ("type=consumer&group=%3Cscript%3E", "parameter group is '<script>'"),
+        ("type=producer", "parameter id or topic is missing"),
+        ("type=broker&ids=x", "parameter ids is 'x'"),
+        ("type=consumer&type=consumer", "given twice"),
+        ("type=consumer&group=%FF", "not UTF-8"),
+    ],
+)
+async def test_bad_text_queries_are_refused_as_text(query: str, text: str) -> None:
+    async with house() as here:
+        answer = await here.client.get(f"/master.htm?{query}")
+        assert answer.status_code == 400
+        assert text in answer.text
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert answer.headers["x-content-type-options"] == "nosniff"
