@@ -90,6 +90,16 @@ class Meter:
         self._minute_bytes += size_bytes
         self._window_bytes += size_bytes
 
+    @property
+    def given_bytes(self) -> tuple[int, int]:
+        """What it had in the window and in the minute that were counted last."""
+        return self._window_bytes, self._minute_bytes
+
+    @property
+    def window_limit_bytes(self) -> int | None:
+        """What it may have in a window; None without a limit."""
+        return None if self.limit is None else self._window_limit(self.limit)
+
     @staticmethod
     def _window_limit(limit: DataLimit) -> int:
         return limit.limit_bytes // _WINDOWS

@@ -21,6 +21,7 @@ from pytubemq.wire.payload import decode_payload
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from pytubemq.broker.flow import Meter
     from pytubemq.broker.registry import Hold, HoldKey
     from pytubemq.broker.state import BrokerState
     from pytubemq.broker.topics import ServedTopic
@@ -70,7 +71,10 @@ class ConsumerFacts:
     heard_of_ms: int
     """When it was heard of last, ms since 1970."""
     filtered: bool
-    hold: Hold
+    host: str
+    priority_id: int
+    meter: Meter | None
+    """What it had under the cluster's rules for flow control, if there are any."""
     partition: PartitionFacts | None
     confirmed: int | None
     in_flight: int
@@ -150,7 +154,9 @@ class BrokerInspect:
                 hold.consumer_id,
                 wall_ms - max(0, int((now_s + state.registry.lease_timeout_s - hold.lease_until_s) * 1000)),
                 hold.codes is not None,
-                hold,
+                hold.host,
+                hold.priority_id,
+                hold.meter,
                 self._partition_of(hold.key),
                 state.positions.current(hold.key),
                 hold.cursor.handed_out - hold.cursor.confirmed,

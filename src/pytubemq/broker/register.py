@@ -94,7 +94,7 @@ class RegisterHandlers:
             max_offset=max_offset,
         )
         try:
-            state.registry.put(
+            hold = state.registry.put(
                 key,
                 consumer_id,
                 Cursor.at(offset, moved=holder is not None and holder.cursor.moved),
@@ -108,6 +108,7 @@ class RegisterHandlers:
                 Code.BAD_REQUEST,
                 f"this Broker has {len(state.registry)} registrations, which is as many as it takes",
             ) from None
+        hold.host = call.peer.rpartition(":")[0]
         answer = RegisterResponseB2C(
             success=True, err_code=Code.SUCCESS, err_msg="OK!", curr_offset=offset, max_offset=max_offset
         )

@@ -44,6 +44,8 @@ class Hold:
     priority_id: int = UNDEFINED
     meter: Meter | None = None
     """What it has read under the cluster's rules; None while there are none."""
+    host: str = ""
+    """From where it registered, to be shown."""
 
 
 class RegistryFullError(Exception):

@@ -75,6 +75,9 @@ async def test_a_consumer_is_looked_at_and_moved() -> None:
             held = (await page.good("admin_query_broker_all_consumer_info", group="g"))["dataSet"]
             assert {row["partitionId"] for row in held} == {0, 1}
             assert len({row["consumerId"] for row in held}) == 1
+            assert {(row["receivedFrom"], row["curFreqLimit"], row["totalSentSec"]) for row in held} == {
+                ("127.0.0.1", 0, 0)
+            }
             registered = (await page.good("admin_query_consumer_regmap"))["dataSet"]
             assert [row["Partition"] for row in registered] == ["g:demo:0", "g:demo:1"]
             (group,) = (await page.good("admin_query_offset", groupName="g"))["dataSet"]
@@ -152,7 +155,7 @@ async def test_bad_input_is_told_in_words_and_changes_nothing() -> None:
             assert found_code == code, (method, text)
             assert said in text
         unknown = await page.good("admin_query_group_offset", topic="demo", group="g", pid=0, dko=1)
-        assert (unknown["zkOffset"], unknown["tmpOffset"], unknown["curReadDataOffset"]) == (-2, -2, -1)
+        assert (unknown["zkOffset"], unknown["tmpOffset"], unknown["curReadDataOffset"]) == (-2, 0, -1)
         assert (await page.good("admin_query_group"))["dataSet"][0]["groupName"] == []
         assert (await page.good("admin_query_offset", groupName="g"))["totalCnt"] == 0
         listed = await page.good("admin_get_methods")

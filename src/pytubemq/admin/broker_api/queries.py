@@ -6,7 +6,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Final
 
 from pytubemq._version import __version__
-from pytubemq.admin.broker_api.shapes import NO_LIMIT, by, consumer, data_set, group, known, published, stores
+from pytubemq.admin.broker_api.shapes import NOTHING_READ, by, consumer, data_set, group, known, published, stores
 from pytubemq.admin.webapi.envelope import GOOD, Reply
 from pytubemq.admin.webapi.kinds import GROUP, TOPIC, Bool, FilterItems, Int, ListOf
 from pytubemq.admin.webapi.method import Method
@@ -38,7 +38,7 @@ async def _group_offset(broker: BrokerService, args: Args) -> Reply:
     reply = {
         **GOOD,
         "errMsg": "OK!",
-        "tmpOffset": known(facts.in_flight),
+        "tmpOffset": facts.in_flight or 0,
         "minOffset": partition.min_offset,
         "maxOffset": partition.max_offset,
         "minDataOffset": partition.min_position,
@@ -48,8 +48,8 @@ async def _group_offset(broker: BrokerService, args: Args) -> Reply:
         at = facts.read_position
         reply |= {
             "zkOffset": known(facts.confirmed),
-            "curReadDataOffset": NO_LIMIT if at is None else at,
-            "curRdDltDataOffset": NO_LIMIT if at is None else partition.max_position - at,
+            "curReadDataOffset": NOTHING_READ if at is None else at,
+            "curRdDltDataOffset": NOTHING_READ if at is None else partition.max_position - at,
         }
     return reply
 
@@ -110,7 +110,7 @@ async def _messages(broker: BrokerService, args: Args) -> Reply:
             "data": b64encode(message.body).decode(),
             "attr": message.attributes or "",
         }
-        for index, message in enumerate(found, 1)
+        for index, message in enumerate(found)
     )
 
 

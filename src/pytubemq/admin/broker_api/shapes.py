@@ -5,23 +5,26 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pytubemq.admin.webapi.envelope import GOOD, Reply, date
+from pytubemq.admin.webapi.envelope import GOOD, Reply
 from pytubemq.model.ids import STORE_BASE, UNDEFINED
+from pytubemq.model.limits import MAX_FETCH_BYTES, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from pytubemq.broker.flow import Meter
     from pytubemq.broker.inspect import ConsumerFacts, GroupFacts, PartitionFacts
 
 T = TypeVar("T")
 
-NO_LIMIT: Final = -1
+NOTHING_READ: Final = -1
+NO_DATA_LIMIT: Final = (2**63 - 1) // MIB
 
 
 def data_set(rows: Iterable[Mapping[str, Any]], *, count: str = "totalCnt") -> Reply:
     """What a query found."""
     found = list(rows)
-    return {**GOOD, "dataSet": found, count: len(found)}
+    return {**GOOD, "errMsg": "Success!", "dataSet": found, count: len(found)}
 
 
 def by(items: Iterable[T], key: Callable[[T], str]) -> Iterable[tuple[str, list[T]]]:
@@ -81,7 +84,7 @@ def position(facts: GroupFacts) -> dict[str, Any]:
     return {
         "partitionId": facts.key.partition_id,
         "curOffset": known(confirmed),
-        "flightOffset": known(facts.in_flight),
+        "flightOffset": facts.in_flight or 0,
         "curDataOffset": known(at),
         "offsetLag": known(_lag(confirmed, end)),
         "dataLag": known(_lag(at, end_position)),
@@ -103,6 +106,22 @@ def _lag(at: int | None, end: int | None) -> int | None:
     return None if at is None or end is None else max(0, end - at)
 
 
+def flow(meter: Meter | None) -> dict[str, Any]:
+    """What a consumer may read and has read under the cluster's rules, as the original shows it."""
+    limit = None if meter is None else meter.limit
+    in_window, in_minute = (0, 0) if meter is None else meter.given_bytes
+    window_limit = None if meter is None else meter.window_limit_bytes
+    return {
+        "curDataLimitInM": NO_DATA_LIMIT if limit is None else limit.limit_mib,
+        "curFreqLimit": 0 if limit is None else limit.freq_ms,
+        "totalSentSec": in_window,
+        "isSupportLimit": True,
+        "sentUnitSec": 0 if window_limit is None else window_limit,
+        "totalSentMin": in_minute,
+        "sentUnit": MAX_FETCH_BYTES if window_limit is None else min(MAX_FETCH_BYTES, window_limit),
+    }
+
+
 def consumer(index: int, facts: ConsumerFacts) -> dict[str, Any]:
     """A consumer's hold, as `admin_query_broker_all_consumer_info` shows it."""
     partition = facts.partition
@@ -113,8 +132,11 @@ def consumer(index: int, facts: ConsumerFacts) -> dict[str, Any]:
         "partitionId": facts.key.partition_id,
         "consumerId": facts.consumer_id,
         "isRegOk": True,
-        "lastRegTime": date(facts.heard_of_ms),
+        "lastRegTime": facts.heard_of_ms,
         "isFilterConsume": facts.filtered,
+        "receivedFrom": facts.host,
+        "qryPriorityId": facts.priority_id,
+        **flow(facts.meter),
         "isMessageStoreOk": partition is not None,
     }
     if partition is not None:
