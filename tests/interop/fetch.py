@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,4 +124,7 @@ def _hash(files: list[Path], *more: str) -> str:
 
 
 if __name__ == "__main__":
-    print(fetch())
+    try:
+        print(fetch())
+    except FetchError as error:
+        sys.exit(f"fetch: {error}")
