@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -78,6 +78,7 @@ class MasterSession:
         orders: Orders,
         heartbeat_period_s: float,
         tls_port: int,
+        leases: Callable[[], tuple[str, ...]] = tuple,
         rng: Callable[[], float] = random.random,
     ) -> None:
         self.health = SessionHealth()
@@ -87,6 +88,7 @@ class MasterSession:
         self._config = config
         self._orders = orders
         self._tls_port = tls_port
+        self._leases = leases
         self._period_s = heartbeat_period_s
         self._rng = rng
         self._report = True
@@ -147,8 +149,9 @@ class MasterSession:
     # --- inside ---------------------------------------------------------------------------------------------
 
     async def _register(self) -> None:
+        request = reports.registration(self._client_id, self._config, self._condition, tls_port=self._tls_port)
         answer = await self._masters.request(
-            reports.registration(self._client_id, self._config, self._condition, tls_port=self._tls_port),
+            replace(request, leases=self._leases()),
             RegisterResponseM2B,
             Method.BROKER_REGISTER_B2M,
             timeout_s=DEFAULT_REQUEST_TIMEOUT_S,

@@ -19,6 +19,7 @@ from pytubemq.broker.applier import Applier
 from pytubemq.broker.checks import Gate
 from pytubemq.broker.handlers import OFFERED, handlers
 from pytubemq.broker.inspect import BrokerInspect
+from pytubemq.broker.leases import told_leases
 from pytubemq.broker.master_session import MasterSession
 from pytubemq.broker.offset_admin import OffsetAdmin
 from pytubemq.broker.orders import Orders
@@ -30,6 +31,7 @@ from pytubemq.broker.state import BrokerState
 from pytubemq.broker.topics import MasterConfig, TopicTable
 from pytubemq.broker.waiters import Waiters
 from pytubemq.errors import ClosedError, TubeError
+from pytubemq.model.ids import BrokerInfo
 from pytubemq.model.limits import (
     DISK_READERS,
     FOREIGN_CONNECTION_GRACE_S,
@@ -219,6 +221,7 @@ class BrokerService:
             orders=orders,
             heartbeat_period_s=settings.heartbeat_period_s,
             tls_port=settings.tls_port,
+            leases=self._leases,
         )
         self._session.tell(self._condition())
         if not await self._session.join(timeout_s=_JOIN_TIMEOUT_S):
@@ -227,6 +230,12 @@ class BrokerService:
         self._spawn("watch", self._watch(self._session))
 
     # --- what its parts call --------------------------------------------------------------------------------
+
+    def _leases(self) -> tuple[str, ...]:
+        """Who reads from this Broker."""
+        assert self._state is not None
+        broker = BrokerInfo(self.settings.broker_id, self.settings.advertised or self.address)
+        return told_leases(self._state.registry.holds(), broker, now_s=self._clock.now_s())
 
     def _written(self) -> None:
         if self._applier is not None and self._state is not None:

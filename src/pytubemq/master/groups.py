@@ -39,7 +39,7 @@ from pytubemq.master.part_meta import part_meta
 from pytubemq.master.peers import Connection, Peers
 from pytubemq.master.readiness import members_for_rate, needed_members
 from pytubemq.master.waiting import Attempt, Waiting
-from pytubemq.model.limits import REJOIN_ROUND_S
+from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, REJOIN_ROUND_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -54,11 +54,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FOREIGN_GRACE_S = 14.0
-"""The least time that a consumer which is not ours has to come back after its connection closed: a heartbeat of a Java
-consumer (13 s) and a little."""
 FOREIGN_MARGIN_S = 1.0
-"""What it has beyond its own period."""
+"""What a consumer that is not ours has beyond its own period to come back after its connection closed."""
 
 
 class Groups:
@@ -370,7 +367,7 @@ class Groups:
         group = self.find(*key)
         if group is not None:
             period_s = group.pulses[key[1]].period_s + FOREIGN_MARGIN_S
-            self._connection_lost(key, min(max(period_s, FOREIGN_GRACE_S), self._timing.client_timeout_s))
+            self._connection_lost(key, min(max(period_s, FOREIGN_CONNECTION_GRACE_S), self._timing.client_timeout_s))
 
     def _connection_lost(self, key: Hashable, grace_s: float | None) -> None:
         assert isinstance(key, tuple)

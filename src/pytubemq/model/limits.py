@@ -81,7 +81,7 @@ CLIENT_TIMEOUT_S: Final = 30.0
 LOST_CONNECTION_GRACE_S: Final = 3.0
 """One of ours whose connection broke, and who has not come back by then, is gone."""
 FOREIGN_CONNECTION_GRACE_S: Final = 14.0
-"""The same at a Broker for a client that is none of ours: Java beats every 13 s, also over a new connection."""
+"""The same for a client that is none of ours, at the Master at least so long: Java beats every 13 s."""
 EVENT_TIMEOUT_S: Final = 30.0
 """An event that its consumer has not acknowledged by then is dropped and the group balanced anew."""
 EVENT_RESEND_S: Final = 5.0
@@ -161,6 +161,8 @@ DISK_READERS: Final = 2
 """Threads that read partitions from the disk."""
 MAX_REGISTRATIONS: Final = 100_000
 """Consumers' holds on partitions of one Broker; beyond it a registration is refused with 400."""
+MAX_TOLD_LEASES: Final = 20_000
+"""Holds that a Broker tells a Master when it registers; of the others the Broker alone keeps newcomers away (410)."""
 MAX_BATCH_ENTRIES: Final = 50_000
 """Entries of one batch send; beyond it the whole request is refused with 400."""
 MAX_POSITIONS: Final = 1_000_000

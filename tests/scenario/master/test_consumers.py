@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.errors import Code, RemoteError
+from pytubemq.errors import Code, NotFoundError, RemoteError
+from pytubemq.model.records import ConsumeRecord, GroupRecord
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.master import (
     CloseRequestC2M,
@@ -42,6 +44,11 @@ def taken(answer: HeartResponseM2C) -> tuple[str, ...]:
     """The partitions of the answer's event."""
     assert answer.event is not None
     return tuple(info.partition("#")[2] for info in answer.event.subscribe_info)
+
+
+def named_only(answer: HeartResponseM2C) -> list[str]:
+    """The partitions of the answer's event as `topic:partition`."""
+    return sorted(place.partition("#")[2] for place in taken(answer))
 
 
 def done(answer: HeartResponseM2C) -> EventProto:
@@ -230,6 +237,126 @@ async def test_a_broker_that_stays_away_takes_its_partitions_with_it() -> None:
         assert taken(gone) == taken(first)
 
 
+async def test_a_newcomer_is_not_told_what_others_are_on_their_way_with(tmp_path: Path) -> None:
+    async with served(data_dir=tmp_path) as t:
+        _, first = await holding(t, "old")
+        held = first.event.subscribe_info[:3]  # type: ignore[union-attr]
+    async with town(data_dir=tmp_path) as t:
+        await t.broker(leases=held)
+        new = await named(t, "new")
+        await new.register()
+        told = await new.heartbeat(wait_ms=WAIT_MS)
+        assert len(taken(told)) == 1
+        await new.heartbeat(done=done(told), holds=told.event.subscribe_info)  # type: ignore[union-attr]
+        back = await named(t, "old")
+        assert (await back.register(holds=held)).not_allocated is False
+        found = {member.id: len(member.partitions) for member in (await t.master.group("g")).member_list}
+        assert found == {"new": 1, "old": 3}
+
+
+async def test_a_cluster_without_readers_serves_its_first_consumer_at_once(tmp_path: Path) -> None:
+    async with served(data_dir=tmp_path):
+        pass
+    async with town(data_dir=tmp_path) as t:
+        await t.broker()
+        new = await named(t, "new")
+        await new.register()
+        assert len(taken(await new.heartbeat(wait_ms=WAIT_MS))) == 4
+
+
+async def test_what_a_consumer_could_not_take_goes_to_another() -> None:
+    async with served() as t:
+        other = await named(t, "other")
+        fails, _ = await holding(t, "fails")
+        await other.register()
+        give = await fails.heartbeat(wait_ms=WAIT_MS)
+        await fails.heartbeat(done=done(give))
+        waiting = asyncio.create_task(fails.heartbeat(wait_ms=WAIT_MS))
+        take = await other.heartbeat(wait_ms=WAIT_MS)
+        failed = EventProto(rebalance_id=take.event.rebalance_id, op_type=10, status=-2)  # type: ignore[union-attr]
+        answer = await other.heartbeat(done=failed, holds=())
+        assert answer.event is None, "not the same again at once"
+        assert sorted(taken(await waiting)) == sorted(taken(take))
+
+
+async def test_an_operator_takes_a_consumer_out_of_the_sharing() -> None:
+    async with served() as t:
+        consumer, first = await holding(t, "a")
+        with pytest.raises(NotFoundError):
+            t.master._groups.rebalance("no such group", ["a"], 0)
+        waiting = asyncio.create_task(consumer.heartbeat(wait_ms=WAIT_MS))
+        await until(lambda: t.master._groups.waiting)
+        assert t.master._groups.rebalance("g", ["a", "nobody"], 1) == ("a",)
+        assert t.master._groups.rebalance("g", ["a"], 1) == (), "it is out already"
+        gives = await waiting
+        assert (gives.event and gives.event.op_type, taken(gives)) == (20, taken(first))
+        assert (await consumer.heartbeat(done=done(gives), holds=(), wait_ms=20)).event is None
+        assert (await t.master.group("g")).state == "stable"
+
+
+async def test_a_topic_that_a_group_may_not_consume_is_taken_from_it_and_given_back() -> None:
+    async with served() as t:
+        await t.master.create_topic("other", 2)
+        consumer = await named(t, "a")
+        await consumer.register("demo", "other")
+        first = await consumer.heartbeat(wait_ms=WAIT_MS)
+        await consumer.heartbeat(done=done(first), holds=first.event.subscribe_info)  # type: ignore[union-attr]
+        waiting = asyncio.create_task(consumer.heartbeat(wait_ms=WAIT_MS))
+        await until(lambda: t.master._groups.waiting)
+        forbidden = ConsumeRecord("g", "other", consume_enable=False)
+        await t.master._catalogue.apply([forbidden])
+        gives = await waiting
+        assert gives.event is not None
+        assert gives.event.op_type == 20
+        assert named_only(gives) == ["other:0", "other:1"]
+        waiting = asyncio.create_task(consumer.heartbeat(done=done(gives), wait_ms=WAIT_MS))
+        await until(lambda: t.master._groups.waiting)
+        await t.master._catalogue.apply([replace(forbidden, consume_enable=True)])
+        assert named_only(await waiting) == ["other:0", "other:1"]
+
+
+async def test_a_group_with_too_few_consumers_for_its_brokers_waits_for_more() -> None:
+    async with town() as t:
+        serving = [asyncio.create_task((await t.broker(number)).serve()) for number in (1, 2, 3)]
+        await t.master.create_topic("demo", 1)
+        await t.master._catalogue.apply([GroupRecord("g", alwd_broker_client_rate=1)])
+        one, two = await named(t, "one"), await named(t, "two")
+        await one.register()
+        waiting = asyncio.create_task(one.heartbeat(wait_ms=WAIT_MS))
+        await until(lambda: t.master._groups.waiting)
+        assert "1 of 2" in (await t.master.health()).reasons[0].why
+        await two.register()
+        assert len(taken(await waiting)) + len(taken(await two.heartbeat(wait_ms=WAIT_MS))) == 3
+        terms: dict[str, Any] = {"require_bound": True, "session_key": "k", "total_count": 1}
+        bound = await t.peer(FakeConsumer, client_id="bound", group="h")
+        assert (await bound.register(**terms)).success, "another group has no such record"
+        await t.master._catalogue.apply([GroupRecord("i", alwd_broker_client_rate=1)])
+        refused = await (await t.peer(FakeConsumer, client_id="bound", group="i")).register(**terms)
+        assert refused.err_code == 400
+        assert "at least 2" in refused.err_msg
+        for task in serving:
+            task.cancel()
+
+
+async def test_a_bound_group_begins_with_its_claims() -> None:
+    async with served() as t:
+        terms: dict[str, Any] = {"require_bound": True, "session_key": "k", "total_count": 2}
+        one, two = await named(t, "one"), await named(t, "two", capabilities=Capability(0))
+        await one.register(**terms, required_partition="1:demo:0=3,1:demo:1=5")
+        assert (await two.register(**terms, required_partition="1:demo:1=9")).not_allocated is True
+        first = await one.heartbeat(wait_ms=WAIT_MS)
+        assert named_only(first) == ["demo:0"]
+        assert first.not_allocated is True
+        await one.heartbeat(done=done(first), holds=first.event.subscribe_info)  # type: ignore[union-attr]
+        second = await two.heartbeat()
+        assert named_only(second) == ["demo:1"]
+        assert second.not_allocated is True, "it still has to say to the Broker where it begins"
+        rest = await two.heartbeat(done=done(second), holds=second.event.subscribe_info)  # type: ignore[union-attr]
+        assert rest.not_allocated is False
+        assert len(taken(rest)) == 1
+        assert len(taken(await one.heartbeat(wait_ms=WAIT_MS))) == 1
+
+
 async def test_a_bound_group_waits_until_it_is_complete() -> None:
     async with served() as t:
         terms: dict[str, Any] = {"require_bound": True, "session_key": "k", "total_count": 2, "select_big": True}
@@ -256,6 +383,8 @@ async def test_a_bound_group_waits_until_it_is_complete() -> None:
         ({"require_bound": True}, 400),
         ({"require_bound": True, "session_key": "k", "total_count": 0}, 400),
         ({"require_bound": True, "session_key": "k", "total_count": 1, "required_partition": "1:x:0=0"}, 400),
+        ({"require_bound": True, "session_key": "k", "total_count": 1, "required_partition": "1:demo=0"}, 400),
+        ({"require_bound": True, "session_key": "k", "total_count": 1, "required_partition": "1:demo:0=x"}, 400),
         ({"require_bound": True, "session_key": "k", "total_count": 1}, 424),
         ({"topic_condition": ("demo#a",)}, 426),
         ({"topic_condition": ("demo#",)}, 200),

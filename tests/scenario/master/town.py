@@ -60,6 +60,7 @@ class FakeBroker(Peer):
     report = False
     defaults: str | None = None
     topics: tuple[str, ...] = ()
+    leases: tuple[str, ...] = ()
 
     async def register(self) -> RegisterResponseM2B:
         return await self.register_as(f"{self.broker_id}:{self.address}:2.4.0")
@@ -79,6 +80,7 @@ class FakeBroker(Peer):
                 flow_check_id=-2,
                 tls_port=8124,
                 cls_config=ClusterConfig(config_id=-2),
+                leases=self.leases,
             ),
             RegisterResponseM2B,
             Method.BROKER_REGISTER_B2M,
