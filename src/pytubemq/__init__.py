@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytubemq.client.events import (
         Connected,
         Event,
+        HandlerFailed,
         Lost,
         Rebalanced,
         Skipped,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pytubemq.client.keeper import ConsumerStats
     from pytubemq.client.options import Bound, Start
     from pytubemq.client.producer import Producer, ProducerStats
+    from pytubemq.client.push import PushConsumer, PushStats
     from pytubemq.client.reader import Reader
     from pytubemq.client.tube import Tube, connect
     from pytubemq.model.ids import Address, BrokerInfo, Partition
@@ -42,12 +44,15 @@ __all__ = [
     "Consumer",
     "ConsumerStats",
     "Event",
+    "HandlerFailed",
     "Lost",
     "Message",
     "Partition",
     "PartitionOffset",
     "Producer",
     "ProducerStats",
+    "PushConsumer",
+    "PushStats",
     "ReadBatch",
     "Reader",
     "Rebalanced",
@@ -67,10 +72,20 @@ _HOMES = {
     "client.balance.consumer": ("BalanceConsumer", "PartitionOffset"),
     "client.batch": ("Batch", "ReadBatch"),
     "client.consumer": ("Consumer",),
-    "client.events": ("Connected", "Event", "Lost", "Rebalanced", "Skipped", "SlowConsumer", "Throttled"),
+    "client.events": (
+        "Connected",
+        "Event",
+        "HandlerFailed",
+        "Lost",
+        "Rebalanced",
+        "Skipped",
+        "SlowConsumer",
+        "Throttled",
+    ),
     "client.keeper": ("ConsumerStats",),
     "client.options": ("Bound", "Start"),
     "client.producer": ("Producer", "ProducerStats"),
+    "client.push": ("PushConsumer", "PushStats"),
     "client.reader": ("Reader",),
     "client.tube": ("Tube", "connect"),
     "model.ids": ("Address", "BrokerInfo", "Partition"),

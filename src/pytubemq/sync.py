@@ -10,7 +10,8 @@ from pytubemq.client.options import Start
 from pytubemq.client.sync.balance import BalanceConsumer
 from pytubemq.client.sync.consumer import Batch, Consumer
 from pytubemq.client.sync.producer import Producer
+from pytubemq.client.sync.push import PushConsumer
 from pytubemq.client.sync.reader import Reader
 from pytubemq.client.sync.tube import Tube, connect
 
-__all__ = ["BalanceConsumer", "Batch", "Consumer", "Producer", "Reader", "Start", "Tube", "connect"]
+__all__ = ["BalanceConsumer", "Batch", "Consumer", "Producer", "PushConsumer", "Reader", "Start", "Tube", "connect"]

@@ -19,13 +19,16 @@ from pytubemq.client.options import (
     ConnectOptions,
     ConsumerOptions,
     FirstConnect,
+    OnError,
     OnMalformed,
     ProducerOptions,
+    PushOptions,
     Start,
     check_filters,
     check_topics,
 )
 from pytubemq.client.producer import Producer
+from pytubemq.client.push import Handler, PushConsumer
 from pytubemq.client.reader import Reader
 from pytubemq.errors import ClosedError, TubeError
 from pytubemq.model.ids import Address, BrokerInfo, Partition, check_group
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 
 CLOSE_MARGIN_S = 5.0
 """For what closing does besides delivering messages: goodbyes, and the end of tasks."""
-_Made = TypeVar("_Made", Producer, Consumer, BalanceConsumer, Reader)
+_Made = TypeVar("_Made", Producer, Consumer, PushConsumer, BalanceConsumer, Reader)
 
 
 def connect(
@@ -84,7 +87,7 @@ class Tube:
         self._options = options
         self._cluster: Cluster | None = None
         self._lookup: Lookup | None = None
-        self._made: list[Producer | Consumer | BalanceConsumer | Reader] = []
+        self._made: list[Producer | Consumer | PushConsumer | BalanceConsumer | Reader] = []
         self._close_within_s = 0.0
         """The longest `close_timeout_s` of what was made."""
 
@@ -207,10 +210,66 @@ class Tube:
             max_bytes_per_s=max_bytes_per_s,
             bound=bound,
         )
-        cluster = self._open()
-        assert self._lookup is not None
-        self._close_within_s = max(self._close_within_s, close_timeout_s)
-        return self._add(Consumer(cluster, self._lookup, options))
+        return self._add(self._consumer(options))
+
+    def push_consumer(
+        self,
+        group: str,
+        topic: str,
+        *topics: str,
+        handler: Handler,
+        workers: int = 8,
+        by_message: bool = False,
+        on_error: OnError = "retry",
+        max_messages: int = 500,
+        max_wait_s: float = 1.0,
+        max_bytes: int | None = None,
+        start: Start = Start.LATEST,
+        filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
+        close_timeout_s: float = 5.0,
+        fetch_interval_s: float = 0.0,
+        max_messages_per_s: float | None = None,
+        max_bytes_per_s: float | None = None,
+        bound: Bound | None = None,
+    ) -> PushConsumer:
+        """A consumer of a group that calls `handler` with what comes, for `async with`.
+
+        A batch is confirmed when its handler has returned. Batches of one partition are handled one after the other,
+        those of several at the same time. Heartbeats go on however long a handler takes, and its batch stays with it.
+
+        Args:
+            group, topic, topics, start, filters: as for `consumer`, and so are the limits and `bound`.
+            handler: a function, plain (it runs in a thread) or `async`, of a `Batch`; what it returns is ignored.
+            workers: most handlers at a time.
+            by_message: call it with one `Message` after the other instead; the batch is confirmed after the last.
+            on_error: when it raises: "retry" has the whole batch come again after a pause that grows, "skip" confirms
+                it all the same (with `by_message` only the one message is passed over), "stop" ends this consumer,
+                and `wait` raises what the handler raised. Each is logged and told as `HandlerFailed`.
+            max_messages, max_wait_s, max_bytes: what a batch may be, as for `Consumer.batches`.
+            close_timeout_s: how long leaving the block waits for running handlers.
+        """
+        names = check_topics((topic, *topics))
+        options = ConsumerOptions(
+            group=check_group(group),
+            topics=names,
+            filters=check_filters(names, filters),
+            start=start,
+            confirm_timeout_s=None,
+            close_timeout_s=close_timeout_s,
+            fetch_interval_s=fetch_interval_s,
+            max_messages_per_s=max_messages_per_s,
+            max_bytes_per_s=max_bytes_per_s,
+            bound=bound,
+        )
+        calling = PushOptions(
+            workers=workers,
+            by_message=by_message,
+            on_error=on_error,
+            max_messages=max_messages,
+            max_bytes=max_bytes,
+            max_wait_s=max_wait_s,
+        )
+        return self._add(PushConsumer(self._consumer(options, kind="Push"), handler, calling))
 
     def balance_consumer(
         self,
@@ -335,7 +394,7 @@ class Tube:
         return await self._lookup.offsets(partitions)
 
     def events(self) -> EventQueue:
-        """What happens to this connection: Connected, Lost, Rebalanced, Throttled, SlowConsumer, Skipped."""
+        """What happens: Connected, Lost, Rebalanced, Throttled, SlowConsumer, Skipped, HandlerFailed."""
         return self._open().events
 
     @property
@@ -349,6 +408,12 @@ class Tube:
             raise ClosedError("the connection is not open", hint="use it inside `async with connect(...) as tube`")
         self._cluster.check_usable()
         return self._cluster
+
+    def _consumer(self, options: ConsumerOptions, *, kind: str = "Pull") -> Consumer:
+        cluster = self._open()
+        assert self._lookup is not None
+        self._close_within_s = max(self._close_within_s, options.close_timeout_s)
+        return Consumer(cluster, self._lookup, options, kind=kind)
 
     def _add(self, one: _Made) -> _Made:
         self._made = [made for made in self._made if not made.ended]

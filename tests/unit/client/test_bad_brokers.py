@@ -147,6 +147,19 @@ async def test_clients_of_one_tube_share_one_connection_per_peer() -> None:
         assert len(peers[True]) == 1, "one connection to the Broker"
 
 
+async def test_two_tubes_share_no_connection() -> None:
+    async with (
+        MockBroker(topics={"demo": 1}) as mock,
+        connect(mock.masters) as one,
+        connect(mock.masters) as other,
+        one.producer("demo") as producer,
+        other.producer("demo") as second,
+    ):
+        await asyncio.gather(producer.send(b"a"), second.send(b"b"))
+        peers = {recorded.peer for recorded in mock.requests if recorded.method is Method.SEND_MESSAGE_P2B}
+        assert len(peers) == 2
+
+
 async def test_the_topics_own_maximum_is_checked_before_anything_is_sent() -> None:
     async with MockBroker(topics={"demo": 1}, capabilities=JAVA) as mock, connect(mock.masters) as tube:
         mock.max_message_bytes = 10

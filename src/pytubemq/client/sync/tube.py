@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from pytubemq.client import tube as engine
 from pytubemq.client.balance.options import META_CHECK_S, NODE_WAIT_S
-from pytubemq.client.options import Bound, FirstConnect, OnMalformed, Start
+from pytubemq.client.options import Bound, FirstConnect, OnError, OnMalformed, Start
 from pytubemq.client.sync.balance import BalanceConsumer
 from pytubemq.client.sync.consumer import Consumer
 from pytubemq.client.sync.producer import Producer
+from pytubemq.client.sync.push import PushConsumer, for_threads
 from pytubemq.client.sync.reader import Reader
 from pytubemq.errors import ClosedError
 from pytubemq.model.limits import (
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pytubemq.client.events import Event
+    from pytubemq.client.push import Handler
     from pytubemq.model.ids import Address, BrokerInfo, Partition
 
 
@@ -174,6 +176,54 @@ class Tube:
             )
         )
         return BalanceConsumer(self._open(), made)
+
+    def push_consumer(
+        self,
+        group: str,
+        topic: str,
+        *topics: str,
+        handler: Handler,
+        workers: int = 8,
+        by_message: bool = False,
+        on_error: OnError = "retry",
+        max_messages: int = 500,
+        max_wait_s: float = 1.0,
+        max_bytes: int | None = None,
+        start: Start = Start.LATEST,
+        filters: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
+        close_timeout_s: float = 5.0,
+        fetch_interval_s: float = 0.0,
+        max_messages_per_s: float | None = None,
+        max_bytes_per_s: float | None = None,
+        bound: Bound | None = None,
+    ) -> PushConsumer:
+        """A consumer that calls `handler`, for `with`; arguments as in `pytubemq.Tube.push_consumer`.
+
+        A plain handler runs in a thread and gets a `sync.Batch`; a coroutine function runs on the client's own thread.
+        """
+        io = self._open()
+        made = io.call(
+            lambda: self._tube.push_consumer(
+                group,
+                topic,
+                *topics,
+                handler=for_threads(io, handler),
+                workers=workers,
+                by_message=by_message,
+                on_error=on_error,
+                max_messages=max_messages,
+                max_wait_s=max_wait_s,
+                max_bytes=max_bytes,
+                start=start,
+                filters=filters,
+                close_timeout_s=close_timeout_s,
+                fetch_interval_s=fetch_interval_s,
+                max_messages_per_s=max_messages_per_s,
+                max_bytes_per_s=max_bytes_per_s,
+                bound=bound,
+            )
+        )
+        return PushConsumer(io, made)
 
     def reader(
         self,
