@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from pytubemq.model.topic import TopicConfig
 
 
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A topic as an online Broker has it: what it has reported, and what producers and consumers may do there."""
+
+    config: TopicConfig
+    publish: bool
+    subscribe: bool
+
+
 @dataclass(slots=True)
 class BrokerRun:
     """A Broker that is registered now."""
@@ -22,6 +31,7 @@ class BrokerRun:
     deadline_s: float
     conf: BrokerConf
     reported: SyncId = field(default_factory=SyncId)
+    over_tls: bool = False
     online: bool = False
     topics: dict[str, TopicConfig] = field(default_factory=dict)
     read_status: int = 0

@@ -17,7 +17,7 @@ from pytubemq.master.answers import RefusalError
 from pytubemq.master.broker_admission import BrokerAdmission
 from pytubemq.master.broker_answers import BrokerAnswers, refused_heartbeat
 from pytubemq.master.broker_forbidding import Forbidding
-from pytubemq.master.broker_run import BrokerRun
+from pytubemq.master.broker_run import BrokerRun, Serving
 from pytubemq.master.broker_sync import SyncId, broker_conf, reported_removals, reported_topics
 from pytubemq.master.broker_upkeep import BrokerUpkeep
 from pytubemq.master.leases import Leases
@@ -91,17 +91,10 @@ class Brokers:
     def publishing(self, topic: str) -> tuple[TopicBroker, ...]:
         """Where a topic can be written to now: the record allows it, and the Broker has said so."""
         found = []
-        for broker_id, deploy in sorted(self._catalogue.deployed(topic).items()):
-            config = self._served(broker_id, deploy)
-            if (
-                config is not None
-                and config.accept_publish
-                and self._status(broker_id).publishes
-                and self._catalogue.props(topic, broker_id).accept_publish
-            ):
-                run = self.runs[broker_id]
-                if run.write_status == 0 and run.read_status == 0:
-                    found.append(TopicBroker(broker_id, config.partitions, config.stores))
+        for broker_id in sorted(self._catalogue.deployed(topic)):
+            served = self.serving(topic, broker_id)
+            if served is not None and served.publish:
+                found.append(TopicBroker(broker_id, served.config.partitions, served.config.stores))
         return tuple(found)
 
     def deployed(self, topic: str) -> tuple[TopicBroker, ...]:
@@ -119,15 +112,13 @@ class Brokers:
         absent: set[Partition] = set()
         for topic in topics:
             for broker_id, deploy in self._catalogue.deployed(topic).items():
-                wanted = self._catalogue.config(deploy)
-                if not self._status(broker_id).subscribes or not wanted.accept_subscribe or wanted.status > 1:
-                    continue
                 run = self.runs.get(broker_id)
                 if run is not None and run.online:
-                    if run.read_status == 0:
-                        available.update(_partitions(broker_id, run.topics.get(topic)))
-                elif broker_id in self._expected_until:
-                    absent.update(_partitions(broker_id, wanted))
+                    served = self.serving(topic, broker_id)
+                    if served is not None and served.subscribe:
+                        available.update(_partitions(broker_id, served.config))
+                elif broker_id in self._expected_until and self._readable(deploy):
+                    absent.update(_partitions(broker_id, self._catalogue.config(deploy)))
         return frozenset(available), frozenset(absent)
 
     def awaited(self, topic: str) -> bool:
@@ -140,12 +131,32 @@ class Brokers:
         reported = run.topics.get(config.name) if run is not None and run.online else None
         return reported is not None and (reported.partitions, reported.stores) == (config.partitions, config.stores)
 
-    def _served(self, broker_id: int, deploy: DeployRecord) -> TopicConfig | None:
-        """What an online Broker has reported of a topic that it is to carry."""
+    def serving(self, topic: str, broker_id: int) -> Serving | None:
+        """What an online Broker has reported of a topic that it is to carry, and what may be done with it."""
+        deploy = self._catalogue.deployed(topic).get(broker_id)
         run = self.runs.get(broker_id)
-        if run is None or not run.online or deploy.topic_status is not TopicStatus.NORMAL:
+        if deploy is None or run is None or not run.online or (config := run.topics.get(topic)) is None:
             return None
-        return run.topics.get(deploy.topic)
+        wanted = self._catalogue.config(deploy)
+        sound = run.read_status == 0
+        return Serving(
+            config,
+            publish=sound
+            and run.write_status == 0
+            and deploy.topic_status is TopicStatus.NORMAL
+            and wanted.accept_publish
+            and config.accept_publish
+            and self._status(broker_id).publishes,
+            subscribe=sound and config.accept_subscribe and self._readable(deploy),
+        )
+
+    def _readable(self, deploy: DeployRecord) -> bool:
+        """Whether the records allow a topic to be read on a Broker."""
+        return (
+            deploy.topic_status <= TopicStatus.SOFT_DELETED
+            and self._catalogue.config(deploy).accept_subscribe
+            and self._status(deploy.broker_id).subscribes
+        )
 
     def _status(self, broker_id: int) -> ManageStatus:
         record = self._catalogue.brokers.get(broker_id)
@@ -192,6 +203,7 @@ class Brokers:
             deadline_s=now_s + self._settings.client_timeout_s,
             conf=broker_conf(self._catalogue, broker_id, None, first_id=conf_id),
             reported=SyncId(request.cur_broker_conf_id, request.conf_check_sum_id),
+            over_tls=request.enable_tls,
             online=request.broker_online,
             topics=topics if request.broker_online else {},
             read_status=request.read_status_rpt,
@@ -351,7 +363,5 @@ def _broker_id(text: str) -> int:
     return int(text)
 
 
-def _partitions(broker_id: int, config: TopicConfig | None) -> list[Partition]:
-    if config is None or not config.accept_subscribe:
-        return []
+def _partitions(broker_id: int, config: TopicConfig) -> list[Partition]:
     return [Partition(broker_id, config.name, partition_id) for partition_id in config.partition_ids()]

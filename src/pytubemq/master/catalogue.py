@@ -62,6 +62,8 @@ class Catalogue:
         self._by_topic: dict[str, dict[int, DeployRecord]] = {}
         self._by_broker: dict[int, dict[str, DeployRecord]] = {}
         self._disabled: dict[str, frozenset[str]] = {}
+        self._configs: dict[tuple[str, int], TopicConfig] = {}
+        """What `config` has made since the last change."""
 
     async def open(self, make: Callable[[], MetaStore]) -> None:
         """Open the store and read all of it."""
@@ -100,6 +102,7 @@ class Catalogue:
             return
         self._last_serial_id = serial_id
         await self._run(lambda: store.apply(renewed, gone))
+        self._configs.clear()
         if self._moves_brokers(renewed, gone):
             self.broker_checksum = max(self._clock.wall_ms(), self.broker_checksum + SERIAL_STEP)
         for record in gone:
@@ -131,9 +134,12 @@ class Catalogue:
         return below if deploy is None else deploy.props.over(below)
 
     def config(self, deploy: DeployRecord) -> TopicConfig:
-        """A topic on a Broker with every value, as a Broker reports it."""
+        """A topic on a Broker, one of `deploys`, with every value, as a Broker reports it."""
+        key = (deploy.topic, deploy.broker_id)
+        if (known := self._configs.get(key)) is not None:
+            return known
         props = deploy.props.over(self.broker_props(deploy.broker_id))
-        return TopicConfig(
+        self._configs[key] = made = TopicConfig(
             deploy.topic,
             props.num_partitions or 1,
             props.num_topic_stores or 1,
@@ -143,6 +149,7 @@ class Catalogue:
             self.max_message_bytes(deploy.topic),
             int(deploy.topic_status),
         )
+        return made
 
     def max_message_bytes(self, topic: str) -> int:
         """The largest message of a topic, in bytes."""
