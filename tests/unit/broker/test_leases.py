@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from pytubemq.broker import leases
 from pytubemq.broker.leases import told_leases
 from pytubemq.broker.registry import ConsumerRegistry, HoldKey
 from pytubemq.model.ids import Address, BrokerInfo
+
+if TYPE_CHECKING:
+    import pytest
 
 BROKER = BrokerInfo(1, Address("127.0.0.9", 8123))
 NO_CURSOR: Any = None
