@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytubemq import Start, connect
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 MESSAGES = 20_000
 READ_TIMEOUT_S = 240.0
+CLOSE_TIMEOUT_S = 30.0
 SETTLE_S = 1.0
 """How long is looked for messages beyond those expected."""
 
@@ -43,6 +45,18 @@ class Bench:
     """Starts another JVM, by a name, for clients that are to be killed."""
     topics: dict[str, Sent] = field(default_factory=dict)
     produced: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """What is still open, to be closed when the cell ends, in whatever way."""
+
+    def for_cell(self) -> Bench:
+        """The same, with things of its own to be closed."""
+        return replace(self, closing=[])
+
+    async def close(self) -> None:
+        """Close what the cell has left open."""
+        for close in reversed(self.closing):
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(close(), CLOSE_TIMEOUT_S)
 
     def sent(self, topic: str) -> Sent:
         """The receipts of a topic."""
@@ -125,6 +139,7 @@ class JavaReader:
     """The JVM it lives in, when that is one of its own."""
     masters: str = ""
     group: str = ""
+    closed: bool = False
     first_s: float | None = None
     """From the end of `completeSubscribe` to the first message."""
     subscribed_at_s: float = 0.0
@@ -135,6 +150,7 @@ class JavaReader:
         client = self.client
         self.group = column.group(group or self.name)
         driver.on_batch(client, self._on_batch)
+        self.bench.closing.append(self.close)
         started_s = time.monotonic()
         await driver.call(
             client, "consumer", push=push, masters=self.masters or column.masters, group=self.group,
@@ -159,6 +175,9 @@ class JavaReader:
 
     async def close(self) -> None:
         """Leave with a goodbye."""
+        if self.closed:
+            return
+        self.closed = True
         await (self.driver or self.bench.driver).call(self.client, "close")
 
 
@@ -180,6 +199,7 @@ class OurReader:
         """Join the group and begin to read."""
         self._tube = connect(self.masters)
         await self._tube.__aenter__()
+        self.bench.closing.append(self.close)
         self._consumer = self._tube.consumer(
             self.group,
             *filters,
@@ -208,14 +228,15 @@ class OurReader:
 
     async def close(self) -> None:
         """Leave with a goodbye. A failure of the reading is raised."""
-        assert self._reading is not None
-        assert self._tube is not None
-        if self._reading.done():
+        tube, self._tube = self._tube, None
+        if tube is None:
+            return
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait({self._reading})
+        await tube.close()
+        if self._reading is not None and not self._reading.cancelled():
             self._reading.result()
-        self._reading.cancel()
-        await asyncio.wait({self._reading})
-        await self._consumer.close()
-        await self._tube.close()
 
 
 def take(got: Received, member: str, batch: Batch) -> None:

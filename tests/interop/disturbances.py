@@ -53,7 +53,7 @@ async def members_move(bench: Bench) -> dict[str, Any]:
     got = Received()
     live = await Live(bench, "moving").start()
     java, ours = await _pair(bench, "moving", got)
-    own_jvm = await bench.new_driver("moving")
+    own_jvm = await bench.new_driver(f"{bench.column.prefix}-moving")
     killed_java = JavaReader(bench, "moving_killed", got, driver=own_jvm)
     killed_ours = KilledMember(bench, "moving_ours_killed", "moving", live.topic, got)
     await asyncio.gather(killed_java.start({live.topic: []}, push=False, group="moving"), killed_ours.start())
@@ -143,7 +143,8 @@ async def _set_offsets(bench: Bench, group: str, starts: dict[str, int]) -> None
 async def rules_arrive(bench: Bench) -> dict[str, Any]:
     """Flow-control rules arrive."""
     await produced(bench)
-    return {"arrived_s": [await _slow_down(bench, reader) for reader in await _readers(bench, "rules")]}
+    arrived_s = await asyncio.gather(*(_slow_down(bench, reader) for reader in await _readers(bench, "rules")))
+    return {"messages": bench.sent(bench.column.topic("java")).count, "arrived_s": list(arrived_s)}
 
 
 async def _slow_down(bench: Bench, reader: JavaReader | OurReader) -> float:

@@ -67,6 +67,8 @@ class Driver:
         """
         assert self._process is not None
         assert self._process.stdin is not None
+        if self._process.returncode is not None:
+            raise DriverError("the process has ended")
         number = next(self._numbers)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         line = msgspec.json.encode({"id": number, "op": op, "client": client, **more})

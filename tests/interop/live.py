@@ -83,6 +83,7 @@ class Live:
 
     async def start(self) -> Live:
         """Begin to send."""
+        self.bench.closing.append(self.stop)
         client = self._sets["java"]
         await self.bench.driver.call(client, "producer", masters=self.bench.column.masters)
         await self.bench.driver.call(client, "publish", topics=[self.topic])
@@ -106,6 +107,8 @@ class Live:
 
     async def stop(self) -> None:
         """Send no more; when this returns all receipts are in the books."""
+        if self._stop.is_set():
+            return
         self._stop.set()
         await self.bench.driver.call(self._sets["java"], "stop")
         await asyncio.gather(*self._tasks)
@@ -170,6 +173,7 @@ class KilledMember:
             stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}, cwd=root, limit=64 << 20,
         )  # fmt: skip
         self._reading = asyncio.create_task(self._read())
+        self._bench.closing.append(self.kill)
 
     async def partitions(self) -> set[str]:
         """What it said last that it holds."""

@@ -105,11 +105,12 @@ class Runner:
         await self._system.ready(column)
         await asyncio.gather(*waits, return_exceptions=True)
         started_s = time.monotonic()
+        bench = self._benches[column].for_cell()
         numbers: dict[str, Any] = {}
         error = "it was not finished"
         try:
             async with asyncio.timeout(CELL_TIMEOUT_S):
-                numbers = await ROWS[row](self._benches[column])
+                numbers = await ROWS[row](bench)
             error = ""
         except Exception as failure:
             error = f"{type(failure).__name__}: {failure}"
@@ -117,6 +118,9 @@ class Runner:
         finally:
             took_s = round(time.monotonic() - started_s, 1)
             self.results[row, column] = Result(not error, took_s, numbers, error)
+            with (self._home / "cells.log").open("a") as log:
+                log.write(f"{time.strftime('%H:%M:%S')} {column} | {row} | {took_s} s | {error or numbers}\n")
+            await bench.close()
         return numbers
 
     async def _result(self, row: str, column: str) -> dict[str, Any]:
