@@ -204,7 +204,7 @@ _EDITOR = Param("modifyUser", USER)
 _VERSION = Param("dataVersionId", Int(0, INT64_MAX))
 _DATES = (Param("createDate", Date()), Param("modifyDate", Date()))
 
-OPS_ADD = (Param("createUser", USER, required=True), _EDITOR, *_DATES, _VERSION)
+OPS_ADD = (Param("createUser", USER, required=True), _DATES[0], _EDITOR, _DATES[1], _VERSION)
 """Who adds, and when."""
 OPS_UPD = (Param("modifyUser", USER, required=True), _DATES[1], _VERSION)
 """Who changes or deletes, and when."""
