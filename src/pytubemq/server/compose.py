@@ -171,6 +171,7 @@ class Node:
                 masters=self._masters(),
                 data_dir=make_directory(self.settings.data_dir),
                 durability=Durability[section.durability.upper()],
+                tls_port=section.tls_port,
                 heartbeat_period_s=section.heartbeat_period_s,
                 lease_timeout_s=section.lease_timeout_s,
                 max_connections=self._connections(),

@@ -15,6 +15,7 @@ from msgspec import Meta, Struct, field
 from pytubemq.errors import ConfigError, FormatError
 from pytubemq.model import limits
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
+from pytubemq.model.records import DEFAULT_BROKER_TLS_PORT
 
 DEFAULT_HTTP_PORT = 8080
 DEFAULT_BROKER_HTTP_PORT = 8081
@@ -56,6 +57,15 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
     masters: Annotated[
         list[str], Meta(description="the Masters; empty means the Master in the same process, or `master.listen`")
     ] = field(default_factory=list)
+    tls_port: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=65_535,
+            description="the TLS port in the Master's record of this Broker, which a Java Master compares also where no "
+            "TLS is used; nothing listens there",
+        ),
+    ] = DEFAULT_BROKER_TLS_PORT
     durability: Annotated[
         Literal["disk", "process"],
         Meta(
