@@ -62,8 +62,8 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=65_535,
-            description="the TLS port in the Master's record of this Broker, which a Java Master compares also where no "
-            "TLS is used; nothing listens there",
+            description="the TLS port in the Master's record of this Broker, which a Java Master compares also where "
+            "no TLS is used; nothing listens there",
         ),
     ] = DEFAULT_BROKER_TLS_PORT
     durability: Annotated[
