@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.admin.webapi.method import Table
-from pytubemq.admin.webapi.methods import consumes, groups, runtime
+from pytubemq.admin.webapi.methods import consume_lists, consumes, groups, runtime
 
 if TYPE_CHECKING:
     from pytubemq.master.service import MasterService
@@ -23,4 +23,4 @@ NOT_OFFERED = {
 
 def master_table() -> Table[MasterService]:
     """The Master's methods."""
-    return Table((*consumes.METHODS, *groups.METHODS, *runtime.METHODS), NOT_OFFERED)
+    return Table((*consumes.METHODS, *consume_lists.METHODS, *groups.METHODS, *runtime.METHODS), NOT_OFFERED)
