@@ -43,6 +43,26 @@ def test_every_plan_is_whole_even_and_minimal(
     assert plan(target, pool, members) == target
 
 
+@given(
+    pool=st.frozensets(st.sampled_from(PARTITIONS)),
+    members=st.lists(st.sampled_from("mnop"), min_size=1, unique=True),
+    holders=st.dictionaries(st.sampled_from(PARTITIONS), st.sampled_from("mnopx")),
+    barred=st.dictionaries(st.sampled_from("mnop"), st.frozensets(st.sampled_from(PARTITIONS))),
+)
+def test_who_is_barred_from_a_partition_is_given_it_only_if_all_are(
+    pool: frozenset[Partition],
+    members: list[str],
+    holders: dict[Partition, str],
+    barred: dict[str, frozenset[Partition]],
+) -> None:
+    kept = {name: frozenset(p for p, holder in holders.items() if holder == name) for name in members}
+    target = plan(kept, pool, members, barred=barred)
+    assert sorted(partition for partitions in target.values() for partition in partitions) == sorted(pool)
+    for name, partitions in target.items():
+        for partition in partitions & barred.get(name, frozenset()) - kept[name]:
+            assert all(partition in barred.get(other, ()) for other in members)
+
+
 def test_nobody_there_gets_nothing() -> None:
     assert plan({}, frozenset(PARTITIONS), []) == {}
 
