@@ -178,7 +178,13 @@ class FetchHandlers:
         if timed_out:
             _refuse(fetch.call, _AT_END, min_limit_time=_AT_END_LIMIT)
         elif self._still_holds(fetch):
-            self._attempt(fetch)
+            try:  # while it was held, reading may have been stopped, or the topic closed
+                self._state.gate.check_read()
+                checks.open_for_reading(checks.topic(fetch.hold.key.topic, self._state.topics))
+            except Refused as refused:
+                _refuse(fetch.call, refused.refusal)
+            else:
+                self._attempt(fetch)
 
     def _still_holds(self, fetch: _Fetch) -> bool:
         """Whether the registration that asked is still in force; if not, the caller is told (if it is still there)."""

@@ -239,3 +239,48 @@ async def _tokens(scripted: ScriptedMaster, broker: BrokerService, clock: LaterC
     await scripted.stop()
     await until(lambda: not state(broker).visits.in_touch)
     assert (await peer.register()).success, "who may come cannot be known while the Master is away"
+
+
+async def test_a_fetch_that_is_held_is_refused_when_reading_stops_meanwhile() -> None:
+    async with (
+        master(topic("demo"), capabilities=OLD) as scripted,
+        running(masters=(scripted.address,), heartbeat_period_s=0.01) as broker,
+        connected(broker) as peer,
+        connected(broker) as producer,
+    ):
+        for stop in (lambda: setattr(scripted, "stop_read", True), lambda: scripted.push(topic("demo", status=2))):
+            scripted.stop_read = False
+            await until(lambda: not state(broker).gate.read_stopped)
+            await peer.register()
+            held = asyncio.ensure_future(peer.get(max_wait_ms=20_000))
+            await until(lambda: broker.health()["held_fetches"] == 1)
+            stop()
+            await until(lambda: state(broker).gate.read_stopped or not state(broker).topics.get("demo").readable)  # type: ignore[union-attr]
+            state(broker).waiters.wake([("demo", 0)])
+            assert (await held)[0].err_code in (Code.SERVICE_UNAVAILABLE, Code.FORBIDDEN)
+        assert (await producer.send()).err_code == Code.FORBIDDEN
+
+
+async def test_partitions_that_are_added_are_served_and_those_before_go_on() -> None:
+    async with (
+        master(topic("demo"), capabilities=OLD) as scripted,
+        running(masters=(scripted.address,), heartbeat_period_s=0.01) as broker,
+        connected(broker) as peer,
+    ):
+        await peer.send(b"first")
+        await peer.register()
+        held = asyncio.ensure_future(peer.get(manual_commit_offset=True))
+        assert len((await held)[1]) == 1
+        assert (await peer.register(1)).err_code == Code.INTERNAL_SERVER_ERROR
+        assert (await peer.send(partition_id=1)).err_code == Code.FORBIDDEN
+        scripted.push(topic("demo", 2))
+        await until(lambda: len(state(broker).topics.get("demo").partition_ids) == 2)  # type: ignore[union-attr]
+        assert (await peer.send(partition_id=1)).append_offset == 0
+        assert (await peer.register(1)).success
+        assert (await peer.commit()).curr_offset == 28, "the hold from before is as it was"
+        await until(
+            lambda: (
+                topic("demo", 2) in scripted.heartbeats[-1].broker_topic_set_conf_info
+                or scripted.conf_id == scripted.heartbeats[-1].cur_broker_conf_id
+            )
+        )
