@@ -129,6 +129,12 @@ MAX_WEBAPI_ITEMS: Final = 10_000
 """Items of a list in one call."""
 MAX_WEBAPI_TARGETS: Final = 10_000
 """What one call may change: the product of its lists."""
+MAX_RECORDS: Final = 1_000_000
+"""Records of one kind that a Master keeps, where nothing says less; beyond it a new one is refused."""
+MAX_CONSUME_RECORDS: Final = 100_000
+"""Records of what groups may do with topics; beyond it a new one is refused."""
+MAX_GROUP_RECORDS: Final = 100_000
+"""Records of what holds for groups; beyond it a new one is refused."""
 MAX_TOKEN_CHARS: Final = 128
 """The administration's token (the original's length)."""
 HTTP_REQUEST_TIMEOUT_S: Final = 10.0

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pytubemq.errors import StorageError
-from pytubemq.master.registry.outcome import STORE_FAILED, Outcome
+from pytubemq.master.registry.outcome import BAD_STATE, STORE_FAILED, Outcome
+from pytubemq.model.limits import MAX_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -42,6 +43,8 @@ class Staged(Generic[K, R]):
     stored: Mapping[K, R]
     puts: dict[K, R] = field(default_factory=dict)
     deletes: dict[K, R] = field(default_factory=dict)
+    added: int = 0
+    """How many more there will be than there are."""
 
     def get(self, key: K) -> R | None:
         """A record as it will be."""
@@ -49,6 +52,9 @@ class Staged(Generic[K, R]):
 
     def take(self, key: K, step: Step[R]) -> None:
         """Let a step count."""
+        was_there, is_there = self.get(key) is not None, step.put is not None
+        if is_there or step.delete is not None:
+            self.added += is_there - was_there
         if step.put is not None:
             self.puts[key] = step.put
             self.deletes.pop(key, None)
@@ -65,15 +71,24 @@ async def change(
     *,
     key: Callable[[C], K],
     decide: Callable[[C, R | None], Step[R]],
+    most: int = MAX_RECORDS,
     along: Callable[[Iterable[R]], Iterable[Record]] = lambda _: (),
 ) -> list[Outcome]:
-    """Decide about every target in turn and store what came of it; `along` names records that those put need."""
+    """Decide about every target in turn and store what came of it.
+
+    `most` is how many records there may be; `along` names records that those put need.
+    """
     found: list[Outcome] = []
     touched: list[int] = []
     async with catalogue.lock:
         staged = Staged(stored)
         for target in targets:
-            step = decide(target, staged.get(key(target)))
+            known = staged.get(key(target))
+            step = decide(target, known)
+            if known is None and step.put is not None and len(stored) + staged.added >= most:
+                step = Step(
+                    Outcome(step.outcome.key, BAD_STATE, f"there are {most:,} records, which is the most: delete some")
+                )
             staged.take(key(target), step)
             if step.put is not None or step.delete is not None:
                 touched.append(len(found))

@@ -15,6 +15,7 @@ from pytubemq.errors import Code, NotFoundError
 from pytubemq.master.registry import outcome
 from pytubemq.master.registry.change import Step, change
 from pytubemq.master.registry.outcome import Outcome
+from pytubemq.model.limits import MAX_CONSUME_RECORDS
 from pytubemq.model.records import ConsumeRecord, GroupRecord, Stamp, TopicRecord
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class ConsumeRegistry:
             changes,
             key=lambda one: one.key,
             decide=decide,
+            most=MAX_CONSUME_RECORDS,
             along=self._missing,
         )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytubemq.master.registry import outcome
 from pytubemq.master.registry.change import Step, change
 from pytubemq.master.registry.outcome import Outcome
+from pytubemq.model.limits import MAX_GROUP_RECORDS
 from pytubemq.model.records import GroupRecord
 
 if TYPE_CHECKING:
@@ -96,7 +97,14 @@ class GroupRegistry:
     # --- inside -------------------------------------------------------------------------------------------------
 
     async def _change(self, changes: Sequence[GroupChange], decide: _Decide) -> list[Outcome]:
-        return await change(self._catalogue, self._catalogue.groups, changes, key=lambda one: one.group, decide=decide)
+        return await change(
+            self._catalogue,
+            self._catalogue.groups,
+            changes,
+            key=lambda one: one.group,
+            decide=decide,
+            most=MAX_GROUP_RECORDS,
+        )
 
     def _made(self, wanted: GroupChange) -> GroupRecord:
         priority = self._catalogue.cluster.qry_priority_id
