@@ -13,6 +13,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from pytubemq.client import asks
 from pytubemq.client.batch import Batch, read_messages
 from pytubemq.client.cluster import Cluster, check, is_refusal
 from pytubemq.client.events import Event, Skipped, SlowConsumer
@@ -21,31 +22,21 @@ from pytubemq.client.pace import Pace
 from pytubemq.core.offsets import Hold, Watermarks
 from pytubemq.core.retry import Backoff, Verdict, verdict
 from pytubemq.errors import Code, RefusedError, RequestTimeoutError, StaleBatchError, TransportError, TubeError
-from pytubemq.model.ids import UNDEFINED, Address, Partition
 from pytubemq.wire.codec import encode
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.hot import StoredMessage, decode_get_message
-from pytubemq.wire.messages.broker import (
-    CommitOffsetRequestC2B,
-    CommitOffsetResponseB2C,
-    GetMessageRequestC2B,
-    GetMessageResponseB2C,
-    RegisterRequestC2B,
-    RegisterResponseB2C,
-)
+from pytubemq.wire.messages.broker import CommitOffsetResponseB2C, GetMessageResponseB2C, RegisterResponseB2C
 from pytubemq.wire.methods import Method, Service
 
 if TYPE_CHECKING:
     from pytubemq.client.flow import Flow
     from pytubemq.client.options import ConsumerOptions, FetchOptions
     from pytubemq.client.pace import Rates
+    from pytubemq.model.ids import Address, Partition
     from pytubemq.net.connection import RpcConnection
 
 logger = logging.getLogger(__name__)
 
-REGISTER, UNREGISTER = 31, 32
-DISCARD = 1
-"""`readStatus` of an unregistration: what was fetched last is not confirmed."""
 RETRY = Backoff(first_s=0.05, most_s=1.0)
 _LOST = (Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE, Code.UNAUTHORIZED)
 
@@ -194,18 +185,12 @@ class HeldPartition:
         connection = await self._cluster.pool.get(self.address)
         answer = await self._cluster.ask_broker(
             connection,
-            RegisterRequestC2B(
-                op_type=REGISTER,
-                client_id=self._keeper.client_id,
-                group_name=self._keeper.options.group,
-                topic_name=self.partition.topic,
-                partition_id=self.partition.partition_id,
+            asks.registration(
+                self._keeper,
+                self.partition,
                 read_status=self._read_status(),
-                filter_cond_str=tuple(sorted(self._wanted or ())),
-                # Only when asked for: it wins over what other members of the group have confirmed meanwhile.
-                curr_offset=offset,
-                qry_priority_id=self._keeper.flow.priority,
-                auth_info=self._cluster.auth_info,
+                filters=self._wanted or (),
+                offset=offset,
             ),
             RegisterResponseB2C,
             Method.CONSUMER_REGISTER_C2B,
@@ -267,20 +252,11 @@ class HeldPartition:
         with contextlib.suppress(TubeError, TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._cluster.ask_broker(
-                    connection, self._unregister(), RegisterResponseB2C, Method.CONSUMER_REGISTER_C2B
+                    connection,
+                    asks.unregistration(self._keeper, self.partition),
+                    RegisterResponseB2C,
+                    Method.CONSUMER_REGISTER_C2B,
                 )
-
-    def _unregister(self) -> RegisterRequestC2B:
-        return RegisterRequestC2B(
-            op_type=UNREGISTER,
-            client_id=self._keeper.client_id,
-            group_name=self._keeper.options.group,
-            topic_name=self.partition.topic,
-            partition_id=self.partition.partition_id,
-            read_status=DISCARD,
-            qry_priority_id=UNDEFINED,
-            auth_info=self._cluster.auth_info,
-        )
 
     # --- fetching -------------------------------------------------------------------------------------------
 
@@ -288,17 +264,8 @@ class HeldPartition:
         connection = self._connection
         assert connection is not None
         limits = Capability.FETCH_LIMITS in connection.capabilities
-        request = GetMessageRequestC2B(
-            client_id=self._keeper.client_id,
-            partition_id=self.partition.partition_id,
-            group_name=self._keeper.options.group,
-            topic_name=self.partition.topic,
-            last_pack_consumed=False,
-            manual_commit_offset=False,
-            esc_flow_ctrl=self._pace.escapes,
-            max_wait_ms=int(options.max_wait_s * 1000) if limits else None,
-            max_messages=options.max_messages if limits else None,
-            max_bytes=options.max_bytes if limits else None,
+        request = asks.fetch(
+            self._keeper, self.partition, escapes=self._pace.escapes, limits=options if limits else None
         )
         timeout_s = self._cluster.options.request_timeout_s + (options.max_wait_s if limits else 0.0)
         loop = asyncio.get_running_loop()
@@ -451,14 +418,7 @@ class HeldPartition:
 
     async def _commit_once(self, connection: RpcConnection, up_to: int | None) -> None:
         answer = await connection.request(
-            CommitOffsetRequestC2B(
-                client_id=self._keeper.client_id,
-                topic_name=self.partition.topic,
-                partition_id=self.partition.partition_id,
-                group_name=self._keeper.options.group,
-                last_pack_consumed=True,
-                up_to=up_to,
-            ),
+            asks.commit(self._keeper, self.partition, up_to=up_to),
             CommitOffsetResponseB2C,
             Method.CONSUMER_COMMIT_C2B,
             Service.BROKER_READ,
