@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.broker import topics as topic_file
@@ -27,6 +27,7 @@ from pytubemq.broker.positions import Positions
 from pytubemq.broker.probe import writable
 from pytubemq.broker.registry import ConsumerRegistry
 from pytubemq.broker.reports import Condition
+from pytubemq.broker.settings import BrokerSettings
 from pytubemq.broker.state import BrokerState
 from pytubemq.broker.topics import MasterConfig, TopicTable
 from pytubemq.broker.waiters import Waiters
@@ -34,33 +35,25 @@ from pytubemq.errors import ClosedError, TubeError
 from pytubemq.model.ids import BrokerInfo
 from pytubemq.model.limits import (
     DISK_READERS,
-    FOREIGN_CONNECTION_GRACE_S,
-    LEASE_TIMEOUT_S,
-    LOST_CONNECTION_GRACE_S,
-    MAX_CONNECTIONS,
-    MAX_POSITIONS,
     MAX_PROBLEM_CHARS,
     MAX_REPORTED_PROBLEMS,
-    MAX_STAGED_BYTES,
-    MAX_UNAPPLIED_BYTES,
 )
-from pytubemq.model.records import DEFAULT_BROKER_TLS_PORT
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.masters import MasterClient
 from pytubemq.net.pool import ConnectionPool
 from pytubemq.net.server import RpcServer
 from pytubemq.storage.disk import OsDisk
-from pytubemq.storage.journal import Durability
 from pytubemq.storage.store import BrokerStore, StoreSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from pathlib import Path
 
     from pytubemq.model.ids import Address
-    from pytubemq.model.topic import TopicConfig
     from pytubemq.net.server_connection import ServerConnection
     from pytubemq.storage.disk import Disk
+    from pytubemq.storage.journal import Durability
+
+__all__ = ["BrokerService", "BrokerSettings"]
 
 logger = logging.getLogger(__name__)
 
@@ -69,40 +62,6 @@ _WATCH_S = 0.2
 """How soon the Master hears that something is wrong here, or well again."""
 _JOIN_TIMEOUT_S = 5.0
 """How long a start waits for the Master before it serves without."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSettings:
-    """How a Broker runs.
-
-    `data_dir` is the directory under which the Broker makes its own, `broker-<id>`. `masters` empty: no Master, the
-    topics are `topics`. `advertised` None: clients are told the listening address.
-    """
-
-    broker_id: int
-    listen: Address
-    data_dir: Path
-    advertised: Address | None = None
-    masters: tuple[Address, ...] = ()
-    topics: tuple[TopicConfig, ...] = ()
-    durability: Durability = Durability.DISK
-    tls_port: int = DEFAULT_BROKER_TLS_PORT
-    """Told to the Master, which may have it in its records of this Broker; nothing listens there."""
-    heartbeat_period_s: float = 8.0
-    """Between heartbeats to a Master that does not hold them (the original's 8 s)."""
-    lease_timeout_s: float = LEASE_TIMEOUT_S
-    lost_connection_grace_s: float = LOST_CONNECTION_GRACE_S
-    foreign_connection_grace_s: float = FOREIGN_CONNECTION_GRACE_S
-    """How long one of ours, and any other client, keeps its partitions when its connection broke."""
-    max_staged_bytes: int = MAX_STAGED_BYTES
-    max_unapplied_bytes: int = MAX_UNAPPLIED_BYTES
-    max_positions: int = MAX_POSITIONS
-    """Confirmed offsets kept, one for each group and partition."""
-    max_connections: int = MAX_CONNECTIONS
-    stop_timeout_s: float = 2.0
-    """How long a stop waits for what is on its way to the disk."""
-    store: StoreSettings = field(default_factory=StoreSettings)
-    """Sizes of files; its durability is the one above."""
 
 
 class BrokerService:

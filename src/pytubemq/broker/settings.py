@@ -1,0 +1,59 @@
+"""How a Broker runs: what its service is made with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytubemq.model.limits import (
+    FOREIGN_CONNECTION_GRACE_S,
+    LEASE_TIMEOUT_S,
+    LOST_CONNECTION_GRACE_S,
+    MAX_CONNECTIONS,
+    MAX_POSITIONS,
+    MAX_STAGED_BYTES,
+    MAX_UNAPPLIED_BYTES,
+)
+from pytubemq.model.records import DEFAULT_BROKER_TLS_PORT
+from pytubemq.storage.journal import Durability
+from pytubemq.storage.store import StoreSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytubemq.model.ids import Address
+    from pytubemq.model.topic import TopicConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """How a Broker runs.
+
+    `data_dir` is the directory under which the Broker makes its own, `broker-<id>`. `masters` empty: no Master, the
+    topics are `topics`. `advertised` None: clients are told the listening address.
+    """
+
+    broker_id: int
+    listen: Address
+    data_dir: Path
+    advertised: Address | None = None
+    masters: tuple[Address, ...] = ()
+    topics: tuple[TopicConfig, ...] = ()
+    durability: Durability = Durability.DISK
+    tls_port: int = DEFAULT_BROKER_TLS_PORT
+    """Told to the Master, which may have it in its records of this Broker; nothing listens there."""
+    heartbeat_period_s: float = 8.0
+    """Between heartbeats to a Master that does not hold them (the original's 8 s)."""
+    lease_timeout_s: float = LEASE_TIMEOUT_S
+    lost_connection_grace_s: float = LOST_CONNECTION_GRACE_S
+    foreign_connection_grace_s: float = FOREIGN_CONNECTION_GRACE_S
+    """How long one of ours, and any other client, keeps its partitions when its connection broke."""
+    max_staged_bytes: int = MAX_STAGED_BYTES
+    max_unapplied_bytes: int = MAX_UNAPPLIED_BYTES
+    max_positions: int = MAX_POSITIONS
+    """Confirmed offsets kept, one for each group and partition."""
+    max_connections: int = MAX_CONNECTIONS
+    stop_timeout_s: float = 2.0
+    """How long a stop waits for what is on its way to the disk."""
+    store: StoreSettings = field(default_factory=StoreSettings)
+    """Sizes of files; its durability is the one above."""
