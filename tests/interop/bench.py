@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MESSAGES = 20_000
 READ_TIMEOUT_S = 240.0
 CLOSE_TIMEOUT_S = 30.0
+SYNC_SENDERS = 8
+"""Threads that wait for each answer: a Broker that flushes before it answers serves them together."""
 SETTLE_S = 1.0
 """How long is looked for messages beyond those expected."""
 
@@ -69,9 +71,16 @@ class Bench:
         client = f"{set_name}-producer"
         await self.driver.call(client, "producer", masters=masters or self.column.masters)
         await self.driver.call(client, "publish", topics=[topic])
-        receipts = await self.driver.call(client, "send", topic=topic, set=set_name, first=0, count=count, sync=sync)
-        for index, partition, offset, tries in receipts:
-            self.sent(topic).add(set_name, index, partition, offset, tries)
+        part = -(-count // SYNC_SENDERS) if sync else count
+        sending = [
+            self.driver.call(
+                client, "send", topic=topic, set=set_name, first=first, count=min(part, count - first), sync=sync
+            )
+            for first in range(0, count, part)
+        ]
+        for receipts in await asyncio.gather(*sending):
+            for index, partition, offset, tries in receipts:
+                self.sent(topic).add(set_name, index, partition, offset, tries)
         await self.driver.call(client, "close")
 
     async def our_send(self, topic: str, set_name: str, count: int, *, masters: str = "") -> None:

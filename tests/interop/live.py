@@ -168,7 +168,7 @@ class KilledMember:
         root = Path(__file__).parents[2]
         path = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = await asyncio.create_subprocess_exec(
-            *DIE_WITH_US, sys.executable, "-m", f"{__package__}.member", self._bench.column.masters,
+            *DIE_WITH_US, sys.executable, "-m", "tests.interop.member", self._bench.column.masters,
             self._bench.column.group(self._group), self._topic,
             stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}, cwd=root, limit=64 << 20,
         )  # fmt: skip

@@ -18,6 +18,7 @@ from .cells import (
 from .client_balance import java_client_balance, our_client_balance
 from .disturbances import (
     broker_restarts,
+    first_message,
     group_is_reset,
     master_restarts,
     members_move,
@@ -56,6 +57,8 @@ DISTURBANCES = _by_name(members_move, standby_answers, topic_grows, group_is_res
 """What may happen beside the others."""
 BROKER_RESTARTS, MASTER_RESTARTS = _by_name(broker_restarts), _by_name(master_restarts)
 """What the others would not survive: when they are done, first the one, then the other."""
-STAGES = ({**CLIENTS, **DISTURBANCES}, BROKER_RESTARTS, MASTER_RESTARTS)
+FIRST_MESSAGE = _by_name(first_message)
+"""A time, so at the end, when nothing else runs there."""
+STAGES = ({**CLIENTS, **DISTURBANCES}, BROKER_RESTARTS, MASTER_RESTARTS, FIRST_MESSAGE)
 ROWS: dict[str, Row] = {name: row for stage in STAGES for name, row in stage.items()}
 """Each begins when its column is ready, ends with the numbers of its cell, or raises what is wrong."""
