@@ -19,6 +19,7 @@ from starlette.routing import Route
 from pytubemq.admin.guard import HostGuard, read_body
 from pytubemq.admin.openapi import describe
 from pytubemq.admin.problems import ApiError, on_api_error, on_crash, on_http_error, on_tube_error
+from pytubemq.admin.webapi.params import CallError
 from pytubemq.errors import TubeError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from pytubemq.admin.operations import MasterOperations
+    from pytubemq.admin.webapi.access import Access
 
 PREFIX = "/api/v1"
 
@@ -41,10 +43,16 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     delete_policy: str | None = None
 
 
-def create_app(master: MasterOperations, *, hosts: Iterable[str] = (), pages: Iterable[BaseRoute] = ()) -> Starlette:
+def create_app(
+    master: MasterOperations,
+    *,
+    hosts: Iterable[str] = (),
+    pages: Iterable[BaseRoute] = (),
+    access: Access | None = None,
+) -> Starlette:
     """The API of `master`; `hosts` are the names under which it may be called beside loopback addresses.
 
-    `pages` are served beside it.
+    `pages` are served beside it. Where `access` has a token, a change needs it.
     """
 
     async def health(_: Request) -> Response:
@@ -52,6 +60,7 @@ def create_app(master: MasterOperations, *, hosts: Iterable[str] = (), pages: It
         return _json(found, HTTPStatus.OK if found.status == "healthy" else HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def create_topic(request: Request) -> Response:
+        _check_token(request, access)
         new = await read_body(request, NewTopic)
         made = await master.create_topic(
             new.name,
@@ -98,6 +107,20 @@ def create_app(master: MasterOperations, *, hosts: Iterable[str] = (), pages: It
             Exception: on_crash,
         },
     )
+
+
+def _check_token(request: Request, access: Access | None) -> None:
+    if access is None or not access.token:
+        return
+    try:
+        access.check(modify=True, headers=request.headers, query={}, form={})
+    except CallError as error:
+        raise ApiError(
+            HTTPStatus.UNAUTHORIZED,
+            error.text,
+            "this server has a token, and those who change something must give it",
+            "send Authorization: Bearer TOKEN; the command line takes it from the variable PYTUBEMQ_TOKEN",
+        ) from None
 
 
 def _json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -19,6 +20,8 @@ from pytubemq.errors import (
     refused,
 )
 
+TOKEN_VARIABLE = "PYTUBEMQ_TOKEN"
+"""The environment has the token, where it is in no list of processes and in no file of ours."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
 
@@ -65,6 +68,8 @@ class Api:
         headers = {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = "application/json"
+        if token := os.environ.get(TOKEN_VARIABLE, "").strip():
+            headers["Authorization"] = f"Bearer {token}"
         try:
             connection.request(method, target, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()

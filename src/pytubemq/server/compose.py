@@ -151,8 +151,11 @@ class Node:
         assert self.master is not None
         section = self.settings.http
         listen = parse_address("http.listen", section.listen, default_port=DEFAULT_HTTP_PORT)
-        pages = master_routes(self.master, self._access(listen))
-        self._http = HttpServer(create_app(self.master, hosts=[listen.host, *section.hosts], pages=pages), listen)
+        access = self._access(listen)
+        pages = master_routes(self.master, access)
+        self._http = HttpServer(
+            create_app(self.master, hosts=[listen.host, *section.hosts], pages=pages, access=access), listen
+        )
         self._closing.append(("HTTP", self._http.close))
         address = await self._http.start()
         self.endpoints = replace(self.endpoints, http=f"http://{address}")

@@ -113,8 +113,9 @@ class HttpSection(Struct, frozen=True, kw_only=True):
         str,
         Meta(
             max_length=limits.MAX_TOKEN_CHARS,
-            description="what `/webapi.htm` and `/broker.htm` ask of those who change something; empty: only a server "
-            "on a loopback address takes changes",
+            pattern="^[!-~]*$",
+            description="what those must give who change something over HTTP; empty: `/webapi.htm` and `/broker.htm` "
+            "take changes only on a loopback address",
         ),
     ] = ""
     token_in_url: Annotated[

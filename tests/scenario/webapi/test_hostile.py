@@ -10,6 +10,8 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
+from pytubemq.cli.api import Api
+from pytubemq.errors import ConfigError, NotAllowedError
 from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.server.sources import load_settings, to_toml
 from tests.scenario.webapi.house import USER
@@ -54,6 +56,30 @@ async def test_a_server_with_a_token_keeps_it(tmp_path: Path, caplog: pytest.Log
             said.append((await client.get(page)).text)
     assert TOKEN[:-1] not in ours(caplog) + "".join(said)
     assert "admin_add_group_resctrl_info by me from 127.0.0.1: done" in caplog.text
+
+
+async def test_the_json_api_and_the_command_line_know_the_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with EmbeddedCluster(data_dir=tmp_path, settings={"http.token": TOKEN}) as cluster:
+        api = Api(cluster.http, timeout_s=20)
+        monkeypatch.delenv("PYTUBEMQ_TOKEN", raising=False)
+        for token in ("", "wrong"):
+            monkeypatch.setenv("PYTUBEMQ_TOKEN", token)
+            with pytest.raises(NotAllowedError) as caught:
+                await asyncio.to_thread(api.post, "topics", body={"name": "demo"})
+            assert "PYTUBEMQ_TOKEN" in str(caught.value)
+        monkeypatch.setenv("PYTUBEMQ_TOKEN", TOKEN)
+        made = await asyncio.to_thread(api.post, "topics", body={"name": "demo"})
+        assert made["name"] == "demo"
+
+
+@pytest.mark.parametrize("token", ["two words", "schlüssel", "x" * 129, "tab\t"])
+def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(None, environ={"PYTUBEMQ_HTTP__TOKEN": token})
+    assert "http.token" in str(caught.value)
+    assert token not in str(caught.value)
 
 
 def ours(caplog: pytest.LogCaptureFixture) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from pytubemq.admin.app import create_app
 from pytubemq.admin.guard import host_name, is_local
+from pytubemq.admin.webapi.access import Access
 from pytubemq.errors import (
     AlreadyExistsError,
     Code,
@@ -251,3 +252,26 @@ def test_host_names() -> None:
     assert host_name("[::1]:80") == "::1"
     assert host_name("A.b:80") == "a.b"
     assert not is_local("localhost.evil.example")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": "Basic s3cret"}, 401),
+        ({"Authorization": "Bearer s3cret"}, 201),
+    ],
+)
+async def test_a_change_needs_the_token_where_there_is_one(
+    master: Master, headers: dict[str, str], status: int
+) -> None:
+    app = create_app(master, access=Access("s3cret"))
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8080/api/v1", headers=headers
+    ) as client:
+        assert (await client.get("/topics")).status_code == 200
+        answer = await client.post("/topics", json={"name": "demo"})
+        assert answer.status_code == status
+        assert bool(master.created) == (status == 201)
+        assert "s3cret" not in answer.text
