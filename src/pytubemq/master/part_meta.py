@@ -56,9 +56,14 @@ def part_meta(
 
 def _readable(brokers: Brokers, topic: str) -> frozenset[int]:
     """Where a topic can be read now; after a start also where a Broker is only on its way back to this Master."""
-    available, absent = brokers.consumable((topic,))
-    counted = available | absent if brokers.awaited(topic) else available
-    return frozenset(partition.broker_id for partition in counted)
+    found = {
+        place.broker_id
+        for place in brokers.deployed(topic)
+        if (served := brokers.serving(topic, place.broker_id)) is not None and served.subscribe
+    }
+    if brokers.awaited(topic):
+        found.update(partition.broker_id for partition in brokers.consumable((topic,))[1])
+    return frozenset(found)
 
 
 def _info(brokers: Brokers, topic: str, *, disabled: bool) -> TopicMetaInfo:

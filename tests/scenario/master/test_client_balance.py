@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytubemq.model.records import ConsumeRecord
 from pytubemq.net.connection import RpcConnection
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import Capability
@@ -150,6 +151,7 @@ async def test_what_a_consumer_says_it_holds_is_shown() -> None:
     async with served() as t:
         consumer = await node(t, 0)
         await consumer.register()
+        assert (await t.master.group("g")).kind == "client-balance"
         plain = await consumer.heartbeat("demo#1:0,1:2")
         assert (plain.err_code, plain.topic_meta_info_id, plain.topic_meta_info_list) == (200, None, ())
         found = await t.master.group("g")
@@ -199,6 +201,29 @@ async def test_a_broker_that_goes_away_is_told_as_not_readable_and_keeps_its_pla
         away = await waiting
         assert away.topic_meta_info_list == ("demo#1:1:2:0",)
         assert (away.topic_meta_info_id or 0) > (there.topic_meta_info_id or 0)
+
+
+async def test_a_topic_that_the_group_may_not_consume_is_told_as_not_readable_at_once() -> None:
+    async with served() as t:
+        consumer = await node(t, 0)
+        await consumer.register()
+        await consumer.heartbeat(wait_ms=WAIT_MS)
+        waiting = asyncio.create_task(consumer.heartbeat(wait_ms=WAIT_MS))
+        await until(lambda: len(t.master._groups.waiting) == 1)
+        forbidden = ConsumeRecord("g", "demo", consume_enable=False)
+        await t.master._catalogue.apply([forbidden])
+        assert (await waiting).topic_meta_info_list == ("demo#1:1:4:0",)
+        await t.master._catalogue.apply([replace(forbidden, consume_enable=True)])
+        assert (await consumer.part_meta()).topic_meta_info_list == ("demo#1:1:4:1",)
+
+
+async def test_a_group_that_is_not_let_in_is_refused() -> None:
+    async with served() as t:
+        topic = t.master._catalogue.topics["demo"]
+        await t.master._catalogue.apply([replace(topic, enable_auth_control=True)])
+        assert (await (await node(t, 0)).register()).err_code == 450
+        await t.master._catalogue.apply([ConsumeRecord("g", "demo")])
+        assert (await (await node(t, 0)).register()).err_code == 200
 
 
 async def test_a_restart_of_the_master_takes_no_partition_away(tmp_path: Path) -> None:
