@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.core.retry import Backoff, Verdict, verdict
 from pytubemq.core.share import Moves, next_moves
-from pytubemq.errors import BadRequestError, ClosedError, ConfigError, RefusedError, TubeError
+from pytubemq.errors import BadRequestError, ClosedError, ConfigError, RefusedError, RemoteError, TubeError
 
 if TYPE_CHECKING:
     from pytubemq.client.balance.consumer import BalanceConsumer
@@ -47,7 +47,7 @@ async def keep_share(consumer: BalanceConsumer) -> None:
         except ClosedError:
             return
         except TubeError as error:
-            if verdict(error) is Verdict.GIVE_UP:
+            if not _may_mend(error):
                 raise
             logger.info("%s: %s", consumer.options.group, error.message)
             complete = False
@@ -74,11 +74,15 @@ async def _take(consumer: BalanceConsumer, moves: Moves) -> bool:
 async def _connect(consumer: BalanceConsumer, partition: Partition) -> bool:
     try:
         await consumer.connect(partition)
-    except (ClosedError, BadRequestError):
-        raise
     except TubeError as error:
-        if verdict(error) is Verdict.GIVE_UP and not isinstance(error, RefusedError):
+        if isinstance(error, BadRequestError) or not (isinstance(error, RefusedError) or _may_mend(error)):
             raise
-        logger.info("%s: %s is not ours yet: %s", consumer.options.group, partition, error.message)
+        level = logging.WARNING if isinstance(error, RemoteError) else logging.INFO
+        logger.log(level, "%s: %s is not ours yet: %s", consumer.options.group, partition, error.message)
         return False
     return True
+
+
+def _may_mend(error: TubeError) -> bool:
+    # a server that is about to stop, or has just begun, answers with exceptions
+    return isinstance(error, RemoteError) or verdict(error) is not Verdict.GIVE_UP

@@ -11,6 +11,7 @@ from pytubemq import Partition, Rebalanced, Start, connect
 from pytubemq._version import __version__
 from pytubemq.client.balance import consumer as consumer_module
 from pytubemq.client.balance import role as role_module
+from pytubemq.client.balance.share import keep_share
 from pytubemq.errors import (
     BadRequestError,
     ClosedError,
@@ -23,6 +24,7 @@ from pytubemq.errors import (
     RefusedError,
     StaleBatchError,
     ThrottledError,
+    WireError,
 )
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.extensions import OURS, Capability
@@ -573,3 +575,88 @@ def newest_of(beat: HeartRequestC2MV2) -> int | None:
 def poke(consumer: BalanceConsumer) -> None:
     """Have the next heartbeat sent now, for a Master that cannot hold them."""
     consumer._poke()
+
+
+async def test_a_command_that_comes_during_a_registration_is_followed_after_it() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"old")
+        async with manual(tube, start=Start.EARLIEST) as consumer:
+            await consumer.connect(P[0])
+            arrived, go_on = asyncio.Event(), asyncio.Event()
+
+            async def late(call: Any, request: Any) -> Any:
+                arrived.set()
+                await go_on.wait()
+                return mock.work(call, request)
+
+            mock.script(Method.CONSUMER_REGISTER_C2B, late)
+            mock.drop_connections()
+            await arrived.wait()
+            consumer._go_to_newest()
+            go_on.set()
+            await until(lambda: [one.read_status for one in registrations(mock)] == [0, 0, 2])
+            await until(lambda: consumer.registered == (P[0],))
+            assert mock.confirmed("g", "demo") == 1
+
+
+# --- the helper ---------------------------------------------------------------------------------------------------
+
+
+async def test_the_helper_keeps_a_share_for_whoever_calls_it() -> None:
+    async with MockBroker(topics=FOUR) as mock, connect(mock.masters) as tube:
+        consumer = manual(tube, node_id=1, source_count=2)
+        await consumer.__aenter__()
+        keeping = asyncio.create_task(keep_share(consumer))
+        await until(lambda: consumer.registered == (P[1], P[3]))
+        await consumer.connect(P[0])
+        await until(lambda: consumer.registered == (P[1], P[3]))  # not its own, so given back
+        await consumer.close()
+        await keeping
+
+
+async def test_the_helper_needs_a_number() -> None:
+    async with MockBroker(topics=FOUR) as mock, connect(mock.masters) as tube, manual(tube) as consumer:
+        with pytest.raises(ConfigError, match="has no share"):
+            await keep_share(consumer)
+
+
+@pytest.mark.parametrize("code", [403, 404, 410, 415, 500, 503])
+async def test_the_helper_tries_again_what_may_mend(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_module, "GUARD_S", 0.01)
+    async with MockBroker(topics=FOUR) as mock, connect(mock.masters) as tube:
+        mock.fail_next(Method.CONSUMER_REGISTER_C2B, code=code, times=9)
+        async with tube.balance_consumer("g", "demo", node_id=0, source_count=1, meta_check_s=0.1) as consumer:
+            assert await consumer.ready(20)
+            assert consumer.registered == tuple(P)
+
+
+async def test_the_helper_waits_for_a_broker_that_answers_with_exceptions() -> None:
+    async with MockBroker(topics=FOUR) as mock, connect(mock.masters) as tube:
+        for _ in range(8):
+            mock.crash_next(Method.CONSUMER_REGISTER_C2B, exception_name="java.lang.RuntimeException", text="stopping")
+        async with tube.balance_consumer("g", "demo", node_id=0, source_count=1, meta_check_s=0.1) as consumer:
+            assert await consumer.ready(10)
+            assert consumer.registered == tuple(P)
+
+
+async def test_the_helper_raises_what_is_not_the_protocol() -> None:
+    async with MockBroker(topics=FOUR) as mock, connect(mock.masters) as tube:
+        mock.script(Method.CONSUMER_REGISTER_C2B, *[lambda _call, _request: b"\xff\xff"] * 8)
+        async with tube.balance_consumer("g", "demo", node_id=0, source_count=1) as consumer:
+            with pytest.raises(WireError):
+                await consumer.next_batch(timeout_s=10)
+
+
+async def test_the_master_may_be_away_for_a_while(capabilities: Capability) -> None:
+    async with (
+        MockBroker(topics={"demo": 1}, capabilities=capabilities) as mock,
+        connect(mock.masters) as tube,
+        tube.balance_consumer("g", "demo", node_id=0, source_count=1, meta_check_s=0.1) as consumer,
+    ):
+        assert await consumer.ready(10)
+        await mock.stop()
+        await until(lambda: not consumer.registered)
+        mock.create_topic("demo", 2)
+        await mock.start()
+        await until(lambda: consumer.registered == (P[0], P[1]))
+        await until(lambda: mock.reported.get(consumer.consumer_id) == ("demo#1:0,1:1",))
