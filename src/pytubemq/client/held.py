@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytubemq.client import asks
 from pytubemq.client.batch import Batch, read_messages
-from pytubemq.client.cluster import Cluster, check, is_refusal
+from pytubemq.client.cluster import check, is_refusal
 from pytubemq.client.events import Event, Skipped, SlowConsumer
 from pytubemq.client.options import Start
 from pytubemq.client.pace import Pace
@@ -29,8 +29,7 @@ from pytubemq.wire.messages.broker import CommitOffsetResponseB2C, GetMessageRes
 from pytubemq.wire.methods import Method, Service
 
 if TYPE_CHECKING:
-    from pytubemq.client.flow import Flow
-    from pytubemq.client.options import ConsumerOptions, FetchOptions
+    from pytubemq.client.options import FetchOptions
     from pytubemq.client.pace import Rates
     from pytubemq.model.ids import Address, Partition
     from pytubemq.net.connection import RpcConnection
@@ -41,23 +40,15 @@ RETRY = Backoff(first_s=0.05, most_s=1.0)
 _LOST = (Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE, Code.UNAUTHORIZED)
 
 
-class Keeper(Protocol):
+class Keeper(asks.Asker, Protocol):
     """What a held partition needs of its consumer."""
 
-    cluster: Cluster
-    client_id: str
     fetch_options: FetchOptions | None
-    flow: Flow
     rates: Rates
     seen: set[Partition]
     """Partitions that a Broker has registered for this client before."""
     occupied_for_s: float
     """How long another's hold on a partition is waited out."""
-
-    @property
-    def options(self) -> ConsumerOptions:
-        """What the caller has chosen."""
-        ...
 
     def emit(self, event: Event) -> None:
         """Tell whoever listens."""
@@ -289,7 +280,7 @@ class HeldPartition:
         self._pace.answered(
             head,
             messages=len(stored),
-            size_bytes=sum([len(one.payload) for one in stored]),
+            size_bytes=sum([len(one.payload) for one in stored]) if self._pace.counts_bytes else 0,
             held=limits and now_s - began_s >= options.max_wait_s / 2 > 0,
             now_s=now_s,
             emit=self._keeper.emit,

@@ -45,6 +45,11 @@ class Rates:
         self._messages = None if options.max_messages_per_s is None else Rate(options.max_messages_per_s)
         self._bytes = None if options.max_bytes_per_s is None else Rate(options.max_bytes_per_s)
 
+    @property
+    def counts_bytes(self) -> bool:
+        """Whether bytes are limited."""
+        return self._bytes is not None
+
     def took(self, messages: int, size_bytes: int, now_s: float) -> None:
         """A fetch has brought so much."""
         if self._messages is not None:
@@ -80,6 +85,12 @@ class Pace:
         if self._by_rule is not None and self._by_rule != self._flow.changes:
             self._by_rule, self._not_before_s = None, now_s
         return max(self._not_before_s - now_s, self._rates.wait_s(now_s), 0.0)
+
+    @property
+    def counts_bytes(self) -> bool:
+        """Whether it matters how much a fetch brings."""
+        rules = self._flow.rules
+        return bool(rules.group.data_limits or rules.cluster.data_limits) or self._rates.counts_bytes
 
     @property
     def escapes(self) -> bool:
