@@ -63,13 +63,17 @@ class Group(RuleBasedStateMachine):
         self.consumers: dict[str, Consumer] = {}
         self.woken: set[str] = set()
         self.out_until_s: dict[str, float] = {}
+        self.claiming = False
+        """Whether claims are still to be carried out, as the consumers see it."""
 
     @initialize(bound=st.booleans(), select_big=st.booleans())
     def begin(self, bound: bool, select_big: bool) -> None:
         self.view = GroupView(reserving=bound, select_big=select_big)
+        self.claiming = bound
 
     def apply(self, fact: Fact, *, lose: bool = False) -> None:
         self.view, actions = apply(self.view, fact, now_s=self.now_s)
+        self.claiming = self.claiming and not self.claims_are_done(fact)
         for action in actions:
             if isinstance(action, Tell):
                 self.told(action, lose=lose)
@@ -85,11 +89,23 @@ class Group(RuleBasedStateMachine):
                 if name != action.member:
                     assert other.held.isdisjoint(action.event.partitions), "told while another has it"
             member = self.view.members[action.member]
-            assert not self.view.reserving or set(action.event.partitions) <= set(member.claims), "claims come first"
+            assert not self.claiming or set(action.event.partitions) <= set(member.claims), "claims come first"
             if action.event.told_s == self.now_s:
                 self.told_anew(action)
         if not lose:
             self.consumers[action.member].event = action.event
+
+    def claims_are_done(self, fact: Fact) -> bool:
+        """Whether there was something to be had and every claim on it has gone to one that claims it."""
+        if isinstance(fact, Joined) and fact.holds:
+            return True
+        members = {name: m for name, m in self.view.members.items() if m.out_until_s is None}
+        claimed = {p for m in members.values() for p in m.claims} & self.view.available
+        return (
+            bool(self.view.available and self.view.members)
+            and all(member.event is None for member in self.view.members.values())
+            and all(p in self.view.owners for p in claimed)
+        )
 
     def told_anew(self, action: Tell) -> None:
         assert self.out_until_s.get(action.member, 0) <= self.now_s, "told while an operator keeps it out"
