@@ -20,7 +20,7 @@ from pytubemq.client.events import Event, Skipped, SlowConsumer
 from pytubemq.client.options import Start
 from pytubemq.client.pace import Pace
 from pytubemq.core.offsets import Hold, Watermarks
-from pytubemq.core.retry import Backoff, Verdict, verdict
+from pytubemq.core.retry import BRIEF_S, Backoff, Verdict, verdict
 from pytubemq.errors import Code, RefusedError, RequestTimeoutError, StaleBatchError, TransportError, TubeError
 from pytubemq.wire.codec import encode
 from pytubemq.wire.extensions import Capability
@@ -160,6 +160,8 @@ class HeldPartition:
                 self.tried.set()
                 if isinstance(error, TransportError):
                     await self._keeper.unreachable(self, error, again=attempt > 1)
+                elif verdict(error) is Verdict.RETRY_BRIEFLY and loop.time() - began_s > BRIEF_S:
+                    await self._keeper.unreachable(self, error, again=False)  # tried on, but no longer in silence
                 await asyncio.sleep(RETRY.delay_s(attempt, self._cluster.rng))
             else:
                 self.tried.set()

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq import Partition, Start, Throttled, connect
+from pytubemq import Connected, Lost, Partition, Start, Throttled, connect
+from pytubemq.client import held as held_module
 from pytubemq.core.flow import DataLimit, EmptyReads, FlowRules, LowFetch, format_rules
 from pytubemq.errors import ConfigError
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.hot import get_message_answer
-from pytubemq.wire.messages.broker import GetMessageResponseB2C
+from pytubemq.wire.messages.broker import GetMessageResponseB2C, RegisterResponseB2C
 from pytubemq.wire.messages.master import HeartResponseM2C, MasterAuthorizedInfo, RegisterResponseM2C
 from pytubemq.wire.methods import Method
 from tests.unit.client.test_consumer import event_of
@@ -269,6 +270,23 @@ async def test_a_batch_send_carries_the_token_too() -> None:
         await producer.send(b"b")
         (batch,) = mock.received(Method.SEND_BATCH_P2B)
         assert batch.auth_info.visit_authorized_token == 43
+
+
+@pytest.mark.parametrize("code", [403, 415])
+async def test_a_broker_that_goes_on_refusing_a_consumer_is_told_of(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_module, "BRIEF_S", 0.1)
+    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"a")
+        mock.respond_fn(
+            Method.CONSUMER_REGISTER_C2B,
+            lambda _call, _request: RegisterResponseB2C(success=False, err_code=code, err_msg="not you"),
+        )
+        async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
+            lost: Lost = await event_of(tube, Lost)
+            assert (lost.reason.code, lost.reason.message, lost.peer) == (code, "not you", mock.broker_address)
+            mock.respond_fn(Method.CONSUMER_REGISTER_C2B, None)
+            assert (await anext(consumer.batches())).messages[0].body == b"a"
+            assert (await event_of(tube, Connected)).peer == mock.broker_address
 
 
 async def test_a_broker_that_does_not_know_the_token_yet_is_asked_again() -> None:
