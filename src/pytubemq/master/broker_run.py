@@ -34,6 +34,9 @@ class BrokerRun:
     over_tls: bool = False
     online: bool = False
     topics: dict[str, TopicConfig] = field(default_factory=dict)
+    reported_defaults: str = ""
+    reported_topics: tuple[str, ...] = ()
+    """The strings that `topics` were read from."""
     read_status: int = 0
     write_status: int = 0
     problems: tuple[str, ...] = ()
@@ -44,6 +47,7 @@ class BrokerRun:
     """What its last answer said beside the configuration, None if that may not have reached it."""
     lost: bool = False
     since_ms: int = 0
+    heard_ms: int = 0
 
     @property
     def in_sync(self) -> bool:

@@ -208,7 +208,10 @@ class Brokers:
             topics=topics if request.broker_online else {},
             read_status=request.read_status_rpt,
             write_status=request.write_status_rpt,
+            reported_defaults=request.broker_default_conf_info or "",
+            reported_topics=request.broker_topic_set_conf_info,
             since_ms=self._clock.wall_ms(),
+            heard_ms=self._clock.wall_ms(),
         )
         if broker_id in self._unheard:
             self.leases.told(request.leases, until_s=now_s + self._settings.restart_grace_s)
@@ -227,6 +230,7 @@ class Brokers:
         run = self._known(broker_id)
         now_s = self._clock.now_s()
         run.deadline_s = now_s + self._settings.client_timeout_s
+        run.heard_ms = self._clock.wall_ms()
         run.lost = False
         if self._peers.seen(broker_id, call.connection):
             self.waiting.release(broker_id)
@@ -298,6 +302,8 @@ class Brokers:
         run.problems = tuple(problem[:MAX_PROBLEM_CHARS] for problem in request.problems[:MAX_REPORTED_PROBLEMS])
         if request.take_conf_info:
             run.topics = reported_topics(request.broker_default_conf_info, request.broker_topic_set_conf_info)
+            run.reported_defaults = request.broker_default_conf_info or ""
+            run.reported_topics = request.broker_topic_set_conf_info
         if before != (run.online, run.topics, run.read_status, run.write_status):
             self._on_change()
 

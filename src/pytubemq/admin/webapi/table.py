@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.admin.webapi.method import Table
-from pytubemq.admin.webapi.methods import consume_lists, consumes, groups, runtime
+from pytubemq.admin.webapi.methods import (
+    brokers,
+    cluster,
+    consume_lists,
+    consumes,
+    default_rules,
+    groups,
+    runtime,
+    topics,
+)
 
 if TYPE_CHECKING:
     from pytubemq.master.service import MasterService
@@ -23,4 +32,16 @@ NOT_OFFERED = {
 
 def master_table() -> Table[MasterService]:
     """The Master's methods."""
-    return Table((*consumes.METHODS, *consume_lists.METHODS, *groups.METHODS, *runtime.METHODS), NOT_OFFERED)
+    return Table(
+        (
+            *cluster.METHODS,
+            *brokers.METHODS,
+            *topics.METHODS,
+            *consumes.METHODS,
+            *consume_lists.METHODS,
+            *groups.METHODS,
+            *default_rules.METHODS,
+            *runtime.METHODS,
+        ),
+        NOT_OFFERED,
+    )

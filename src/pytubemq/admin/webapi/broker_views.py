@@ -1,0 +1,155 @@
+"""Brokers as the API shows them: their records and what state they are in.
+
+The names and texts are the original's. Its state machine waits between its steps; here a change is told at once, so of
+its steps only those are seen that wait for the Broker.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.admin.webapi.envelope import base, props
+from pytubemq.model.records import ManageStatus
+
+if TYPE_CHECKING:
+    from pytubemq.master.broker_run import BrokerRun
+    from pytubemq.master.service import MasterService
+    from pytubemq.model.records import BrokerRecord
+
+NOTHING = "-"
+
+
+class StepOp(IntEnum):
+    """What a Broker is at; the original's numbers."""
+
+    IDLE = -2
+    WAIT_ONLINE = 2
+    WAIT_SYNC = 3
+
+
+def step_of(run: BrokerRun) -> StepOp:
+    """What a registered Broker has still to do."""
+    if not run.online:
+        return StepOp.WAIT_ONLINE
+    return StepOp.IDLE if run.in_sync else StepOp.WAIT_SYNC
+
+
+def record_shown(master: MasterService, record: BrokerRecord) -> dict[str, Any]:
+    """A Broker's record; a property that it leaves to the cluster is shown as the cluster has it."""
+    run = master.broker_room.runs.get(record.broker_id)
+    idle = run is not None and step_of(run) is StepOp.IDLE
+    return {
+        "brokerId": record.broker_id,
+        "brokerIp": record.address.host,
+        "brokerPort": record.address.port,
+        "brokerTLSPort": record.tls_port,
+        "brokerWebPort": record.web_port,
+        "manageStatus": record.manage_status.text,
+        "isConfChanged": run is not None and not idle,
+        "isConfLoaded": idle,
+        "regionId": record.region_id,
+        "groupId": record.group_id,
+        **props(master.catalogue.broker_props(record.broker_id)),
+        **base(record.stamp),
+    }
+
+
+def run_shown(master: MasterService, record: BrokerRecord, *, detail: bool) -> dict[str, Any]:
+    """What state a Broker is in. Where there is nothing to say of a field it is `-`."""
+    room = master.broker_room
+    run = room.runs.get(record.broker_id)
+    abnormal = room.forbidding.abnormal.get(record.broker_id)
+    reported = 0 if run is None else run.read_status * 100 + run.write_status
+    status = reported or (0 if abnormal is None else abnormal.value)
+    return {
+        "brokerId": record.broker_id,
+        "brokerIp": record.address.host,
+        "brokerPort": record.address.port,
+        "brokerWebPort": record.web_port,
+        "manageStatus": record.manage_status.text,
+        "brokerTLSPort": record.tls_port,
+        "enableTLS": NOTHING if run is None else run.over_tls,
+        "isRepAbnormal": status != 0,
+        **({"repStatus": status} if status else {}),
+        "isAutoForbidden": record.broker_id in room.forbidding.forbidden,
+        **_state(record, run),
+        **({"BrokerRunStatusInfo": _detail(record, run)} if detail and run is not None else {}),
+    }
+
+
+def _state(record: BrokerRecord, run: BrokerRun | None) -> dict[str, Any]:
+    if run is None or record.manage_status is ManageStatus.DRAFT:
+        names = ("subStatus", "isConfChanged", "isConfLoaded", "isBrokerOnline", "brokerVersion")
+        draft = record.manage_status is ManageStatus.DRAFT
+        return {
+            "runStatus": NOTHING if draft else "unRegister",
+            **dict.fromkeys((*names, "acceptPublish", "acceptSubscribe"), NOTHING),
+        }
+    step = step_of(run)
+    idle = step is StepOp.IDLE
+    return {
+        "runStatus": "running" if run.online else "notRegister",
+        "subStatus": "idle" if idle else "processing_event",
+        **({} if idle else {"stepOp": int(step)}),
+        "isConfChanged": _text(not idle),
+        "isConfLoaded": _text(idle),
+        "isBrokerOnline": _text(run.online),
+        "brokerVersion": run.version or NOTHING,
+        "acceptPublish": _text(record.manage_status.publishes),
+        "acceptSubscribe": _text(record.manage_status.subscribes),
+    }
+
+
+def _detail(record: BrokerRecord, run: BrokerRun) -> dict[str, Any]:
+    step = step_of(run)
+    idle = step is StepOp.IDLE
+    brief = f"{run.broker_id}:{run.address}"
+    topics = {
+        name: f"{brief}#{name}:{topic.partitions}:{_text(topic.accept_publish)}:{_text(topic.accept_subscribe)}"
+        f":{topic.stores}"
+        for name, topic in sorted(run.topics.items())
+    }
+    return {
+        "type": "BrokerRunStatusInfo",
+        "brokerInfo": brief,
+        "createId": str(run.since_ms),
+        "isConfChanged": not idle,
+        "isConfLoaded": idle,
+        "confChangeNo": run.conf.sync_id.conf_id,
+        "curStepStatus": step.name.lower(),
+        "nextStepOpTimeInMills": 0,
+        "confLoadedNo": run.reported.conf_id,
+        "isOnline": run.online,
+        "isDoneDataLoad": run.online,
+        "isDoneDataSub": idle,
+        "isDoneDataPub": idle,
+        "isOverTLS": run.over_tls,
+        "lastBrokerSyncTime": run.heard_ms,
+        "maxConfLoadedTimeInMs": 0,
+        "curConfLoadTimeInMs": 0,
+        "BrokerSyncData": {
+            "dataPushId": run.conf.sync_id.conf_id,
+            "mngStatus": record.manage_status.text,
+            "syncDownDataConfId": run.conf.sync_id.conf_id,
+            "syncDownDataChkSumId": run.conf.sync_id.checksum,
+            "isStatusChanged": False,
+            "isConfChanged": not idle,
+            "syncDownBrokerConfInfo": run.conf.defaults,
+            "syncDownTopicConfInfoMap": _map({text.partition(":")[0]: text for text in run.conf.topics}),
+            "syncUpDataConfId": run.reported.conf_id,
+            "syncUpDataChkSumId": run.reported.checksum,
+            "syncUpBrokerConfInfo": run.reported_defaults,
+            "syncUpTopicConfInfos": f"[{', '.join(run.reported_topics)}]",
+            "syncUpTopicInfoMap": _map(topics),
+            "lastDataUpTime": run.heard_ms,
+        },
+    }
+
+
+def _map(entries: dict[str, str]) -> str:
+    return "{" + ", ".join(f"{name}={value}" for name, value in entries.items()) + "}"
+
+
+def _text(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,474 @@
+"""Methods about topics: their records, their places on Brokers, and whether groups need leave to consume them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.admin.webapi.envelope import Reply, base, date, outcomes, rows, who
+from pytubemq.admin.webapi.kinds import TOPIC, Bool, Int, ListOf
+from pytubemq.admin.webapi.method import Method
+from pytubemq.admin.webapi.methods.brokers import BROKER_ID
+from pytubemq.admin.webapi.methods.cluster import MESSAGE_MIB, PORT
+from pytubemq.admin.webapi.methods.consume_lists import cond_status
+from pytubemq.admin.webapi.methods.consumes import conditions
+from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, PROPS, Args, CallError, Param, filters, has_stamp, json_set
+from pytubemq.admin.webapi.topic_views import NOTHING, Totals, place, places, running_places, topics_of
+from pytubemq.master.registry.topics import DeploySpec, TopicSpec
+from pytubemq.model.ids import UNDEFINED
+from pytubemq.model.limits import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytubemq.master.registry.audit import Audit
+    from pytubemq.master.registry.outcome import Outcome
+    from pytubemq.master.registry.topics import TopicRegistry
+    from pytubemq.master.service import MasterService
+    from pytubemq.model.records import ConsumeRecord, TopicRecord
+
+PLACE_KEYS = ("brokerId", "topicName")
+KEYS = ("topicName",)
+
+_TOPICS = Param("topicName", ListOf(TOPIC))
+_BROKERS = Param("brokerId", ListOf(BROKER_ID))
+_TOPICS_NEEDED = Param("topicName", ListOf(TOPIC), required=True)
+_BROKERS_NEEDED = Param("brokerId", ListOf(BROKER_ID), required=True)
+_PAIR = (Param("topicName", TOPIC, required=True), Param("brokerId", BROKER_ID, required=True))
+_FIND = filters(_TOPICS, _BROKERS, Param("brokerPort", PORT), *PROPS, Param("topicStatusId", Int(UNDEFINED, 3)))
+_CONTROL = (
+    Param("topicNameId", Int(0)),
+    Param("enableAuthControl", Bool()),
+    Param("maxMsgSizeInMB", MESSAGE_MIB),
+)
+
+
+# --- queries: places --------------------------------------------------------------------------------------------
+
+
+async def _query_places(master: MasterService, args: Args) -> Reply:
+    found = []
+    for topic in topics_of(master, args):
+        if listed := list(places(master, args, topic)):
+            record = master.catalogue.topics[topic]
+            found.append(
+                {
+                    "topicName": topic,
+                    "maxMsgSizeInMB": record.max_message_bytes // MIB,
+                    **running_places(master, listed, "topicInfo"),
+                    "authData": _auth_data(master, record),
+                }
+            )
+    return rows(found)
+
+
+async def _query_places_new(master: MasterService, args: Args) -> Reply:
+    found = []
+    for topic in topics_of(master, args):
+        if listed := list(places(master, args, topic)):
+            shown = {**_control(master.catalogue.topics[topic]), **running_places(master, listed, "deployInfo")}
+            if args["withGroupAuthInfo"]:
+                groups = [_consume_control(record) for record in _consumes(master, topic)]
+                shown |= {"groupAuthInfo": groups, "groupAuthCount": len(groups)}
+            found.append(shown)
+    return rows(found)
+
+
+async def _query_place_records(master: MasterService, args: Args) -> Reply:
+    return rows(place(master, deploy) for topic in topics_of(master, args) for deploy in places(master, args, topic))
+
+
+async def _broker_sums(master: MasterService, args: Args) -> Reply:
+    catalogue, topics = master.catalogue, args.get("topicName", ())
+    found = []
+    for broker_id, record in sorted(catalogue.brokers.items()):
+        if args.given("brokerId") and broker_id not in args["brokerId"]:
+            continue
+        run = master.broker_room.runs.get(broker_id)
+        totals = Totals.of(
+            master, (deploy for deploy in catalogue.deployed_on(broker_id) if not topics or deploy.topic in topics)
+        )
+        found.append(
+            {
+                "brokerId": broker_id,
+                "brokerIp": record.address.host,
+                "brokerPort": record.address.port,
+                "manageStatus": record.manage_status.text,
+                "acceptPublish": totals.publish.places > 0,
+                "acceptSubscribe": totals.subscribe.places > 0,
+                "nodeRunInfo": NOTHING if run is None else "running",
+                "topicTotalCfgCnt": totals.places,
+                "storeTotalCfgCnt": totals.stores,
+                "partTotalCfgCnt": totals.partitions,
+                **_usable(totals, "topic"),
+            }
+        )
+    return rows(found)
+
+
+async def _topic_sums(master: MasterService, args: Args) -> Reply:
+    found = []
+    for topic in topics_of(master, args):
+        totals = Totals.of(master, places(master, args, topic))
+        if totals.places:
+            found.append(
+                {
+                    "topicName": topic,
+                    "brokerTotalCfgCnt": totals.places,
+                    "brokerTotalRunCnt": totals.run_places,
+                    "storeTotalCfgCnt": totals.stores,
+                    "storeTotalRunCnt": totals.run_stores,
+                    "partTotalCfgCnt": totals.partitions,
+                    "partTotalRunCnt": totals.run_partitions,
+                    **_usable(totals, "broker"),
+                    "topicSrvAccPubStatus": totals.publish.places > 0,
+                    "topicSrvAccSubStatus": totals.subscribe.places > 0,
+                    "enableAuthControl": master.catalogue.topics[topic].enable_auth_control,
+                }
+            )
+    return rows(found)
+
+
+def _usable(totals: Totals, places_name: str) -> dict[str, int]:
+    """How much producers and consumers may use; a place is a topic of a Broker or a Broker of a topic."""
+    return {
+        f"{places_name}AccPubTotalCnt": totals.publish.places,
+        f"{places_name}AccSubTotalCnt": totals.subscribe.places,
+        "storeAccPubTotalCnt": totals.publish.stores,
+        "storeAccSubTotalCnt": totals.subscribe.stores,
+        "partAccPubTotalCnt": totals.publish.partitions,
+        "partAccSubTotalCnt": totals.subscribe.partitions,
+    }
+
+
+async def _topics_of_brokers(master: MasterService, args: Args) -> Reply:
+    found = []
+    for broker_id in args.get("brokerId", ()) or sorted(master.catalogue.brokers):
+        topics = [deploy.topic for deploy in master.catalogue.deployed_on(broker_id)]
+        found.append({"brokerId": broker_id, "topicName": topics, "topicCount": len(topics)})
+    return rows(found)
+
+
+async def _brokers_of_topics(master: MasterService, args: Args) -> Reply:
+    catalogue = master.catalogue
+    found = []
+    for topic in topics_of(master, args):
+        ids = sorted(catalogue.deployed(topic))
+        with_ip = [{"brokerId": broker_id, "brokerIp": catalogue.brokers[broker_id].address.host} for broker_id in ids]
+        found.append({"topicName": topic, "brokerInfo": with_ip if args["withIp"] else ids, "brokerCnt": len(ids)})
+    return rows(found)
+
+
+# --- queries: records of topics ---------------------------------------------------------------------------------
+
+
+async def _query_controls(master: MasterService, args: Args) -> Reply:
+    return rows(_control(record) for record in _records(master, args))
+
+
+async def _query_authorization(master: MasterService, args: Args) -> Reply:
+    found = []
+    for record in _records(master, args):
+        consumes = _consumes(master, record.topic)
+        groups = [
+            {"topicName": record.topic, "groupName": consume.group, **who(consume.stamp)}
+            for consume in consumes
+            if consume.consume_enable
+        ]
+        conds = [
+            {
+                "topicName": record.topic,
+                "groupName": consume.group,
+                "condStatus": cond_status(consume),
+                "filterConds": conditions(consume.filter_conds),
+                **who(consume.stamp),
+            }
+            for consume in consumes
+        ]
+        found.append(
+            {
+                "topicName": record.topic,
+                "isEnable": record.enable_auth_control,
+                **who(record.stamp),
+                "authConsumeGroup": groups,
+                "groupCount": len(groups),
+                "authFilterCondSet": conds,
+                "filterCount": len(conds),
+            }
+        )
+    return rows(found)
+
+
+def _records(master: MasterService, args: Args) -> list[TopicRecord]:
+    topics = master.catalogue.topics
+    named = args.get("topicName", ()) or sorted(topics)
+    return [topics[name] for name in named if name in topics and has_stamp(topics[name].stamp, args)]
+
+
+def _consumes(master: MasterService, topic: str) -> Sequence[ConsumeRecord]:
+    return list(master.registry.consumes.find((), (topic,)))
+
+
+def _control(record: TopicRecord) -> dict[str, Any]:
+    return {
+        "topicName": record.topic,
+        "topicNameId": record.topic_name_id,
+        "enableAuthControl": record.enable_auth_control,
+        "maxMsgSizeInMB": record.max_message_bytes // MIB,
+        **base(record.stamp),
+    }
+
+
+def _consume_control(record: ConsumeRecord) -> dict[str, Any]:
+    return {
+        "topicName": record.topic,
+        "groupName": record.group,
+        "consumeEnable": record.consume_enable,
+        "disableCsmRsn": record.disable_csm_rsn,
+        "filterEnable": record.filter_enable,
+        "filterConds": conditions(record.filter_conds),
+        **base(record.stamp),
+    }
+
+
+def _auth_data(master: MasterService, record: TopicRecord) -> dict[str, Any]:
+    """Who may consume a topic; nothing while everyone may. Its creator is the last one to change it, as there."""
+    if not record.enable_auth_control:
+        return {}
+    consumes = _consumes(master, record.topic)
+    groups = [{"groupName": c.group, **who(c.stamp)} for c in consumes if c.consume_enable]
+    conds = []
+    for consume in consumes:
+        stamp = who(consume.stamp)
+        del stamp["createUser"]
+        shown = {"condStatus": cond_status(consume), "filterConds": conditions(consume.filter_conds)}
+        conds.append({"groupName": consume.group, **shown, **stamp})
+    return {
+        "enableAuthControl": True,
+        "createUser": record.stamp.modify_user,
+        "createDate": date(record.stamp.modify_ms),
+        "authConsumeGroup": groups,
+        "groupCount": len(groups),
+        "authFilterCondSet": conds,
+        "filterCount": len(conds),
+    }
+
+
+# --- changes ----------------------------------------------------------------------------------------------------
+
+_PlaceChange = Callable[["TopicRegistry", list[tuple[DeploySpec, "Audit"]]], Awaitable[list["Outcome"]]]
+_TopicChange = Callable[["TopicRegistry", list[tuple[TopicSpec, "Audit"]]], Awaitable[list["Outcome"]]]
+
+
+def _places(change: _PlaceChange) -> Callable[[MasterService, Args], Awaitable[Reply]]:
+    async def run(master: MasterService, args: Args) -> Reply:
+        specs = [
+            (DeploySpec(topic, broker_id, args.props()), args.audit)
+            for topic, broker_id in args.pairs("topicName", "brokerId")
+        ]
+        return outcomes(await change(master.registry.topics, specs), PLACE_KEYS)
+
+    return run
+
+
+def _place_set(change: _PlaceChange) -> Callable[[MasterService, Args], Awaitable[Reply]]:
+    async def run(master: MasterService, args: Args) -> Reply:
+        specs = [
+            (DeploySpec(item["topicName"], item["brokerId"], item.props()), item.audit)
+            for item in args.items("topicJsonSet")
+        ]
+        return outcomes(await change(master.registry.topics, specs), PLACE_KEYS)
+
+    return run
+
+
+def _topics(change: _TopicChange) -> Callable[[MasterService, Args], Awaitable[Reply]]:
+    async def run(master: MasterService, args: Args) -> Reply:
+        if args.given("topicNameId") and len(args["topicName"]) > 1:
+            raise CallError("parameter topicNameId is for one topic: name one, or leave it out")
+        specs = [(_topic_spec(topic, args), args.audit) for topic in args["topicName"]]
+        return outcomes(await change(master.registry.topics, specs), KEYS)
+
+    return run
+
+
+def _topic_set(change: _TopicChange, name: str) -> Callable[[MasterService, Args], Awaitable[Reply]]:
+    async def run(master: MasterService, args: Args) -> Reply:
+        specs = [(_topic_spec(item["topicName"], item), item.audit) for item in args.items(name)]
+        return outcomes(await change(master.registry.topics, specs), KEYS)
+
+    return run
+
+
+def _topic_spec(topic: str, args: Args) -> TopicSpec:
+    size = args.get("maxMsgSizeInMB")
+    return TopicSpec(
+        topic,
+        topic_name_id=args.get("topicNameId"),
+        enable_auth_control=args.get("enableAuthControl", args.get("isEnable")),
+        max_message_bytes=None if size is None else size * MIB,
+    )
+
+
+async def _disable_auth(master: MasterService, args: Args) -> Reply:
+    return outcomes(await master.registry.topics.disable_auth(args["topicName"], by=args.audit), KEYS)
+
+
+async def _delete(master: MasterService, args: Args) -> Reply:
+    return outcomes(await master.registry.topics.delete(args["topicName"], by=args.audit), KEYS)
+
+
+def _query(name: str, about: str, params: tuple[Param, ...], run: Any) -> Method[MasterService]:
+    return Method(name, about, False, params, run)
+
+
+def _change(
+    name: str, about: str, params: tuple[Param, ...], run: Any, aliases: Iterable[str] = ()
+) -> Method[MasterService]:
+    return Method(name, about, True, params, run, tuple(aliases))
+
+
+_PAIRS_UPD = (*OPS_UPD, _TOPICS_NEEDED, _BROKERS_NEEDED)
+_IS_ENABLE = Param("isEnable", Bool(), default=False)
+
+METHODS: tuple[Method[MasterService], ...] = (
+    _query(
+        "admin_query_topic_info",
+        "Topics with their places, what runs there, and who may consume them.",
+        _FIND,
+        _query_places,
+    ),
+    _query(
+        "admin_query_topic_deploy_info",
+        "Topics with their records, their places and what runs there.",
+        (*_FIND, Param("withGroupAuthInfo", Bool(), default=False)),
+        _query_places_new,
+    ),
+    _query("admin_query_topic_deploy_configure", "Topics' places, one by one.", _FIND, _query_place_records),
+    _query(
+        "admin_query_broker_topic_config_info",
+        "How many topics, stores and partitions each Broker has, and how many may be used.",
+        (_TOPICS, _BROKERS),
+        _broker_sums,
+    ),
+    _query(
+        "admin_query_topic_broker_config_info",
+        "How many Brokers, stores and partitions each topic has, and how many may be used.",
+        (_TOPICS, _BROKERS),
+        _topic_sums,
+    ),
+    _query("admin_query_deployed_topics", "The names of the topics on each Broker.", (_BROKERS,), _topics_of_brokers),
+    _query(
+        "admin_query_deployed_broker_ids",
+        "The Brokers that each topic is on.",
+        (_TOPICS, Param("withIp", Bool(), default=False)),
+        _brokers_of_topics,
+    ),
+    _change(
+        "admin_add_topic_deploy_info",
+        "Put topics on Brokers, every topic on every Broker; a new topic gets its record.",
+        (*OPS_ADD, _TOPICS_NEEDED, _BROKERS_NEEDED, *PROPS),
+        _places(lambda topics, specs: topics.deploy(specs)),
+        ("admin_add_new_topic_record",),
+    ),
+    _change(
+        "admin_batch_add_topic_deploy_info",
+        "Put topics on Brokers, each in its own way.",
+        (*OPS_ADD, json_set("topicJsonSet", *_PAIR, *PROPS)),
+        _place_set(lambda topics, specs: topics.deploy(specs)),
+        ("admin_bath_add_topic_deploy_info", "admin_bath_add_new_topic_record", "admin_batch_add_new_topic_record"),
+    ),
+    _change(
+        "admin_update_topic_deploy_info",
+        "Change topics on Brokers; partitions and stores can only become more.",
+        (*_PAIRS_UPD, *PROPS),
+        _places(lambda topics, specs: topics.update_deploy(specs)),
+        ("admin_modify_topic_info",),
+    ),
+    _change(
+        "admin_batch_update_topic_deploy_info",
+        "Change topics on Brokers, each in its own way.",
+        (*OPS_UPD, json_set("topicJsonSet", *_PAIR, *PROPS)),
+        _place_set(lambda topics, specs: topics.update_deploy(specs)),
+        ("admin_bath_update_topic_deploy_info",),
+    ),
+    _change(
+        "admin_delete_topic_deploy_info",
+        "Take topics off Brokers softly, once they accept neither producers nor consumers; their data stays.",
+        _PAIRS_UPD,
+        _places(lambda topics, specs: topics.soft_delete(specs)),
+        ("admin_delete_topic_info",),
+    ),
+    _change(
+        "admin_redo_deleted_topic_deploy_info",
+        "Bring back what was deleted softly.",
+        _PAIRS_UPD,
+        _places(lambda topics, specs: topics.restore(specs)),
+        ("admin_redo_deleted_topic_info",),
+    ),
+    _change(
+        "admin_remove_topic_deploy_info",
+        "Remove what was deleted softly, with its data; the record goes when the Broker has done so.",
+        _PAIRS_UPD,
+        _places(lambda topics, specs: topics.remove(specs)),
+        ("admin_remove_topic_info",),
+    ),
+    _query("admin_query_topic_control_info", "The records of topics.", filters(_TOPICS), _query_controls),
+    _change(
+        "admin_add_topic_control_info",
+        "Make records of topics.",
+        (*OPS_ADD, _TOPICS_NEEDED, *_CONTROL),
+        _topics(lambda topics, specs: topics.add(specs)),
+    ),
+    _change(
+        "admin_update_topic_control_info",
+        "Change records of topics.",
+        (*OPS_UPD, _TOPICS_NEEDED, *_CONTROL),
+        _topics(lambda topics, specs: topics.update(specs)),
+    ),
+    _change(
+        "admin_batch_add_topic_control_info",
+        "Make records of topics, each in its own way.",
+        (*OPS_ADD, json_set("topicCtrlJsonSet", _PAIR[0], *_CONTROL)),
+        _topic_set(lambda topics, specs: topics.add(specs), "topicCtrlJsonSet"),
+        ("admin_bath_add_topic_control_info",),
+    ),
+    _change(
+        "admin_batch_update_topic_control_info",
+        "Change records of topics, each in its own way.",
+        (*OPS_UPD, json_set("topicCtrlJsonSet", _PAIR[0], *_CONTROL)),
+        _topic_set(lambda topics, specs: topics.update(specs), "topicCtrlJsonSet"),
+        ("admin_bath_update_topic_control_info",),
+    ),
+    _change(
+        "admin_delete_topic_control_info",
+        "Delete records of topics that are on no Broker and that no group has a record about.",
+        (*OPS_UPD, _TOPICS_NEEDED),
+        _delete,
+    ),
+    _query(
+        "admin_query_topic_authorize_control",
+        "Whether groups need leave to consume topics, which have it, and their filters.",
+        filters(_TOPICS),
+        _query_authorization,
+    ),
+    _change(
+        "admin_set_topic_authorize_control",
+        "Let only groups that have leave consume topics, or let all.",
+        (*OPS_ADD, _TOPICS_NEEDED, _IS_ENABLE),
+        _topics(lambda topics, specs: topics.put(specs)),
+    ),
+    _change(
+        "admin_batch_add_topic_authorize_control",
+        "The same, for each topic in its own way.",
+        (*OPS_ADD, json_set("topicJsonSet", _PAIR[0], _IS_ENABLE)),
+        _topic_set(lambda topics, specs: topics.put(specs), "topicJsonSet"),
+        ("admin_bath_add_topic_authorize_control",),
+    ),
+    _change(
+        "admin_delete_topic_authorize_control",
+        "Let all groups consume topics again.",
+        (*OPS_UPD, _TOPICS_NEEDED),
+        _disable_auth,
+    ),
+)
