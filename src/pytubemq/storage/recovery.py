@@ -77,6 +77,8 @@ class Found:
     logs: list[FoundLog]
     journals: list[FoundJournal]
     leftovers: list[Path]
+    empty: list[Path]
+    """Directories of topics without a partition."""
 
 
 @dataclass(slots=True)
@@ -105,6 +107,8 @@ def survey(disk: Disk, root: Path) -> Found:
     checkpoint = read_checkpoint(disk, root)
     journals = _survey_journals(disk, root / "journal")
     logs = _survey_logs(disk, root / "logs", (checkpoint or Checkpoint()).ends)
+    topics = [root / "logs" / name for name in sorted(disk.listdir(root / "logs"))]
+    empty = [path for path in topics if not disk.listdir(path)]
     first = checkpoint.journal if checkpoint else 1
     leftovers = [journal.path for journal in journals if journal.number < first]
     kept = [journal for journal in journals if journal.number >= first]
@@ -118,7 +122,7 @@ def survey(disk: Disk, root: Path) -> Found:
     for journal in kept[:-1]:
         if journal.header is None:
             raise corrupt(journal.path, 0, "the header fails its check")
-    return Found(checkpoint or Checkpoint(), logs, kept, leftovers)
+    return Found(checkpoint or Checkpoint(), logs, kept, leftovers, empty)
 
 
 def _survey_journals(disk: Disk, directory: Path) -> list[FoundJournal]:
@@ -212,6 +216,8 @@ def cut_logs(disk: Disk, found: Found) -> None:
     found.logs = [log for log in found.logs if log.segments]
     for path in found.leftovers:
         disk.unlink(path)
+    for path in found.empty:
+        disk.rmdir(path)
 
 
 def replay(disk: Disk, found: Found, sink: Callable[[Prepared], None]) -> Resume:

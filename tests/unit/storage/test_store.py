@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+from contextlib import suppress
 from dataclasses import replace
 from threading import Event, Thread
 from typing import TYPE_CHECKING
@@ -654,3 +655,46 @@ def test_a_reader_of_a_dropped_topic_is_told_that_it_is_gone_and_never_sees_its_
     send(store, b"new")
     store.checkpoint()
     assert payloads(store) == [b"new"]
+
+
+_STEPS = [
+    (operation, after_calls)
+    for operation in (
+        Operation.WRITE,
+        Operation.FDATASYNC,
+        Operation.RENAME,
+        Operation.FSYNC_DIR,
+        Operation.UNLINK,
+        Operation.RMDIR,
+    )
+    for after_calls in range(6)
+]
+
+
+@pytest.mark.parametrize(("operation", "after_calls"), _STEPS)
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_a_crash_at_any_step_of_a_drop_leaves_all_of_it_or_nothing(
+    operation: Operation, after_calls: int, power_loss: bool
+) -> None:
+    for seed in range(5):
+        disk = FaultyDisk(seed=seed)
+        store = open_store(disk, SMALL)
+        sent = [b"%d" % number * 300 for number in range(8)]
+        for payload in sent[:5]:
+            send(store, payload, confirm=OFFSET_UNIT)
+        store.checkpoint()
+        for payload in sent[5:]:
+            send(store, payload)
+        disk.fail(operation, after_calls=after_calls)
+        with suppress(StorageError):
+            store.drop("demo")
+        disk.heal()
+        (disk.crash if power_loss else disk.kill)()
+        again = BrokerStore.open(ROOT, disk=disk, settings=SMALL)
+        if again.partitions():
+            assert payloads(again) == sent
+            assert again.positions() == {("g", "demo", 0): OFFSET_UNIT}
+        else:
+            assert not again.positions()
+            assert not disk.exists(ROOT / "logs" / "demo")
+        again.close()
