@@ -119,13 +119,15 @@ class PushConsumer:
     async def close(self) -> None:
         """Take no more, wait for running handlers for at most `close_timeout_s`, then leave the group. Idempotent.
 
-        A handler in a thread that takes longer runs to its end, but its batch is not confirmed and comes again.
+        A handler in a thread that takes longer runs to its end, but its batch is not confirmed and comes again. So does
+        the batch of a handler that calls this.
         """
         if self._closing:
             return
         self._closing = True
-        if self._busy:
-            await asyncio.wait(set(self._busy), timeout=self._consumer.options.close_timeout_s)
+        others = {task for task in self._busy if task is not asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=self._consumer.options.close_timeout_s)
         await self._tasks.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
@@ -172,11 +174,11 @@ class PushConsumer:
     async def _work(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        while not self._closing:
+        while True:
             batch = await self._consumer.next_batch()
-            if batch is None:
-                return
             await self._running.wait()
+            if batch is None or self._closing or self._failure is not None:
+                return  # not handled, so not confirmed: it comes again
             self._busy.add(task)
             try:
                 await self._handle(batch)

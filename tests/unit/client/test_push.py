@@ -175,6 +175,41 @@ async def test_stop_ends_the_consumer_with_what_the_handler_raised() -> None:
                 await mock.until(lambda: push.stats.failed)
 
 
+async def test_after_a_stop_no_handler_is_called_any_more() -> None:
+    async with MockBroker(topics={"demo": 2}) as mock, connect(mock.masters) as tube:
+        for number in range(2):
+            mock.store("demo", *[b"x"] * 5, partition_id=number)
+        calls = 0
+
+        async def handler(batch: Batch) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == 2:
+                raise LookupError("this one")
+
+        async with tube.push_consumer(
+            "g", "demo", handler=handler, workers=1, on_error="stop", start=FIRST, max_messages=1
+        ) as push:
+            with pytest.raises(LookupError):
+                await push.wait(timeout_s=30)
+            assert await push.wait(timeout_s=0.1), "it has ended, and its failure was raised"
+        assert calls == 2
+        assert sum(mock.confirmed("g", "demo", number) for number in range(2)) == 1
+
+
+async def test_a_handler_may_close_its_consumer() -> None:
+    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"a")
+
+        async def handler(batch: Batch) -> None:
+            await batch.confirm()
+            await push.close()
+
+        async with tube.push_consumer("g", "demo", handler=handler, start=FIRST, close_timeout_s=600) as push:
+            assert await push.wait(timeout_s=30)
+        assert mock.confirmed("g", "demo") == 1
+
+
 async def test_a_failure_in_the_background_is_raised() -> None:
     async with (
         MockBroker(topics=DEMO) as mock,
