@@ -157,3 +157,27 @@ async def test_a_client_balanced_group_is_told_in_its_task() -> None:
         assert answer.ops_task_info is not None
         assert answer.ops_task_info.group_flow_control_info == RULES
         assert answer.ops_task_info.def_flow_check_id is None
+
+
+async def test_the_clusters_rules_reach_every_group_and_go_again() -> None:
+    async with house() as here:
+        await here.town.broker()
+        await here.topics("demo")
+        assert await here.rows("admin_query_def_flow_control_rule") == []
+        consumer = await here.town.peer(Reader)
+        await consumer.register()
+        held = asyncio.create_task(consumer.beat(wait_ms=WAIT_MS))
+        rule = {"statusId": "1", "flowCtrlInfo": RULES, "qryPriorityId": "202"}
+        made = await here.change("admin_set_def_flow_control_rule", **rule)
+        assert (made["data"][0]["statusId"], made["data"][0]["ruleCnt"]) == (1, 1)
+        told = await held
+        assert (told.def_flow_check_id, told.def_flow_control_info) == (made["data"][0]["serialId"], RULES)
+        assert (told.group_flow_check_id, told.qry_priority_id) == (-2, -2)
+        assert (await consumer.beat()).def_flow_control_info == " "
+        same = await here.change("admin_set_def_flow_control_rule", **rule)
+        assert (same["result"], same["errCode"]) == (False, 400)
+        assert await here.rows("admin_query_def_flow_control_rule", statusId="0") == []
+        gone = await here.change("admin_rmv_def_flow_control_rule")
+        assert (gone["data"][0]["statusId"], gone["data"][0]["flowCtrlInfo"]) == (0, [])
+        off = await consumer.beat()
+        assert (off.def_flow_check_id, off.def_flow_control_info) == (-2, " ")

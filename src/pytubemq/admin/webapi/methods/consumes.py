@@ -132,8 +132,11 @@ async def _update_many(master: MasterService, args: Args) -> Reply:
 
 async def _delete(master: MasterService, args: Args) -> Reply:
     found = await master.registry.consumes.delete(for_existing(master, args))
-    answered = {outcome.key[0] for outcome in found}
-    return outcomes([*found, *(Outcome((group, "")) for group in args["groupName"] if group not in answered)], KEYS)
+    if args.given("topicName"):
+        return outcomes(found, KEYS)
+    # Without topics a group is one target, as in the original, and its first failure that of all.
+    failed = {one.key[0]: one for one in reversed(found) if not one.ok}
+    return outcomes([failed.get(group, Outcome((group, ""))) for group in args["groupName"]], KEYS)
 
 
 async def _delete_many(master: MasterService, args: Args) -> Reply:
