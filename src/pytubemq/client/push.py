@@ -174,10 +174,10 @@ class PushConsumer:
     async def _work(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        while True:
+        while not self._over:
             batch = await self._consumer.next_batch()
             await self._running.wait()
-            if batch is None or self._closing or self._failure is not None:
+            if batch is None or self._over:
                 return  # not handled, so not confirmed: it comes again
             self._busy.add(task)
             try:
@@ -248,6 +248,10 @@ class PushConsumer:
         group, then = self._consumer.options.group, self.options.on_error
         logger.error("%s: the handler failed at %s, %s", group, batch, _THEN[then], exc_info=error)
         self._consumer.emit(HandlerFailed(group, batch.partition, messages, error, then))
+
+    @property
+    def _over(self) -> bool:
+        return self._closing or self._failure is not None
 
     def _fail(self, error: BaseException) -> None:
         self._failure = error

@@ -44,7 +44,9 @@ async def test_a_batch_is_confirmed_after_its_handler_has_returned() -> None:
             before.append(mock.confirmed("g", "demo"))
             seen.extend(message.body for message in batch)
 
-        async with tube.push_consumer("g", "demo", handler=handler, start=FIRST, max_messages=1) as push:
+        async with tube.push_consumer(
+            "g", "demo", handler=handler, start=FIRST, max_messages=1, close_timeout_s=600
+        ) as push:
             await mock.until(lambda: mock.confirmed("g", "demo") == 2)
             assert seen == [b"a", b"b"]
             assert before == [0, 1]
