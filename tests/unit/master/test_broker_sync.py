@@ -151,7 +151,5 @@ def test_an_empty_report_is_no_topics_and_a_bad_one_an_error() -> None:
         reported_topics(None, ["demo:x"])
 
 
-def test_reported_removals_are_topics() -> None:
-    assert reported_removals(["a: : : : : : : : :2: : : : : ", "b:3: : : : : : : :2: : : : "]) == {"a", "b"}
-    with pytest.raises(FormatError):
-        reported_removals(["a"])
+def test_reported_removals_are_names() -> None:
+    assert reported_removals(["a", " b", "c:3: : : : : : : :2: : : : "]) == {"a", "b", "c"}
