@@ -226,3 +226,33 @@ async def test_a_start_from_the_end_is_remembered_before_anything_is_confirmed()
     await broker.close()
     async with running(disk) as again, connected(again) as peer:  # type: ignore[arg-type]
         assert (await peer.register(read_status=1)).curr_offset == 28, "not 56: the message in between is not skipped"
+
+
+async def test_what_a_java_client_may_ask_is_answered_with_its_code() -> None:
+    async with running() as broker, connected(broker, capabilities=Capability(0)) as peer, connected(broker) as other:
+        other.client_id = "g_127.0.0.1-2-2-2-Pull-1.0"
+        await peer.send_batch([item()] * 4)
+        assert (await peer.commit()).err_code == Code.UNAUTHORIZED
+        assert (await peer.get())[0].err_code == Code.HB_NO_NODE
+        assert (await peer.register(op_type=32)).err_code == Code.HB_NO_NODE
+        assert (await peer.register(curr_offset=10**9)).curr_offset == 112, "clamped to the end"
+        without_a_fetch = await peer.commit()
+        assert (without_a_fetch.err_code, without_a_fetch.curr_offset, without_a_fetch.max_offset) == (200, 112, 112)
+        assert (await peer.get())[0].err_code == Code.NOT_FOUND
+        assert (await peer.register(curr_offset=30)).curr_offset == 28, "a whole message"
+        assert (await peer.register(curr_offset=0, read_status=2)).curr_offset == 112, "readStatus 2 wins"
+        again = await peer.register(curr_offset=0)
+        assert (again.curr_offset, again.max_offset) == (0, 112)
+        assert len((await peer.get())[1]) == 4
+        assert (await peer.register()).curr_offset == 0
+        assert len((await peer.get())[1]) == 4, "what was not confirmed comes again after a registration"
+        for answer in (await other.get(), await other.get(last_pack_consumed=True)):
+            assert answer[0].err_code == Code.DUPLICATE_PARTITION
+        assert (await other.commit()).err_code == Code.UNAUTHORIZED
+        assert (await other.register()).err_code == Code.PARTITION_OCCUPIED
+        assert (await other.register(op_type=32)).err_code == Code.DUPLICATE_PARTITION
+        failures = (await other.heartbeat("1:h:1#demo:0", "1:h:1#demo:2")).failure_info
+        assert failures == ("412:1:h:1#demo:0", "411:1:h:1#demo:2")
+        assert (await peer.register(9)).err_code == Code.INTERNAL_SERVER_ERROR
+        peer.topic = "nosuch"
+        assert (await peer.register()).err_code == Code.FORBIDDEN
