@@ -115,9 +115,11 @@ class JavaMaster(JavaProcess):
 class JavaBroker(JavaProcess):
     """A Broker of the Java system."""
 
-    def __init__(self, java: Java, directory: Path, *, broker_id: int, host: str, masters: str) -> None:
+    def __init__(
+        self, java: Java, directory: Path, *, broker_id: int, host: str, masters: str, port: int | None = None
+    ) -> None:
         self.broker_id, self.host = broker_id, host
-        self.port, self.web_port = free_port(), free_port()
+        self.port, self.web_port = port or free_port(), free_port()
         self.web = f"http://127.0.0.1:{self.web_port}"
         directory.mkdir(parents=True, exist_ok=True)
         super().__init__(java, directory, BROKER, _ini({

@@ -17,7 +17,7 @@ from pytubemq.server.processes import ServerProcess
 from pytubemq.server.settings import BrokerSection, HttpSection, MasterSection, Settings
 
 from .processes import TOKEN, JavaBroker, JavaMaster, free_port
-from .webapi import WebApi, WebApiError, http_get, http_post
+from .webapi import WebApi, WebApiError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,7 +115,7 @@ class System:
         await self._until_answers(WebApi(master.web))
         api = WebApi(master.web)
         if JJ in names:
-            broker = self._java_broker("jj", broker_id=1, host="127.0.0.1", masters=master.address)
+            broker = self._java_broker("jj", broker_id=1, host="127.0.0.1", port=free_port(), masters=master.address)
             await self._add_broker(api, JJ, 1, "127.0.0.1", broker.port)
             self.columns[JJ] = Column(JJ, master.address, master.web, True, True, 1, broker.web, broker, master)
             await broker.start()
@@ -177,29 +177,18 @@ class System:
         where = await master.start()
         assert where.master is not None
         assert where.http is not None
+        api = WebApi(where.http)
+        port = free_port()
         broker: JavaBroker | ServerProcess
         if name == PJ:
-            broker = self._java_broker(prefix, broker_id=1, host="127.0.0.1", masters=where.master)
+            broker = self._java_broker(prefix, broker_id=1, host="127.0.0.1", port=port, masters=where.master)
             web = broker.web
         else:
-            broker = self._our_broker(prefix, broker_id=1, listen=f"127.0.0.1:{free_port()}", masters=where.master)
+            broker = self._our_broker(prefix, broker_id=1, listen=f"127.0.0.1:{port}", masters=where.master)
             web = f"http://{broker.settings.broker.http_listen}"
+        await self._add_broker(api, name, 1, "127.0.0.1", port)
         self.columns[name] = Column(name, where.master, where.http, False, name == PJ, 1, web, broker, master)
         await broker.start()
-        await asyncio.gather(*(self._create_topic(where.http, f"{prefix}_{topic}") for topic in TOPICS))
-
-    async def _create_topic(self, web: str, topic: str) -> None:
-        async with asyncio.timeout(START_TIMEOUT_S):
-            while True:
-                try:
-                    await http_post(f"{web}/api/v1/topics", {"name": topic, "partitions": PARTITIONS})
-                    return
-                except WebApiError as error:
-                    if "is created" in str(error):  # a Java Broker hears of it with its next heartbeat
-                        return
-                    if "no Broker is online" not in str(error):
-                        raise
-                    await asyncio.sleep(0.2)
 
     # --- all of them ------------------------------------------------------------------------------------------
 
@@ -211,11 +200,8 @@ class System:
 
     async def is_writable(self, column: Column, topic: str) -> bool:
         """Whether the Master gives the topic to producers."""
-        if column.java_master:
-            rows = await column.webapi.query("admin_query_topic_info", topicName=topic)
-            return bool(rows) and bool(rows[0].get("isSrvAcceptPublish"))
-        found = await http_get(f"{column.web}/api/v1/topics/{topic}", {})
-        return any(place["ready"] for place in found["places"])
+        rows = await column.webapi.query("admin_query_topic_info", topicName=topic)
+        return bool(rows) and bool(rows[0].get("isSrvAcceptPublish"))
 
     # --- what happens to them ---------------------------------------------------------------------------------
 

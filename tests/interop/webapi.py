@@ -51,16 +51,5 @@ async def http_get(url: str, parameters: dict[str, object]) -> dict[str, Any]:
         return found
 
 
-async def http_post(url: str, body: dict[str, object]) -> dict[str, Any]:
-    """The JSON that a POST of JSON answers with."""
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
-        answer = await client.post(url, json=body)
-        if answer.is_error:
-            raise WebApiError(f"{url}: {answer.status_code} {answer.text}")
-        found = answer.json()
-        assert isinstance(found, dict)
-        return found
-
-
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
