@@ -131,5 +131,5 @@ def reported_topics(defaults: str | None, topics: Sequence[str]) -> dict[str, To
 
 
 def reported_removals(topics: Iterable[str]) -> frozenset[str]:
-    """The topics whose data a Broker says it has removed: it sends their names, and no more."""
-    return frozenset(text.partition(":")[0].strip() for text in topics)
+    """The topics whose data a Broker says it has removed: names; a whole configuration counts for its topic."""
+    return frozenset(text.partition(":")[0].strip() for text in topics) - {""}
