@@ -128,7 +128,10 @@ class Bench:
             doubtful |= self.sent(topic).doubtful
         wanted = {index for partition in order.values() for index in partition}
         deadline_s = time.monotonic() + READ_TIMEOUT_S
-        while not wanted <= got.seen and time.monotonic() < deadline_s:  # noqa: ASYNC110 - it grows batch by batch
+        while time.monotonic() < deadline_s:
+            # The count first: it is looked at often, and the sets are large.
+            if len(got.seen) >= len(wanted) and wanted <= got.seen:
+                break
             await asyncio.sleep(0.05)
         await asyncio.sleep(SETTLE_S)
         faults = compare(order, got, doubtful=doubtful, may_repeat=may_repeat)
