@@ -64,13 +64,19 @@ class WebApi(Generic[A]):
         if not name:
             raise CallError("parameter method is missing: admin_get_methods lists the methods there are")
         method = self._table.find(name)
-        self._access.check(modify=method.modify, headers=request.headers, query=query, form=form)
+        peer = "?" if request.client is None else request.client.host
+        if method.modify and request.method == "HEAD":
+            raise CallError("a HEAD request changes nothing: use GET or POST")
+        try:
+            self._access.check(modify=method.modify, headers=request.headers, query=query, form=form)
+        except CallError as error:
+            logger.warning("%s from %s: refused: %s", method.name, peer, error.text)
+            raise
         args = read_args(
             method.params,
             {key: text for key, text in texts.items() if key not in TOKEN_NAMES},
             now_ms=self._wall_ms(),
         )
-        peer = "?" if request.client is None else request.client.host
         return await self._run(method, args, peer)
 
     async def _run(self, method: Method[A], args: Args, peer: str) -> Reply:

@@ -7,6 +7,7 @@ success is 200, the envelope's 0 (all of this the original's).
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pytubemq.master.registry.outcome import Outcome
     from pytubemq.model.records import Stamp, TopicProps
 
+ROWS_A_TURN = 500
+
 Reply = Mapping[str, Any]
 """The object that is answered."""
 
@@ -38,6 +41,16 @@ def rows(data: Iterable[Mapping[str, Any]]) -> Reply:
     """What a query found, or a change made."""
     found = list(data)
     return {**GOOD, "data": found, "count": len(found)}
+
+
+async def many_rows(data: Iterable[Mapping[str, Any]]) -> Reply:
+    """The same of what may be very many: others have their turn meanwhile, so `data` must not change by that."""
+    found = []
+    for row in data:
+        found.append(row)
+        if len(found) % ROWS_A_TURN == 0:
+            await asyncio.sleep(0)
+    return rows(found)
 
 
 def done() -> Reply:

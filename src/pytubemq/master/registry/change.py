@@ -6,6 +6,7 @@ other; what was decided is durable when the outcomes are handed back, or every o
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pytubemq.model.records import Record
 
 logger = logging.getLogger(__name__)
+
+TARGETS_A_TURN = 500
 
 R = TypeVar("R", bound="Record")
 C = TypeVar("C")
@@ -82,7 +85,9 @@ async def change(
     touched: list[int] = []
     async with catalogue.lock:
         staged = Staged(stored)
-        for target in targets:
+        for number, target in enumerate(targets, 1):
+            if number % TARGETS_A_TURN == 0:
+                await asyncio.sleep(0)  # others have their turn; none of them changes a record
             known = staged.get(key(target))
             step = decide(target, known)
             if known is None and step.put is not None and len(stored) + staged.added >= most:

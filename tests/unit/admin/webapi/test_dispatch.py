@@ -286,9 +286,19 @@ async def test_changes_are_logged_and_the_token_never(client: Make, caplog: pyte
     await call(client(access), method="change", authToken=TOKEN)
     await call(client(access), method="change", authToken=TOKEN[:-1])
     ours = [record for record in caplog.records if record.name.startswith("pytubemq")]
-    assert [record.getMessage() for record in ours] == ["change by me from 127.0.0.1: done"] * 3
+    said = [record.getMessage() for record in ours]
+    assert said[:3] == ["change by me from 127.0.0.1: done"] * 3
+    assert "refused: the token is wrong" in said[-1]
     assert TOKEN[:-1] not in "".join(record.getMessage() for record in ours)
     assert TOKEN not in repr(access)
+
+
+async def test_a_head_request_changes_nothing(client: Make, server: Server) -> None:
+    answer = await client().head("/webapi.htm?method=change&topicName=t&createUser=me")
+    assert answer.status_code == 200
+    assert server.asked == []
+    await client().head("/webapi.htm?method=ask")
+    assert len(server.asked) == 1
 
 
 async def test_a_body_is_a_form_and_bounded(client: Make) -> None:

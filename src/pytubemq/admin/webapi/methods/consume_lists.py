@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.admin.webapi.envelope import Reply, old_base, outcomes, rows
+from pytubemq.admin.webapi.envelope import Reply, many_rows, old_base, outcomes
 from pytubemq.admin.webapi.kinds import FilterItems, Int
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.methods.consumes import (
@@ -36,7 +36,7 @@ _FILTER_SET = json_set("filterCondJsonSet", *PAIR, *_FILTER)
 
 
 async def _query_denied(master: MasterService, args: Args) -> Reply:
-    return rows(
+    return await many_rows(
         {
             "groupName": record.group,
             "topicName": record.topic,
@@ -49,7 +49,7 @@ async def _query_denied(master: MasterService, args: Args) -> Reply:
 
 
 async def _query_allowed(master: MasterService, args: Args) -> Reply:
-    return rows(
+    return await many_rows(
         {"topicName": record.topic, "groupName": record.group, **old_base(record.stamp)}
         for record in found_records(master, args)
         if record.consume_enable
@@ -58,7 +58,7 @@ async def _query_allowed(master: MasterService, args: Args) -> Reply:
 
 async def _query_filters(master: MasterService, args: Args) -> Reply:
     wanted = args.get("condStatus")
-    return rows(
+    return await many_rows(
         {
             "topicName": record.topic,
             "groupName": record.group,

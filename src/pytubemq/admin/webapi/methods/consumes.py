@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.admin.webapi.envelope import GOOD, Reply, base, outcomes, rows
+from pytubemq.admin.webapi.envelope import GOOD, Reply, base, many_rows, outcomes
 from pytubemq.admin.webapi.kinds import GROUP, REASON, TOPIC, Bool, FilterItems, ListOf
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, Args, Param, filters, has_stamp, json_set
@@ -37,7 +37,7 @@ _FIND = filters(GROUPS, TOPICS, Param("consumeEnable", Bool()), Param("filterEna
 
 
 async def _query(master: MasterService, args: Args) -> Reply:
-    return rows(
+    return await many_rows(
         {
             "topicName": record.topic,
             "groupName": record.group,

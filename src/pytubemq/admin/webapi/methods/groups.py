@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.admin.webapi.envelope import GOOD, Reply, base, old_base, outcomes, rows
+from pytubemq.admin.webapi.envelope import GOOD, Reply, base, many_rows, old_base, outcomes
 from pytubemq.admin.webapi.kinds import GROUP, Bool, FlowRules, Int, ListOf, QryPriority
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, Args, Param, filters, has_stamp, json_set
@@ -45,7 +45,7 @@ def flow_shown(rules: str) -> dict[str, Any]:
 
 
 async def _query(master: MasterService, args: Args) -> Reply:
-    return rows(
+    return await many_rows(
         {
             "groupName": record.group,
             "resCheckEnable": record.res_check_enable,
@@ -67,7 +67,7 @@ async def _query_names(master: MasterService, args: Args) -> Reply:
 
 async def _query_settings(master: MasterService, args: Args) -> Reply:
     rate = args.get("allowedBClientRate")
-    return rows(
+    return await many_rows(
         {
             "groupName": record.group,
             "enableBind": 1,
@@ -83,7 +83,7 @@ async def _query_settings(master: MasterService, args: Args) -> Reply:
 
 async def _query_rules(master: MasterService, args: Args) -> Reply:
     status = args.get("statusId")
-    return rows(
+    return await many_rows(
         {
             "groupName": record.group,
             "statusId": int(record.flow_ctrl_enable),
