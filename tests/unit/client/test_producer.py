@@ -184,6 +184,7 @@ async def test_several_batches_are_under_way_again_after_some_were_not_answered(
         await producer.send(b"so that it is known what the Broker takes")
         mock.silence(Method.SEND_BATCH_P2B, times=silent)
         await asyncio.gather(*[producer.submit(body) for body in bodies[:half]])
+        producer.request_timeout_s = 60.0  # what is held now is not to run out of time on a slow machine
         mock.respond_fn(Method.SEND_BATCH_P2B, hold)
         futures = [producer.submit(body) for body in bodies[half:]]
         await mock.until(lambda: under_way == MAX_FLIGHTS)
