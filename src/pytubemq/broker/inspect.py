@@ -115,7 +115,7 @@ class BrokerInspect:
     def groups(self) -> tuple[frozenset[str], frozenset[str]]:
         """All groups that have a position or a consumer here, and those of them that have a consumer now."""
         online = frozenset(hold.key.group for hold in self._holds())
-        return online | frozenset(key.group for key in self._state.positions.known()), online
+        return online | self._state.positions.groups(), online
 
     async def positions(self, groups: Collection[str] = (), topics: Collection[str] = ()) -> list[GroupFacts]:
         """Where these groups stand in these topics; all of them when none is named. Sorted.
@@ -124,8 +124,15 @@ class BrokerInspect:
             BadRequestError: they are too many for one answer.
             StorageError, OSError: an index could not be read.
         """
-        keys = self._state.positions.known() | {hold.key for hold in self._holds()}
-        chosen = [key for key in keys if (not groups or key.group in groups) and (not topics or key.topic in topics)]
+        positions = self._state.positions
+        if not groups and not topics:
+            _check_count(positions.count)  # before any of them is looked at
+        held = {
+            hold.key
+            for hold in self._holds()
+            if (not groups or hold.key.group in groups) and (not topics or hold.key.topic in topics)
+        }
+        chosen = positions.known(groups, topics) | held
         _check_count(len(chosen))
         return await self._facts(sorted(chosen))
 

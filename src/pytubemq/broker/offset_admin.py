@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pytubemq.broker.state import BrokerState
     from pytubemq.broker.submission import Refusal
 
-_AT_ONCE: Final = 10_000
-"""Changes that are under way together, so that they never fill what the journal takes."""
+_AT_ONCE: Final = 2_000
+"""Changes that are made in one go: few, so that others have their turn and the journal takes them."""
 _PLACES_HINT: Final = "admin_query_pubinfo lists topics with their partitions and offsets"
 
 PartitionKey = tuple[str, int]
@@ -90,11 +90,8 @@ class OffsetAdmin:
         wanted = frozenset(topics)
         offsets = {
             (key.topic, key.partition_id): offset
-            for key in self._state.positions.known()
-            if key.group == source
-            and (not wanted or key.topic in wanted)
-            and self._is_here(key.topic, key.partition_id)
-            and (offset := self._state.positions.current(key)) is not None
+            for key in self._state.positions.known((source,), wanted)
+            if self._is_here(key.topic, key.partition_id) and (offset := self._state.positions.current(key)) is not None
         }
         if not offsets:
             where = f" in {', '.join(sorted(wanted))}" if wanted else ""
@@ -114,13 +111,7 @@ class OffsetAdmin:
             RefusedError: some could not be made durable; the text says how many were.
         """
         named, wanted = frozenset(groups), frozenset(topics)
-        return await self._change(
-            {
-                key: None
-                for key in self._state.positions.known()
-                if key.group in named and (not wanted or key.topic in wanted)
-            }
-        )
+        return await self._change(dict.fromkeys(self._state.positions.known(named, wanted)))
 
     # --- inside ---------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ goes on, and is written once writes succeed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from pytubemq.broker.registry import HoldKey
@@ -97,10 +97,20 @@ class Positions:
         """Put a group's position somewhere else, None for nowhere; `done` is called when that is durable or refused."""
         self._submit(key, _Write(offset, chosen=True), done)
 
-    def known(self) -> set[HoldKey]:
-        """Every group and partition with a position, durable or on its way."""
-        found = {HoldKey(*key) for key in self._store.positions()} | set(self._writes)
+    def known(self, groups: Collection[str] = (), topics: Collection[str] = ()) -> set[HoldKey]:
+        """Group and partition of each position, durable or on its way, of these groups in these topics (empty: all)."""
+        found = {
+            HoldKey(*key)
+            for keys in (self._store.positions(), self._writes)
+            for key in keys
+            if (not groups or key[0] in groups) and (not topics or key[1] in topics)
+        }
         return {key for key in found if self.current(key) is not None}
+
+    def groups(self) -> set[str]:
+        """Every group that has one."""
+        durable = {group for group, _, _ in self._store.positions()}
+        return durable | {key.group for key, writes in self._writes.items() if writes[-1].offset is not None}
 
     def forget(self, topic: str) -> bool:
         """Give up on positions in a topic whose write failed; False if others are still on their way."""

@@ -175,7 +175,7 @@ MAX_POSITIONS: Final = 1_000_000
 """Confirmed offsets one Broker keeps, one for each group and partition; beyond it a new one is refused with 400."""
 MAX_POSITIONS_TOLD_CHARS: Final = 6 * MIB
 """Text in one answer that tells positions of groups, so that it is a frame in any script; beyond it: 400."""
-MAX_INSPECTED_PARTITIONS: Final = 100_000
+MAX_INSPECTED_PARTITIONS: Final = 20_000
 """Partitions, with or without a group, that one answer of the Broker's HTTP tells of; beyond it: 400."""
 MAX_SHOWN_MESSAGES: Final = 50
 """Messages that one answer of the Broker's HTTP shows (the original's bound)."""
