@@ -7,36 +7,60 @@ same offset would all begin at the same message, so such partitions are spread e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pytubemq.model.ids import Partition
 
 
-def claimed(
-    claims: Mapping[str, Mapping[Partition, int]],
-    pool: frozenset[Partition],
-    owners: Mapping[Partition, str],
-    *,
-    select_big: bool,
-) -> dict[str, frozenset[Partition]]:
-    """Share out the partitions of `pool` that are claimed.
+class Claim(NamedTuple):
+    """The best claim on a partition: the offset, and all who claim it, in the order they joined."""
+
+    offset: int
+    claimers: tuple[str, ...]
+
+
+def claim(
+    best: Mapping[Partition, Claim], name: str, wanted: Mapping[Partition, int], *, select_big: bool
+) -> Mapping[Partition, Claim]:
+    """The best claims when one more consumer joins.
 
     Args:
-        claims: by consumer, in the order they joined; the offset per partition.
-        pool: the partitions that can be read.
-        owners: who has a partition already keeps it, if its claim is as good as any.
+        best: of those who joined before.
+        name: the consumer.
+        wanted: where it wants to begin, by partition.
         select_big: the largest offset wins, else the smallest.
     """
-    sign = 1 if select_big else -1
-    wanted = sorted(pool.intersection({partition for mine in claims.values() for partition in mine}))
-    given: dict[str, set[Partition]] = {name: set() for name in claims}
-    for partition in wanted:
-        offers = {name: sign * mine[partition] for name, mine in claims.items() if partition in mine}
-        best = [name for name, offer in offers.items() if offer == max(offers.values())]
+    if not wanted:
+        return best
+    better = dict(best)
+    for partition, offset in wanted.items():
+        known = best.get(partition)
+        if known is None or (offset > known.offset if select_big else offset < known.offset):
+            better[partition] = Claim(offset, (name,))
+        elif offset == known.offset:
+            better[partition] = Claim(offset, (*known.claimers, name))
+    return better
+
+
+def share_claimed(
+    best: Mapping[Partition, Claim],
+    pool: frozenset[Partition],
+    owners: Mapping[Partition, str],
+    members: Collection[str],
+) -> dict[str, frozenset[Partition]]:
+    """What each of `members` gets of the partitions of `pool` that are claimed.
+
+    Who has a partition already (`owners`) keeps it, if its claim is as good as any.
+    """
+    given: dict[str, set[Partition]] = {name: set() for name in members}
+    for partition in sorted(best.keys() & pool):
         owner = owners.get(partition)
-        winner = owner if owner is not None and owner in best else min(best, key=lambda name: len(given[name]))
-        given[winner].add(partition)
+        claimers = [name for name in best[partition].claimers if name in given]
+        if owner is not None and owner in claimers:
+            given[owner].add(partition)
+        elif claimers:
+            given[min(claimers, key=lambda name: len(given[name]))].add(partition)
     return {name: frozenset(partitions) for name, partitions in given.items()}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.core.balance.claims import claimed
+from pytubemq.core.balance.claims import Claim, claim, share_claimed
 from pytubemq.core.balance.facts import (
     Acked,
     Action,
@@ -57,14 +57,15 @@ def apply(view: GroupView, fact: Fact, *, now_s: float) -> tuple[GroupView, tupl
 
 def _joined(view: GroupView, fact: Joined, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     if fact.holds or fact.allocated:
-        view = replace(view, reserving=False)
+        view = replace(view, reserving=False, claims={})
     if view.leases:  # it says itself what it has
         view = replace(view, leases={p: reader for p, reader in view.leases.items() if reader != fact.member})
     known = view.members.get(fact.member)
     if known is None:
         if not view.members and fact.holds:
             view = replace(view, settle_until_s=now_s + view.timing.settle_s)
-        known = Member(fact.member, now_s, claims=fact.claims)
+        known = Member(fact.member, now_s, claims=fact.claims if view.reserving else {})
+        view = replace(view, claims=claim(view.claims, known.name, known.claims, select_big=view.select_big))
     elif known.event is not None:
         # Whatever carried the event may have died with the old connection.
         known = replace(known, event=replace(known.event, sent_s=None))
@@ -249,7 +250,13 @@ def _still(until: Mapping[Partition, float], now_s: float) -> Mapping[Partition,
 
 
 def _drop(view: GroupView, name: str) -> GroupView:
-    return replace(view, members={key: member for key, member in view.members.items() if key != name})
+    view = replace(view, members={key: member for key, member in view.members.items() if key != name})
+    if not view.claims:
+        return view
+    claims: Mapping[Partition, Claim] = {}
+    for member in view.members.values():
+        claims = claim(claims, member.name, member.claims, select_big=view.select_big)
+    return replace(view, claims=claims)
 
 
 def _renewed(member: Member, view: GroupView, now_s: float) -> Member:
@@ -282,9 +289,11 @@ def _settle(view: GroupView, now_s: float, *, replan: bool = True) -> tuple[Grou
     view = _adopt(view)
     if replan:
         view = _back_in(view, now_s)
-        if view.reserving and _claims_are_done(view):
-            view = replace(view, reserving=False)
-        view = replace(view, target=_target(view))
+        target = _target(view)
+        if view.reserving and _is_taken(view, target):
+            view = replace(view, reserving=False, claims={})
+            target = _target(view)
+        view = replace(view, target=target)
     return view, tuple(Wake(name) for name, m in view.members.items() if _next_event(view, m, now_s) is not None)
 
 
@@ -292,8 +301,7 @@ def _target(view: GroupView) -> Mapping[str, frozenset[Partition]]:
     """What each member should hold; who is out, nothing."""
     sharing = {name: member for name, member in view.members.items() if not _is_out(member)}
     if view.reserving:
-        claims = {name: member.claims for name, member in sharing.items()}
-        return claimed(claims, view.available, view.owners, select_big=view.select_big)
+        return share_claimed(view.claims, view.available, view.owners, sharing)
     absent_held = view.absent.intersection(view.owners)
     returning = _NOTHING.union(*(member.shed | member.barred.keys() for member in sharing.values()))
     return plan(
@@ -305,11 +313,10 @@ def _target(view: GroupView) -> Mapping[str, frozenset[Partition]]:
     )
 
 
-def _claims_are_done(view: GroupView) -> bool:
-    """Whether every claim has been told and acknowledged, once there is something to consume and somebody to do it."""
+def _is_taken(view: GroupView, target: Mapping[str, frozenset[Partition]]) -> bool:
+    """Whether everything was told and acknowledged, once there is something to consume and somebody to do it."""
     if not view.available or not view.members:
         return False
-    target = _target(view)
     return all(m.event is None and target.get(name, _NOTHING) <= m.holds for name, m in view.members.items())
 
 

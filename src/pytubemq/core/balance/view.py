@@ -20,6 +20,7 @@ from pytubemq.model.limits import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pytubemq.core.balance.claims import Claim
     from pytubemq.core.balance.facts import Event
     from pytubemq.model.ids import Partition
 
@@ -83,13 +84,14 @@ class GroupView:
     In a group that is not `planned` the members share the partitions among themselves: what they hold is what they
     say, also when two say the same, and nobody is told anything.
 
-    While `reserving` only claims are told: a bound group begins with them, decided by `select_big`. A partition of
+    While `reserving` only `claims` are told: a bound group begins with them, decided by `select_big`. A partition of
     `leases` is on its way back with its reader until `leases_until_s`.
     """
 
     planned: bool = True
     reserving: bool = False
     select_big: bool = True
+    claims: Mapping[Partition, Claim] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
     members: Mapping[str, Member] = field(default_factory=dict)
     available: frozenset[Partition] = frozenset()

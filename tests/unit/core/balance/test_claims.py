@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from pytubemq.core.balance.claims import claimed
+from pytubemq.core.balance.claims import Claim, claim, share_claimed
 from pytubemq.core.balance.facts import Acked, Failed, Joined, Left, OpType, PartitionsChanged
 from pytubemq.core.balance.view import GroupView
 from pytubemq.model.ids import Partition
 from tests.unit.core.balance.test_transition import FOUR, TIMING, Story, parts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def part(number: int) -> Partition:
     return Partition(1, "demo", number)
 
 
+def best(wanted: dict[str, dict[Partition, int]], *, select_big: bool = True) -> Mapping[Partition, Claim]:
+    """The best claims when these join one after the other."""
+    found: Mapping[Partition, Claim] = {}
+    for name, offsets in wanted.items():
+        found = claim(found, name, offsets, select_big=select_big)
+    return found
+
+
 @pytest.mark.parametrize(("select_big", "winner"), [(True, "b"), (False, "a")])
 def test_the_terms_decide_between_offsets(select_big: bool, winner: str) -> None:
-    claims = {"a": {part(0): 5}, "b": {part(0): 9}}
-    given = claimed(claims, FOUR, {}, select_big=select_big)
+    found = best({"a": {part(0): 5}, "b": {part(0): 9}, "c": {part(0): 7}}, select_big=select_big)
+    given = share_claimed(found, FOUR, {}, "abc")
     assert given[winner] == parts(0)
     assert sum(map(len, given.values())) == 1, "what nobody claims is nobody's yet"
 
 
 def test_equal_claims_are_spread_and_who_has_one_keeps_it() -> None:
-    claims = {name: dict.fromkeys(FOUR, 7) for name in "ab"}
-    given = claimed(claims, FOUR, {}, select_big=True)
-    assert sorted(map(len, given.values())) == [2, 2]
-    assert claimed(claims, FOUR, dict.fromkeys(FOUR, "b"), select_big=True)["b"] == FOUR
+    found = best({name: dict.fromkeys(FOUR, 7) for name in "ab"})
+    assert sorted(map(len, share_claimed(found, FOUR, {}, "ab").values())) == [2, 2]
+    assert share_claimed(found, FOUR, dict.fromkeys(FOUR, "b"), "ab")["b"] == FOUR
+    assert share_claimed(found, FOUR, {}, "b")["b"] == FOUR, "the other one is out"
 
 
 def test_a_claim_of_what_cannot_be_read_gives_nothing() -> None:
-    assert claimed({"a": {part(9): 1}}, FOUR, {}, select_big=True) == {"a": frozenset()}
+    assert share_claimed(best({"a": {part(9): 1}}), FOUR, {}, "a") == {"a": frozenset()}
 
 
 def bound() -> Story:
@@ -59,6 +72,15 @@ def test_claims_come_first_and_the_rest_when_all_are_acknowledged() -> None:
     assert {len(member.holds) for member in story.view.members.values()} == {2}
     assert part(0) in story.view.members["a"].holds
     assert part(1) in story.view.members["b"].holds
+
+
+def test_when_the_better_claim_is_gone_the_next_counts() -> None:
+    story = bound()
+    story(Joined("a", claims={part(0): 1}))
+    story(Joined("b", claims={part(0): 9}))
+    story(Left("b"))
+    story(PartitionsChanged(FOUR))
+    assert frozenset(story.told("a").partitions) == parts(0)
 
 
 def test_the_claims_of_one_that_is_gone_hold_nobody_up() -> None:
