@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import BadRequestError, Code
+from pytubemq.errors import BadRequestError, Code, StorageError
 from pytubemq.master.answers import SYSTEM_TOPIC
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.change import Step, change
@@ -16,6 +17,7 @@ from pytubemq.master.registry.outcome import (
     DEPENDENT_LEFT,
     NEED_MISSING,
     NOT_FOUND,
+    STORE_FAILED,
     UNCHANGED,
     Outcome,
 )
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from pytubemq.master.brokers import Brokers
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.model.records import Record
+
+logger = logging.getLogger(__name__)
 
 HISTORY_PARTITIONS = 10
 """Of the original's own topic, which every Broker that an operator adds gets."""
@@ -221,7 +225,11 @@ class BrokerRegistry:
                 if props.accept_publish or props.accept_subscribe:
                     text = f"topic {place.topic} is in use there: set its acceptPublish and acceptSubscribe to false"
                     return Outcome(key, BAD_STATE, text)
-            await self._catalogue.apply(deletes=[*places, record])
+            try:
+                await self._catalogue.apply(deletes=[*places, record])
+            except StorageError as error:
+                logger.error("broker %d was not deleted: %s", broker_id, error)
+                return Outcome(key, STORE_FAILED, "the Master's store failed: its log says more")
             self._rooms.retire(broker_id)
         return Outcome(key)
 
