@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
+LONG_S = 300.0
 READER = "g_127.0.0.1-1-1-1-Pull-1.0"
 
 
@@ -29,17 +31,18 @@ async def consumer(master: Address, client_id: str) -> FakeConsumer:
 
 
 async def test_a_newcomer_that_is_first_at_the_restarted_master_leaves_readers_what_they_read(tmp_path: Path) -> None:
-    first = MasterService(MasterSettings(listen=support.LOOPBACK, data_dir=tmp_path / "master"))
+    settings = MasterSettings(listen=support.LOOPBACK, data_dir=tmp_path / "master", restart_grace_s=LONG_S)
+    first = MasterService(settings)
     await first.start()
     address = first.address
-    async with support.running(masters=(address,), topics=()) as broker:
+    async with support.running(masters=(address,), topics=(), lease_timeout_s=LONG_S) as broker:
         await first.create_topic("demo", 3)
         async with support.connected(broker) as reads:
             assert reads.client_id == READER
             for number in (0, 1):
                 assert (await reads.register(number)).err_code == 200
             await first.close()
-            again = MasterService(MasterSettings(listen=address, data_dir=tmp_path / "master"))
+            again = MasterService(replace(settings, listen=address))
             await again.start()
             try:
                 await until(lambda: all(run.online for run in again._brokers.runs.values()) and again._brokers.runs)

@@ -241,7 +241,7 @@ async def test_a_newcomer_is_not_told_what_others_are_on_their_way_with(tmp_path
     async with served(data_dir=tmp_path) as t:
         _, first = await holding(t, "old")
         held = first.event.subscribe_info[:3]  # type: ignore[union-attr]
-    async with town(data_dir=tmp_path) as t:
+    async with town(data_dir=tmp_path, restart_grace_s=300) as t:
         await t.broker(leases=held)
         new = await named(t, "new")
         await new.register()
