@@ -5,6 +5,11 @@ from __future__ import annotations
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A machine that is slow just now is no fault of what is tested.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
 
 # A shell that starts this in the background makes it ignore Ctrl-C, and every process it starts; the tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
