@@ -116,3 +116,15 @@ def test_a_confirm_that_was_refused_is_taken_back_and_a_later_one_is_not() -> No
     assert cursor.confirmed == 112
     cursor.take_back(112, to=None)
     assert cursor.confirmed == 112
+
+
+def test_a_confirm_of_what_was_handed_out_before_a_move_does_not_undo_it() -> None:
+    moved = Cursor.at(28, moved=True)
+    assert not moved.commit(consumed=True)
+    assert not moved.commit_up_to(280), "about the place it was moved away from"
+    assert (moved.confirmed, moved.handed_out) == (28, 28)
+    moved.book(140, found=True, manual=True)
+    assert moved.commit_up_to(112), "handed out since"
+    assert not moved.commit_up_to(280)
+    assert (moved.confirmed, moved.handed_out) == (112, 140)
+    assert Cursor.at(28).commit_up_to(280), "one that registered anew knows what it read before"

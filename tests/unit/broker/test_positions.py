@@ -7,6 +7,7 @@ from typing import Any
 from pytubemq.broker.positions import Positions
 from pytubemq.broker.registry import HoldKey
 from pytubemq.errors import Code
+from pytubemq.storage.record import FORGOTTEN
 
 
 class Store:
@@ -48,3 +49,35 @@ def test_only_positions_that_are_not_durable_yet_take_room_while_they_are_writte
     assert positions.has_room(second)
     path.under_way[1].refused((Code.SERVER_RECEIVE_OVERFLOW, "full"))
     assert not positions.full, "a refused confirm leaves no trace"
+
+
+def test_a_chosen_place_counts_at_once_and_leaves_no_trace_when_it_is_refused() -> None:
+    store, path = Store(), Path()
+    positions = Positions(store, path)  # type: ignore[arg-type]
+    key = HoldKey("g", "demo", 0)
+    store.durable[key] = 28
+    ends: list[object] = []
+    positions.choose(key, 280, ends.append)
+    assert (positions.current(key), positions.settled(key)) == (280, 280)
+    path.under_way[0].refused((Code.SERVER_RECEIVE_OVERFLOW, "full"))
+    assert ends == [(Code.SERVER_RECEIVE_OVERFLOW, "full")]
+    assert (positions.current(key), positions.settled(key), positions.unwritten) == (28, 28, 0)
+    positions.choose(key, None, ends.append)
+    assert (positions.current(key), positions.settled(key)) == (None, None)
+    assert path.under_way[1].confirmation.offset == FORGOTTEN
+    del store.durable[key]
+    path.under_way[1].written([])
+    assert ends[1] is None
+    assert positions.current(key) is None
+
+
+def test_choosing_the_place_where_it_is_or_is_not_takes_no_write() -> None:
+    store, path = Store(), Path()
+    positions = Positions(store, path)  # type: ignore[arg-type]
+    key = HoldKey("g", "demo", 0)
+    ends: list[object] = []
+    positions.choose(key, None, ends.append)
+    store.durable[key] = 28
+    positions.choose(key, 28, ends.append)
+    assert ends == [None, None]
+    assert path.under_way == []
