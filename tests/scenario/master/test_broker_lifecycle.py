@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytubemq.errors import DiskFullError
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.brokers import BrokerSpec
 from pytubemq.master.registry.topics import DeploySpec
@@ -243,3 +244,23 @@ async def test_who_made_itself_known_may_still_move() -> None:
         moved = await t.peer(FakeBroker, address=Address("127.0.0.7", 9123))
         assert (await moved.register()).success
         assert t.master.catalogue.brokers[1].address == Address("127.0.0.7", 9123)
+
+
+async def test_what_cannot_be_stored_shows_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: object, __: object) -> None:
+        raise DiskFullError("no space left to write meta.db")
+
+    async with town() as t:
+        await configured(t)
+        broker = await t.peer(FakeBroker, capabilities=FOREIGN)
+        await broker.register()
+        await broker.heartbeat()
+        with monkeypatch.context() as broken:
+            broken.setattr(t.master.catalogue._store, "apply", full)
+            await broker.heartbeat(write_status_rpt=-1)
+            await until(lambda: t.master.broker_room.upkeep.problem)
+        reasons = (await t.master.health()).reasons
+        assert any("no space left" in reason.why for reason in reasons)
+        await broker.heartbeat(write_status_rpt=-1)
+        await until(lambda: t.master.catalogue.brokers[1].manage_status is ManageStatus.ONLY_READ)
+        assert t.master.broker_room.upkeep.problem is None
