@@ -8,13 +8,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pytubemq import Start, connect
-from pytubemq.errors import StaleBatchError, TransportError
+from pytubemq.errors import GroupMismatchError, NotFoundError, StaleBatchError, TransportError
 
 from .bench import Bench, CellError, take
-from .cells import both, one_filtered, produced
+from .cells import both, one_filtered, produced, starts_inside
 from .ledger import Received
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from pytubemq import BalanceConsumer
 
 READY_TIMEOUT_S = 60.0
@@ -169,7 +171,7 @@ async def _message(one: JavaMember) -> dict[str, Any]:
 async def our_client_balance(bench: Bench) -> dict[str, Any]:
     """pytubemq client-balance consumer."""
     await produced(bench)
-    counts = await asyncio.gather(_two_of_ours(bench), _ours_and_java(bench))
+    counts = await asyncio.gather(_two_of_ours(bench), _ours_and_java(bench), _by_hand(bench))
     return {"messages": sum(counts)}
 
 
@@ -235,3 +237,43 @@ async def _read(consumer: BalanceConsumer, got: Received) -> None:
         take(got, "ours", batch)
         with contextlib.suppress(StaleBatchError, TransportError):
             await batch.confirm()
+
+
+async def _by_hand(bench: Bench) -> int:
+    """One member that is told what to take, with each refusal that there is; it begins where it is told."""
+    topic, got = bench.column.topic("java"), Received()
+    starts = starts_inside(bench, topic)
+    group = bench.column.group("our_manual")
+    async with connect(bench.column.masters) as tube:
+        more: dict[str, Any] = {"source_count": 2, "start": Start.EARLIEST}
+        async with tube.balance_consumer(group, topic, node_id=0, manual=True, **more) as one:
+            expect("filters", one.filters(topic), frozenset())
+            expect("node and count", (one.node_id, one.source_count), (0, 2))
+            meta = {str(partition): is_open for partition, is_open in (await one.partition_meta()).items()}
+            expect("partition_meta", meta, dict.fromkeys(sorted(starts), True))
+            await _refused(NotFoundError, one.connect(f"{bench.column.broker_id}:{topic}:999"))
+            same_node = tube.balance_consumer(group, topic, node_id=0, node_wait_s=0.0, **more)
+            await _refused(GroupMismatchError, same_node.__aenter__())
+            other_count = tube.balance_consumer(group, topic, node_id=1, source_count=3, node_wait_s=0.0)
+            await _refused(GroupMismatchError, other_count.__aenter__())
+            first, *others = sorted(starts)
+            await one.connect(first)
+            await one.disconnect(first)
+            expect("registered", one.registered, ())
+            await asyncio.gather(*(one.connect(partition, starts[partition]) for partition in (first, *others)))
+            expect("registered", sorted(map(str, one.registered)), sorted(starts))
+            reading = asyncio.create_task(_read(one, got))
+            count = await bench.check(got, {topic: []}, starts=starts)
+            expect("offsets", sorted(map(str, one.offsets())), sorted(starts))
+            reading.cancel()
+            await asyncio.wait({reading})
+    return count
+
+
+async def _refused(kind: type[Exception], doing: Awaitable[object]) -> None:
+    """It must raise an error of that kind."""
+    try:
+        await doing
+    except kind:
+        return
+    raise CellError(f"it was done, and not refused with {kind.__name__}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
-CELL_TIMEOUT_S = 600.0
+CELL_TIMEOUT_S = 900.0
 CLOSE_TIMEOUT_S = 60.0
 
 

@@ -12,7 +12,7 @@ from .system import COLUMNS
 if TYPE_CHECKING:
     from .runner import Runner
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 LEAST_MESSAGES = 20_000
 
 
