@@ -25,6 +25,7 @@ from pytubemq.master.views import (
 )
 from pytubemq.model.ids import Address, Partition
 from pytubemq.model.offset import messages_between
+from pytubemq.model.records import ManageStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from pytubemq.master.producers import Producers
     from pytubemq.model.records import BrokerRecord, TopicRecord
     from pytubemq.model.topic import TopicConfig
+
+
+_OUT_OF_USE = (ManageStatus.DRAFT.text, ManageStatus.OFFLINE.text)
 
 
 class Reports:
@@ -132,6 +136,7 @@ class Reports:
             address=str(record.address),
             state=state,
             why=why,
+            manage_status=record.manage_status.text,
             version="" if run is None else run.version,
             in_sync=run is not None and run.in_sync,
             topics=0 if run is None else len(run.topics),
@@ -243,6 +248,14 @@ class Reports:
                 thing="brokers", why="no Broker has ever registered", hint="start one: pytubemq server run broker"
             )
         for broker in brokers:
+            if broker.id in self.rooms.forbidding.forbidden:
+                yield Reason(
+                    thing=f"broker {broker.id}",
+                    why=f"it reported faults of its storage and is {broker.manage_status} since",
+                    hint="mend it, then admin_release_broker_autoforbidden_status and admin_online_broker_configure",
+                )
+            if broker.manage_status in _OUT_OF_USE:
+                continue  # nobody waits for it
             if broker.state != "online" or broker.why:
                 yield Reason(
                     thing=f"broker {broker.id}",

@@ -58,13 +58,17 @@ class TopicDetail(TopicView, frozen=True, kw_only=True):
 
 
 class BrokerView(View, frozen=True, kw_only=True):
-    """A Broker. `state` is `online`, `starting` (registered, not yet serving) or `away`; `why` says more."""
+    """A Broker. `state` is `online`, `starting` (registered, not yet serving) or `away`; `why` says more.
+
+    `manage_status` is what an operator lets it do: `draft`, `online`, `only-read`, `only-write` or `offline`.
+    """
 
     id: int
     address: str
     state: str
     why: str
     version: str
+    manage_status: str
     in_sync: bool
     topics: int
     since: str | None

@@ -264,3 +264,26 @@ async def test_what_cannot_be_stored_shows_and_is_tried_again(monkeypatch: pytes
         await broker.heartbeat(write_status_rpt=-1)
         await until(lambda: t.master.catalogue.brokers[1].manage_status is ManageStatus.ONLY_READ)
         assert t.master.broker_room.upkeep.problem is None
+
+
+async def test_health_waits_for_no_broker_that_an_operator_keeps_out_and_names_one_that_lost_something() -> None:
+    async with town() as t:
+        await t.broker(2)
+        await configured(t, status=ManageStatus.DRAFT)
+        assert [broker.manage_status for broker in await t.master.brokers()] == ["draft", "online"]
+        assert (await t.master.health()).status == "healthy"
+        await set_status(t, ManageStatus.ONLINE)
+        assert [reason.thing for reason in (await t.master.health()).reasons] == ["broker 1"]
+        broker = await t.peer(FakeBroker, capabilities=FOREIGN)
+        await broker.register()
+        await broker.heartbeat()
+        assert (await t.master.health()).status == "healthy"
+        await broker.heartbeat(write_status_rpt=-1)
+        await until(lambda: t.master.catalogue.brokers[1].manage_status is ManageStatus.ONLY_READ)
+        await broker.heartbeat()
+        (reason,) = (await t.master.health()).reasons
+        assert (reason.thing, "only-read since" in reason.why) == ("broker 1", True)
+        await set_status(t, ManageStatus.OFFLINE)
+        assert (await t.master.health()).status == "degraded"
+        t.master.registry.brokers.release_forbidden([1])
+        assert (await t.master.health()).status == "healthy"
