@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-from pytubemq import Start, connect
+from pytubemq import Consumer, Start, Throttled, connect
 from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.server.compose import Node
 from tests.waiting import until
@@ -48,6 +49,38 @@ async def test_the_clusters_rules_reach_a_broker_at_once_and_go_at_once() -> Non
         await until(lambda: flow.limits, timeout_s=5)
         await call(http, cluster, "admin_set_cluster_default_setting", flowCtrlEnable="false")
         await until(lambda: not flow.limits, timeout_s=5)
+
+
+async def test_a_consumer_far_behind_is_slowed_down_and_goes_on_when_the_rules_go() -> None:
+    async with EmbeddedCluster() as cluster, httpx.AsyncClient() as http, connect(cluster.master) as tube:
+        await cluster.create_topic("demo", partitions=1)
+        async with tube.producer("demo") as producer:
+            for number in range(26):
+                await producer.send(bytes([number]) * 1_000_000)
+        await call(
+            http, cluster, "admin_set_cluster_default_setting", flowCtrlEnable="true", flowCtrlInfo=json.dumps(RULES)
+        )
+        flow = state(cluster).flow
+        await until(lambda: flow.limits)
+        found: list[int] = []
+
+        async def read(consumer: Consumer) -> None:
+            async for batch in consumer.batches():
+                found.extend(message.body[0] for message in batch)
+                await batch.confirm()
+                if len(found) == 26:
+                    return
+
+        async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
+            reading = asyncio.create_task(read(consumer))
+            async for event in tube.events():
+                if isinstance(event, Throttled):
+                    break
+            await until(lambda: found)
+            assert len(found) < 26
+            await call(http, cluster, "admin_set_cluster_default_setting", flowCtrlEnable="false")
+            await asyncio.wait_for(reading, 60)
+        assert found == list(range(26))
 
 
 async def test_a_topic_is_removed_from_its_broker_and_made_anew() -> None:
