@@ -22,6 +22,7 @@ from pytubemq.client.keeper import UNREGISTER_TIMEOUT_S, PartitionKeeper
 from pytubemq.core.share import share_of
 from pytubemq.errors import BadRequestError, Code, ConfigError, TransportError, TubeError, refused
 from pytubemq.model.ids import Partition
+from pytubemq.wire.extensions import Capability
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 CONNECT_TRIES = 2
 CONNECT_PAUSE_S = 1.0
 """Between the tries: a Broker still refuses in the answer in which it puts a dead owner out."""
+CLOSED_GRACE_S = 10.0
+"""A partition that the Master says cannot be consumed is given back after so long."""
+BALANCE_ROUND_S = 30.0
+"""How much later a Master of the original notices that a partition can be consumed again."""
 GUARD_S = 5.0
 """A partition that a Broker has refused (410, 415) is not asked for again within this time (the original's)."""
 
@@ -61,6 +66,7 @@ class BalanceConsumer(PartitionKeeper):
         self._locks: WeakValueDictionary[Partition, asyncio.Lock] = WeakValueDictionary()
         self._refused_s: dict[Partition, float] = {}
         self._news = asyncio.Event()
+        self._dropping = False
         self._settled = asyncio.Event()
         """Whether what this consumer is to hold is held, for the first time."""
 
@@ -127,8 +133,8 @@ class BalanceConsumer(PartitionKeeper):
 
     @property
     def meta_check_s(self) -> float:
-        """How often the Master is asked for partitions, at most."""
-        return self.options.meta_check_s
+        """For how long an answer of the Master about partitions will do."""
+        return self.options.meta_check_s if self._role is None else self._role.check_s
 
     def filters(self, topic: str) -> frozenset[str]:
         """The message types that are read of a topic; empty when that is all of them.
@@ -147,8 +153,9 @@ class BalanceConsumer(PartitionKeeper):
     async def partition_meta(self) -> Mapping[Partition, bool]:
         """All partitions that the topics have, sorted, with whether they can be consumed now.
 
-        The Master is asked at most every `meta_check_s`; in between its last answer is given. A partition that is
-        registered and cannot be consumed any more is given back.
+        The Master is asked at most every `meta_check_s`, or 2 s while something cannot be consumed; in between its
+        last answer is given. A partition that is registered and cannot be consumed for 10 s (40 s at a Java Master,
+        which looks at its Brokers twice a minute) is given back.
 
         Raises:
             ClosedError: the consumer is not open.
@@ -158,7 +165,6 @@ class BalanceConsumer(PartitionKeeper):
         self._check()
         assert self._role is not None
         await self._role.ask_meta()
-        await self._drop_unsubscribable()
         return self._role.meta.partitions
 
     @property
@@ -332,18 +338,28 @@ class BalanceConsumer(PartitionKeeper):
 
     def _told_partitions(self) -> None:
         self._news.set()
-        if self.options.manual:
-            self._work(self._drop_unsubscribable())
+        if not self._dropping:
+            self._dropping = True
+            self._work(self._drop_closed())
 
     def _work(self, job: Coroutine[Any, Any, None]) -> None:
         self._tasks.spawn(job, name=f"consumer-{self.options.group}-work")
 
-    async def _drop_unsubscribable(self) -> None:
-        """Give back what cannot be consumed any more. What has lost its Broker waits for it instead."""
-        assert self._role is not None
-        partitions = self._role.meta.partitions
-        lost = [one for one in self.assignment if not partitions.get(one, False)]
-        await asyncio.gather(*(self.disconnect(partition) for partition in lost))
+    async def _drop_closed(self) -> None:
+        """Give back what cannot be consumed for some time. What has lost its Broker waits for it instead.
+
+        Not at once, and not before the Master has said so again: one that has just started, or waits for a Broker
+        that has, calls everything closed for a while.
+        """
+        role = self._role
+        assert role is not None
+        while closed := [one for one in self._held if not role.meta.partitions.get(one, False)]:
+            at_once = self.cluster.master_has(Capability.HEARTBEAT_WAIT)
+            before_s = role.heard_s - (CLOSED_GRACE_S if at_once else CLOSED_GRACE_S + BALANCE_ROUND_S)
+            lost = [one for one in closed if role.meta.closed_since_s.get(one, before_s) <= before_s]
+            await asyncio.gather(*(self.disconnect(one) for one in lost if self._held[one].registered))
+            await asyncio.sleep(CLOSED_GRACE_S / 10)
+        self._dropping = False
 
     def _go_to_newest(self) -> None:
         for held in self._held.values():

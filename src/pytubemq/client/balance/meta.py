@@ -30,6 +30,8 @@ class PartitionMeta:
         self.told_ms: int | None = None
         """When `partitions` were told, milliseconds since 1970."""
         self.partitions: Mapping[Partition, bool] = MappingProxyType({})
+        self.closed_since_s: Mapping[Partition, float] = MappingProxyType({})
+        """Which of them cannot be consumed, and since when we know that."""
 
     def take_brokers(self, config_id: int | None, texts: Sequence[str]) -> list[BrokerInfo]:
         """Take the Brokers' addresses, if there are any in the answer; returns them.
@@ -43,8 +45,8 @@ class PartitionMeta:
         self.brokers_id = UNDEFINED if config_id is None else config_id
         return brokers
 
-    def take_topics(self, meta_id: int | None, texts: Sequence[str], now_ms: int) -> bool:
-        """Take the partitions, if the answer has other ones; whether it did.
+    def take_topics(self, meta_id: int | None, texts: Sequence[str], *, now_ms: int, now_s: float) -> bool:
+        """Take the partitions, if the answer has other ones; whether it did. Time is told by the wall and by the loop.
 
         A number that is not set, the number we have, and an empty list say nothing (the original's rule).
 
@@ -54,6 +56,9 @@ class PartitionMeta:
         if meta_id is None or meta_id < 0 or meta_id == self.topics_id or not texts:
             return False
         self.partitions = MappingProxyType(_partitions(texts))
+        self.closed_since_s = MappingProxyType(
+            {one: self.closed_since_s.get(one, now_s) for one, can_be in self.partitions.items() if not can_be}
+        )
         self.topics_id = meta_id
         self.told_ms = now_ms
         return True

@@ -50,6 +50,8 @@ REPORT_EVERY = 60
 REPORT_AFTER_S = 0.2
 """A change in what is held is told so much later, together with the changes that follow it closely."""
 NODE_RETRY_S = 1.0
+CLOSED_CHECK_S = 2.0
+"""How often the Master is asked at least while something cannot be consumed."""
 
 
 class BalanceRole:
@@ -74,6 +76,8 @@ class BalanceRole:
         """
         self.client_id = client_id
         self.meta = PartitionMeta()
+        self.heard_s = float("-inf")
+        """When the Master last spoke of partitions, if only to say that nothing has changed."""
         self._cluster = cluster
         self._options = options
         self._held = held
@@ -107,6 +111,7 @@ class BalanceRole:
         """
         loop = asyncio.get_running_loop()
         until_s = loop.time() + self._options.node_wait_s
+        told = False
         while True:
             try:
                 await self._register()
@@ -120,7 +125,9 @@ class BalanceRole:
             except GroupMismatchError as error:
                 if not is_refusal(error, Code.CLIENT_DUPLICATE_INDEXID) or loop.time() + NODE_RETRY_S > until_s:
                     raise refused(error.code or Code.BAD_REQUEST, error.message, hint=self._hint(error)) from error
-                logger.warning("%s: %s; waiting for it to leave", self._options.group, error.message)
+                if not told:
+                    logger.warning("%s: %s; waiting for it to leave", self._options.group, error.message)
+                told = True
             await asyncio.sleep(NODE_RETRY_S)
 
     def _hint(self, error: GroupMismatchError) -> str:
@@ -213,12 +220,14 @@ class BalanceRole:
     async def ask_meta(self) -> None:
         """GetPartMetaRequestC2M, unless the last answer is younger than the check period.
 
+        That is shorter while there is something that cannot be consumed: a Broker that is back is not kept waiting.
+
         Raises:
             NotRegisteredError: the Master has forgotten us; we register again by ourselves.
         """
         loop = asyncio.get_running_loop()
         async with self._asking:
-            if loop.time() - self._asked_s < self._options.meta_check_s:
+            if loop.time() - self._asked_s < self.check_s:
                 return
             try:
                 answer = await self._cluster.ask_master(
@@ -237,12 +246,20 @@ class BalanceRole:
             self._asked_s = loop.time()
             self._take(answer)
 
+    @property
+    def check_s(self) -> float:
+        """For how long an answer about partitions will do."""
+        period_s = self._options.meta_check_s
+        return min(period_s, CLOSED_CHECK_S) if self.meta.closed_since_s else period_s
+
     def _take(self, answer: HeartResponseM2CV2 | GetPartMetaResponseM2C) -> None:
         meta = self.meta
         self._cluster.learn_brokers(meta.take_brokers(answer.broker_config_id, answer.broker_config_list))
-        now_ms = time.time_ns() // 1_000_000
-        if meta.take_topics(answer.topic_meta_info_id, answer.topic_meta_info_list, now_ms):
-            self._asked_s = asyncio.get_running_loop().time()
+        if (answer.topic_meta_info_id or UNDEFINED) >= 0:
+            self.heard_s = asyncio.get_running_loop().time()
+        now_ms, now_s = time.time_ns() // 1_000_000, asyncio.get_running_loop().time()
+        if meta.take_topics(answer.topic_meta_info_id, answer.topic_meta_info_list, now_ms=now_ms, now_s=now_s):
+            self._asked_s = now_s
             self._changed()
 
     # --- what is held ---------------------------------------------------------------------------------------

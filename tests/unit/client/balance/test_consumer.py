@@ -46,6 +46,8 @@ P = [Partition(1, "demo", number) for number in range(4)]
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses that a user would wait out."""
     monkeypatch.setattr(consumer_module, "CONNECT_PAUSE_S", 0.01)
+    monkeypatch.setattr(consumer_module, "CLOSED_GRACE_S", 0.05)
+    monkeypatch.setattr(consumer_module, "BALANCE_ROUND_S", 0.05)
     monkeypatch.setattr(role_module, "NODE_RETRY_S", 0.01)
     monkeypatch.setattr(role_module, "REPORT_AFTER_S", 0.01)
 
@@ -132,6 +134,28 @@ async def test_what_is_closed_for_a_while_is_taken_again_and_moves_nowhere() -> 
             assert zero.share == {P[0], other[0]}
             mock.closed.clear()
             await until(lambda: zero.registered == (P[0], other[0]) and one.registered == (P[1], other[1]))
+
+
+async def test_a_master_that_calls_everything_closed_for_a_moment_takes_nothing_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(consumer_module, "CLOSED_GRACE_S", 3600.0)
+    async with MockBroker(topics=FOUR) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"a", b"b")
+        async with tube.balance_consumer(
+            "g", "demo", node_id=0, source_count=1, start=Start.EARLIEST, meta_check_s=0.1
+        ) as consumer:
+            batch = await anext(consumer.batches(max_messages=1))
+            mock.closed.add("demo")
+            mock.touch()
+            await until_meta(consumer, dict.fromkeys(P, False))
+            assert consumer.registered == tuple(P)
+            await batch.confirm()
+            assert await anext(consumer.batches(max_messages=1))
+            mock.closed.clear()
+            mock.touch()
+            await until_meta(consumer, dict.fromkeys(P, True))
+        assert len(registrations(mock)) == 4
 
 
 async def test_a_batch_is_confirmed_across_a_restart_of_its_broker() -> None:
@@ -499,7 +523,7 @@ async def test_what_cannot_be_consumed_any_more_is_given_back() -> None:
         await consumer.connect("1:other:0")
         mock.closed.add("demo")
         await until_meta(consumer, {P[0]: False, Partition(1, "other", 0): True})
-        assert consumer.registered == (Partition(1, "other", 0),)
+        await until(lambda: consumer.registered == (Partition(1, "other", 0),))
         assert mock.partitions["demo", 0].owners == {}
 
 
