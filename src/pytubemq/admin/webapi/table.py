@@ -13,6 +13,7 @@ from pytubemq.admin.webapi.methods import (
     default_rules,
     groups,
     runtime,
+    topic_control,
     topics,
 )
 
@@ -37,6 +38,7 @@ def master_table() -> Table[MasterService]:
             *cluster.METHODS,
             *brokers.METHODS,
             *topics.METHODS,
+            *topic_control.METHODS,
             *consumes.METHODS,
             *consume_lists.METHODS,
             *groups.METHODS,

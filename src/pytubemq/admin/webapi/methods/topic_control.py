@@ -1,0 +1,242 @@
+"""Methods about the records of topics: message sizes, and whether groups need leave to consume."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.admin.webapi.envelope import Reply, base, date, outcomes, rows, who
+from pytubemq.admin.webapi.kinds import TOPIC, Bool, Int, ListOf
+from pytubemq.admin.webapi.method import Method
+from pytubemq.admin.webapi.methods.cluster import MESSAGE_MIB
+from pytubemq.admin.webapi.methods.consume_lists import cond_status
+from pytubemq.admin.webapi.methods.consumes import conditions
+from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, Args, CallError, Param, filters, has_stamp, json_set
+from pytubemq.master.registry.topics import TopicSpec
+from pytubemq.model.limits import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytubemq.master.registry.audit import Audit
+    from pytubemq.master.registry.outcome import Outcome
+    from pytubemq.master.registry.topics import TopicRegistry
+    from pytubemq.master.service import MasterService
+    from pytubemq.model.records import ConsumeRecord, TopicRecord
+
+KEYS = ("topicName",)
+
+_TOPIC = Param("topicName", TOPIC, required=True)
+_TOPICS = Param("topicName", ListOf(TOPIC))
+_TOPICS_NEEDED = Param("topicName", ListOf(TOPIC), required=True)
+_CONTROL = (
+    Param("topicNameId", Int(0)),
+    Param("enableAuthControl", Bool()),
+    Param("maxMsgSizeInMB", MESSAGE_MIB),
+)
+_IS_ENABLE = Param("isEnable", Bool(), default=False)
+
+
+# --- queries ----------------------------------------------------------------------------------------------------
+
+
+async def _query_controls(master: MasterService, args: Args) -> Reply:
+    return rows(control_shown(record) for record in _records(master, args))
+
+
+async def _query_authorization(master: MasterService, args: Args) -> Reply:
+    found = []
+    for record in _records(master, args):
+        consumes = consumes_of(master, record.topic)
+        groups = [
+            {"topicName": record.topic, "groupName": consume.group, **who(consume.stamp)}
+            for consume in consumes
+            if consume.consume_enable
+        ]
+        conds = [
+            {
+                "topicName": record.topic,
+                "groupName": consume.group,
+                "condStatus": cond_status(consume),
+                "filterConds": conditions(consume.filter_conds),
+                **who(consume.stamp),
+            }
+            for consume in consumes
+        ]
+        found.append(
+            {
+                "topicName": record.topic,
+                "isEnable": record.enable_auth_control,
+                **who(record.stamp),
+                "authConsumeGroup": groups,
+                "groupCount": len(groups),
+                "authFilterCondSet": conds,
+                "filterCount": len(conds),
+            }
+        )
+    return rows(found)
+
+
+def _records(master: MasterService, args: Args) -> list[TopicRecord]:
+    topics = master.catalogue.topics
+    named = args.get("topicName", ()) or sorted(topics)
+    return [topics[name] for name in named if name in topics and has_stamp(topics[name].stamp, args)]
+
+
+def consumes_of(master: MasterService, topic: str) -> Sequence[ConsumeRecord]:
+    return list(master.registry.consumes.find((), (topic,)))
+
+
+def control_shown(record: TopicRecord) -> dict[str, Any]:
+    return {
+        "topicName": record.topic,
+        "topicNameId": record.topic_name_id,
+        "enableAuthControl": record.enable_auth_control,
+        "maxMsgSizeInMB": record.max_message_bytes // MIB,
+        **base(record.stamp),
+    }
+
+
+def consume_shown(record: ConsumeRecord) -> dict[str, Any]:
+    return {
+        "topicName": record.topic,
+        "groupName": record.group,
+        "consumeEnable": record.consume_enable,
+        "disableCsmRsn": record.disable_csm_rsn,
+        "filterEnable": record.filter_enable,
+        "filterConds": conditions(record.filter_conds),
+        **base(record.stamp),
+    }
+
+
+def auth_data(master: MasterService, record: TopicRecord) -> dict[str, Any]:
+    """Who may consume a topic; nothing while everyone may. Its creator is the last one to change it, as there."""
+    if not record.enable_auth_control:
+        return {}
+    consumes = consumes_of(master, record.topic)
+    groups = [{"groupName": c.group, **who(c.stamp)} for c in consumes if c.consume_enable]
+    conds = []
+    for consume in consumes:
+        stamp = who(consume.stamp)
+        del stamp["createUser"]
+        shown = {"condStatus": cond_status(consume), "filterConds": conditions(consume.filter_conds)}
+        conds.append({"groupName": consume.group, **shown, **stamp})
+    return {
+        "enableAuthControl": True,
+        "createUser": record.stamp.modify_user,
+        "createDate": date(record.stamp.modify_ms),
+        "authConsumeGroup": groups,
+        "groupCount": len(groups),
+        "authFilterCondSet": conds,
+        "filterCount": len(conds),
+    }
+
+
+# --- changes ----------------------------------------------------------------------------------------------------
+
+_TopicChange = Callable[["TopicRegistry", list[tuple[TopicSpec, "Audit"]]], Awaitable[list["Outcome"]]]
+
+
+def _topics(change: _TopicChange) -> Callable[[MasterService, Args], Awaitable[Reply]]:
+    async def run(master: MasterService, args: Args) -> Reply:
+        if args.given("topicNameId") and len(args["topicName"]) > 1:
+            raise CallError("parameter topicNameId is for one topic: name one, or leave it out")
+        specs = [(_topic_spec(topic, args), args.audit) for topic in args["topicName"]]
+        return outcomes(await change(master.registry.topics, specs), KEYS)
+
+    return run
+
+
+def _topic_set(change: _TopicChange, name: str) -> Callable[[MasterService, Args], Awaitable[Reply]]:
+    async def run(master: MasterService, args: Args) -> Reply:
+        specs = [(_topic_spec(item["topicName"], item), item.audit) for item in args.items(name)]
+        return outcomes(await change(master.registry.topics, specs), KEYS)
+
+    return run
+
+
+def _topic_spec(topic: str, args: Args) -> TopicSpec:
+    size = args.get("maxMsgSizeInMB")
+    return TopicSpec(
+        topic,
+        topic_name_id=args.get("topicNameId"),
+        enable_auth_control=args.get("enableAuthControl", args.get("isEnable")),
+        max_message_bytes=None if size is None else size * MIB,
+    )
+
+
+async def _disable_auth(master: MasterService, args: Args) -> Reply:
+    return outcomes(await master.registry.topics.disable_auth(args["topicName"], by=args.audit), KEYS)
+
+
+async def _delete(master: MasterService, args: Args) -> Reply:
+    return outcomes(await master.registry.topics.delete(args["topicName"], by=args.audit), KEYS)
+
+
+def _change(
+    name: str, about: str, params: tuple[Param, ...], run: Any, aliases: Iterable[str] = ()
+) -> Method[MasterService]:
+    return Method(name, about, True, params, run, tuple(aliases))
+
+
+METHODS: tuple[Method[MasterService], ...] = (
+    Method("admin_query_topic_control_info", "The records of topics.", False, filters(_TOPICS), _query_controls),
+    _change(
+        "admin_add_topic_control_info",
+        "Make records of topics.",
+        (*OPS_ADD, _TOPICS_NEEDED, *_CONTROL),
+        _topics(lambda topics, specs: topics.add(specs)),
+    ),
+    _change(
+        "admin_update_topic_control_info",
+        "Change records of topics.",
+        (*OPS_UPD, _TOPICS_NEEDED, *_CONTROL),
+        _topics(lambda topics, specs: topics.update(specs)),
+    ),
+    _change(
+        "admin_batch_add_topic_control_info",
+        "Make records of topics, each in its own way.",
+        (*OPS_ADD, json_set("topicCtrlJsonSet", _TOPIC, *_CONTROL)),
+        _topic_set(lambda topics, specs: topics.add(specs), "topicCtrlJsonSet"),
+        ("admin_bath_add_topic_control_info",),
+    ),
+    _change(
+        "admin_batch_update_topic_control_info",
+        "Change records of topics, each in its own way.",
+        (*OPS_UPD, json_set("topicCtrlJsonSet", _TOPIC, *_CONTROL)),
+        _topic_set(lambda topics, specs: topics.update(specs), "topicCtrlJsonSet"),
+        ("admin_bath_update_topic_control_info",),
+    ),
+    _change(
+        "admin_delete_topic_control_info",
+        "Delete records of topics that are on no Broker and that no group has a record about.",
+        (*OPS_UPD, _TOPICS_NEEDED),
+        _delete,
+    ),
+    Method(
+        "admin_query_topic_authorize_control",
+        "Whether groups need leave to consume topics, which have it, and their filters.",
+        False,
+        filters(_TOPICS),
+        _query_authorization,
+    ),
+    _change(
+        "admin_set_topic_authorize_control",
+        "Let only groups that have leave consume topics, or let all.",
+        (*OPS_ADD, _TOPICS_NEEDED, _IS_ENABLE),
+        _topics(lambda topics, specs: topics.put(specs)),
+    ),
+    _change(
+        "admin_batch_add_topic_authorize_control",
+        "The same, for each topic in its own way.",
+        (*OPS_ADD, json_set("topicJsonSet", _TOPIC, _IS_ENABLE)),
+        _topic_set(lambda topics, specs: topics.put(specs), "topicJsonSet"),
+        ("admin_bath_add_topic_authorize_control",),
+    ),
+    _change(
+        "admin_delete_topic_authorize_control",
+        "Let all groups consume topics again.",
+        (*OPS_UPD, _TOPICS_NEEDED),
+        _disable_auth,
+    ),
+)
