@@ -152,45 +152,46 @@ class JavaReader:
     masters: str = ""
     group: str = ""
     closed: bool = False
-    first_s: float | None = None
-    """From the end of `completeSubscribe` to the first message."""
-    subscribed_at_s: float = 0.0
 
     async def start(self, filters: Mapping[str, list[str]], *, push: bool, group: str = "", **bound: Any) -> None:
         """Subscribe."""
-        driver, column = self.driver or self.bench.driver, self.bench.column
+        driver, column = self._jvm, self.bench.column
         client = self.client
         self.group = column.group(group or self.name)
         driver.on_batch(client, self._on_batch)
         self.bench.closing.append(self.close)
-        started_s = time.monotonic()
         await driver.call(
             client, "consumer", push=push, masters=self.masters or column.masters, group=self.group,
             topics=filters, position=-1, **bound,
         )  # fmt: skip
-        self.subscribed_at_s = time.monotonic()
-        if self.first_s is not None:  # it came before we heard that the subscription was done
-            self.first_s = max(0.0, self.first_s - (self.subscribed_at_s - started_s))
+
+    @property
+    def first_s(self) -> float:
+        """How long the first message took."""
+        return self._jvm.first_s[self.client]
+
+    @property
+    def _jvm(self) -> Driver:
+        return self.driver or self.bench.driver
 
     @property
     def client(self) -> str:
+        """Its name in the driver."""
         return f"{self.bench.column.prefix}-{self.name}"
 
     def _on_batch(self, partition: str, messages: list[Any]) -> None:
-        if self.first_s is None:
-            self.first_s = max(0.0, time.monotonic() - (self.subscribed_at_s or time.monotonic()))
         self.got.add(self.name, partition, messages)
 
     async def partitions(self) -> set[str]:
         """The partitions that it holds."""
-        return set(await (self.driver or self.bench.driver).call(self.client, "partitions"))
+        return set(await self._jvm.call(self.client, "partitions"))
 
     async def close(self) -> None:
         """Leave with a goodbye."""
         if self.closed:
             return
         self.closed = True
-        await (self.driver or self.bench.driver).call(self.client, "close")
+        await self._jvm.call(self.client, "close")
 
 
 class OurReader:

@@ -41,6 +41,8 @@ class Driver:
         self._on_batch: dict[str, Callable[[str, list[Any]], None]] = {}
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
+        self.first_s: dict[str, float] = {}
+        """Per consumer how long its first message took, in seconds, from the call of `completeSubscribe`."""
         self.codes: dict[str, list[str]] = defaultdict(list)
         """Per client the codes that it was refused with."""
 
@@ -101,6 +103,8 @@ class Driver:
                 handle = self._on_batch.get(found["client"])
                 if handle is not None:
                     handle(found["partition"], found["messages"])
+            elif found["event"] == "first":
+                self.first_s[found["client"]] = found["ms"] / 1000
             elif found["event"] == "code":
                 self.codes[found["client"]].append(f"{found['code']} {found['text']}")
         for answer in self._waiting.values():

@@ -23,6 +23,8 @@ final class Consuming implements Driver.Client {
     private final TubeMultiSessionFactory factory;
     private final MessageConsumer consumer;
     private volatile boolean closed;
+    private volatile long askedNs;
+    private volatile boolean received;
 
     Consuming(String name, JsonObject with) throws Exception {
         this.name = name;
@@ -61,6 +63,7 @@ final class Consuming implements Driver.Client {
                 ((PushMessageConsumer) consumer).subscribe(one.getKey(), filters, listener(one.getKey()));
             }
         }
+        askedNs = System.nanoTime();
         if (with.has("session_key")) {
             Map<String, Long> offsets = new HashMap<>();
             for (Map.Entry<String, JsonElement> one : with.getAsJsonObject("offsets").entrySet()) {
@@ -85,6 +88,7 @@ final class Consuming implements Driver.Client {
             @Override
             public void receiveMessages(PeerInfo peer, List<Message> messages) throws InterruptedException {
                 try {
+                    tellFirst();
                     tellBatch(name, peer.getPartitionKey(), peer.getCurrOffset(), messages);
                 } catch (Exception e) {
                     throw new IllegalStateException(e);
@@ -112,6 +116,9 @@ final class Consuming implements Driver.Client {
                     tellCode(name, got.getErrCode(), got.getErrMsg());
                     continue;
                 }
+                if (!got.getMessageList().isEmpty()) {
+                    tellFirst();
+                }
                 tellBatch(name, got.getPartitionKey(), got.getCurrOffset(), got.getMessageList());
                 ConsumerResult confirmed = pull.confirmConsume(got.getConfirmContext(), true);
                 if (!confirmed.isSuccess()) {
@@ -123,6 +130,14 @@ final class Consuming implements Driver.Client {
                     pause();
                 }
             }
+        }
+    }
+
+    /** How long the first message took, from the call of completeSubscribe. */
+    private void tellFirst() {
+        if (!received) {
+            received = true;
+            Driver.tell(Map.of("event", "first", "client", name, "ms", (System.nanoTime() - askedNs) / 1_000_000));
         }
     }
 
