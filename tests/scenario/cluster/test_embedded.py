@@ -105,7 +105,12 @@ def test_a_child_that_cannot_start_says_why(tmp_path: Path) -> None:
             settings = load_settings(
                 None,
                 environ={},
-                flags={"data": str(tmp_path / "two"), "broker.listen": taken, "broker.masters": [cluster.master]},
+                flags={
+                    "data": str(tmp_path / "two"),
+                    "broker.listen": taken,
+                    "broker.http_listen": "",
+                    "broker.masters": [cluster.master],
+                },
             )
             process = ServerProcess("broker", settings)
             with pytest.raises(TubeError) as caught:
