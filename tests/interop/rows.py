@@ -26,6 +26,7 @@ from .disturbances import (
     standby_answers,
     topic_grows,
 )
+from .system import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -62,3 +63,9 @@ FIRST_MESSAGE = _by_name(first_message)
 STAGES = ({**CLIENTS, **DISTURBANCES}, BROKER_RESTARTS, MASTER_RESTARTS, FIRST_MESSAGE)
 ROWS: dict[str, Row] = {name: row for stage in STAGES for name, row in stage.items()}
 """Each begins when its column is ready, ends with the numbers of its cell, or raises what is wrong."""
+
+
+def columns_of(row: str) -> tuple[str, ...]:
+    """Where a row runs."""
+    assert row in ROWS
+    return COLUMNS
