@@ -232,6 +232,8 @@ class Consumer:
         self.consumed: dict[str, bool] = {}
         self.seen: set[str] = set()
         self.events = 0
+        self.passed_over = 0
+        """Messages that came and are not of the filter."""
 
     async def start(self, *, partitions: int) -> Consumer:
         """Register, and heartbeat until so many partitions are held."""
@@ -383,7 +385,8 @@ class Consumer:
         assert message.check_sum == crc(message.pay_load_data)
         told = self.client.unpack(message.pay_load_data, message.flag)
         wanted = self.filters[topic]
-        if told is None or (wanted and told.msg_type is not None and told.msg_type not in wanted):
+        if told is not None and wanted and told.msg_type is not None and told.msg_type not in wanted:
+            self.passed_over += 1
             return None
         return told
 

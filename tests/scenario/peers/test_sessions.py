@@ -123,6 +123,21 @@ async def test_a_filter_takes_what_it_names(city: City, name: str) -> None:
     consumer = await city.consumer(CLIENTS[name](), filters={"demo": ["even", "other"]})
     assert in_order(await consumer.read(len(even))) == even
     assert await consumer.at_end()
+    assert consumer.passed_over == 0, "it was the Broker that filtered"
+    await consumer.close()
+    await producer.close()
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+async def test_one_group_reads_several_topics(city: City, name: str) -> None:
+    await city.cluster.create_topic("other", partitions=PARTITIONS)
+    client = CLIENTS[name]()
+    producer = await city.producer(client, "demo", "other")
+    await producer.send("demo", *plain(20))
+    await producer.send("other", *plain(30))
+    consumer = await city.consumer(client, filters={"demo": [], "other": []}, partitions=2 * HELD)
+    assert in_order(await consumer.read(50)) == in_order([*plain(20), *plain(30)])
+    assert await consumer.at_end()
     await consumer.close()
     await producer.close()
 
