@@ -78,6 +78,8 @@ class HeldPartition:
         self.marks = Watermarks()
         self.tried = asyncio.Event()
         """Set after the first registration, whatever came of it."""
+        self.registered_s = float("-inf")
+        """When the Broker last took a registration, by the loop's clock."""
         self.told_ms = 0
         """When the Broker last told of offsets, milliseconds since 1970."""
         self._keeper = keeper
@@ -189,6 +191,7 @@ class HeldPartition:
             Method.CONSUMER_REGISTER_C2B,
         )
         self._registrations += 1
+        self.registered_s = asyncio.get_running_loop().time()
         self._keeper.seen.add(self.partition)
         self._offset = None if self._offset == offset else self._offset
         self._at_newest = self._at_newest and not at_newest

@@ -36,6 +36,7 @@ CONNECT_PAUSE_S = 1.0
 """Between the tries: a Broker still refuses in the answer in which it puts a dead owner out."""
 CLOSED_GRACE_S = 10.0
 """A partition that the Master says cannot be consumed is given back after so long."""
+CLOSED_LOOK_S = 1.0
 BALANCE_ROUND_S = 30.0
 """How much later a Master of the original notices that a partition can be consumed again."""
 GUARD_S = 5.0
@@ -349,16 +350,22 @@ class BalanceConsumer(PartitionKeeper):
         """Give back what cannot be consumed for some time. What has lost its Broker waits for it instead.
 
         Not at once, and not before the Master has said so again: one that has just started, or waits for a Broker
-        that has, calls everything closed for a while.
+        that has, calls everything closed for a while. A Broker that has taken a registration meanwhile knows better.
         """
         role = self._role
         assert role is not None
         while closed := [one for one in self._held if not role.meta.partitions.get(one, False)]:
             at_once = self.cluster.master_has(Capability.HEARTBEAT_WAIT)
             before_s = role.heard_s - (CLOSED_GRACE_S if at_once else CLOSED_GRACE_S + BALANCE_ROUND_S)
-            lost = [one for one in closed if role.meta.closed_since_s.get(one, before_s) <= before_s]
-            await asyncio.gather(*(self.disconnect(one) for one in lost if self._held[one].registered))
-            await asyncio.sleep(CLOSED_GRACE_S / 10)
+            since_s = role.meta.closed_since_s
+            lost = [
+                one
+                for one in closed
+                if self._held[one].registered
+                and max(since_s.get(one, before_s), self._held[one].registered_s) <= before_s
+            ]
+            await asyncio.gather(*(self.disconnect(one) for one in lost))
+            await asyncio.sleep(CLOSED_LOOK_S)
         self._dropping = False
 
     def _go_to_newest(self) -> None:

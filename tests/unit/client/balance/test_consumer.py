@@ -47,6 +47,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses that a user would wait out."""
     monkeypatch.setattr(consumer_module, "CONNECT_PAUSE_S", 0.01)
     monkeypatch.setattr(consumer_module, "CLOSED_GRACE_S", 0.05)
+    monkeypatch.setattr(consumer_module, "CLOSED_LOOK_S", 0.01)
     monkeypatch.setattr(consumer_module, "BALANCE_ROUND_S", 0.05)
     monkeypatch.setattr(role_module, "NODE_RETRY_S", 0.01)
     monkeypatch.setattr(role_module, "REPORT_AFTER_S", 0.01)
@@ -156,6 +157,27 @@ async def test_a_master_that_calls_everything_closed_for_a_moment_takes_nothing_
             mock.touch()
             await until_meta(consumer, dict.fromkeys(P, True))
         assert len(registrations(mock)) == 4
+
+
+async def test_a_broker_that_takes_a_registration_knows_better_than_the_master(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        async with tube.balance_consumer("g", "demo", node_id=0, source_count=1, meta_check_s=0.1) as consumer:
+            assert await consumer.ready(10)
+            await mock.stop_broker()
+            mock.closed.add("demo")
+            mock.touch()
+            await until_meta(consumer, {P[0]: False})
+            monkeypatch.setattr(consumer_module, "CLOSED_GRACE_S", 3600.0)
+            assert consumer._role is not None
+            consumer._role.meta.closed_since_s = {P[0]: -1e9}  # for much longer than that
+            await mock.start_broker()
+            await until(lambda: consumer.registered == (P[0],))
+            seen = len(mock.received(Method.GET_PART_META_C2M))
+            await mock.until(lambda: len(mock.received(Method.GET_PART_META_C2M)) > seen + 2)
+            assert consumer.registered == (P[0],)
+        assert len(registrations(mock)) == 2
 
 
 async def test_a_batch_is_confirmed_across_a_restart_of_its_broker() -> None:
@@ -524,7 +546,7 @@ async def test_what_cannot_be_consumed_any_more_is_given_back() -> None:
         mock.closed.add("demo")
         await until_meta(consumer, {P[0]: False, Partition(1, "other", 0): True})
         await until(lambda: consumer.registered == (Partition(1, "other", 0),))
-        assert mock.partitions["demo", 0].owners == {}
+        await mock.until(lambda: mock.partitions["demo", 0].owners == {})
 
 
 async def test_a_batch_is_never_given_back_by_itself_but_by_its_partition() -> None:
