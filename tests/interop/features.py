@@ -60,7 +60,7 @@ MATRIX = """\
 Every cell is one kind of client, or one thing that happens, on one pair of Master and Broker. Each of the first {count}
 rows compares at least 20,000 messages one by one: body, attributes, type, time, order in each partition; none is lost,
 and none comes twice. Further down what comes again is counted, where the protocol lets it. The number is that of
-messages compared in the run of {date}.
+messages compared in the run of {date}. ✘ is a cell that did not pass in that run.
 """
 TIMES_HEAD = """\
 ## Times of the same run
@@ -175,13 +175,17 @@ def load_results(path: Path = RESULTS) -> Results:
     return Results(told["date"], cells)
 
 
-def results_of(run: list[dict[str, Any]], *, date: str) -> Results:
-    """What is kept of a run, from what `--interop-matrix` wrote.
+def results_of(run: list[dict[str, Any]], *, date: str, before: Results | None = None) -> Results:
+    """What is kept of a run, from what `--interop-matrix` wrote; of cells that it left out, what there was `before`.
 
     Raises:
-        PageError: cells are missing, so that the page would mix two runs.
+        PageError: cells are missing, or times of one row, which are compared, would come of two runs.
     """
-    cells = {}
+    cells = dict(before.cells) if before else {}
+    ran = {(one["row"], one["column"]) for one in run}
+    for row in TIMES:
+        if len({(row, column) for column in columns_of(row)} & ran) not in (0, len(columns_of(row))):
+            raise PageError(f"the times of {row!r} are compared with each other; run it in all its columns")
     for one in run:
         row, column, numbers = one["row"], one["column"], one["numbers"]
         times = {key: _rounded(numbers[key]) for key in TIMES.get(row, ()) if key in numbers}

@@ -116,6 +116,17 @@ def test_a_run_of_a_part_is_refused() -> None:
         results_of(a_run()[1:], date="2026-11-21")
 
 
+def test_a_run_of_a_part_is_put_into_another() -> None:
+    before = results_of(a_run(), date="2026-11-21")
+    part = [{**a_run()[0], "passed": False}]
+    results = results_of(part, date="2026-11-22", before=before)
+    assert [cell for cell, found in results.cells.items() if not found.passed] == [next(every_cell())]
+    times = [one for one in a_run() if one["row"] == "The Broker restarts"]
+    assert results_of(times, date="2026-11-22", before=before).cells == before.cells
+    with pytest.raises(PageError, match="'The Broker restarts' are compared"):
+        results_of(times[1:], date="2026-11-22", before=before)
+
+
 def test_a_row_that_failed_anywhere_takes_the_mark_and_says_where() -> None:
     row = "Java push consumer"
     claim = Claim("yes", "how", (row,))
