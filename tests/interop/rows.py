@@ -55,12 +55,12 @@ CLIENTS = _by_name(
 )
 """Each kind of client."""
 DISTURBANCES = _by_name(members_move, standby_answers, topic_grows, group_is_reset, rules_arrive)
-"""What may happen beside the others."""
+"""What may happen beside one another."""
 BROKER_RESTARTS, MASTER_RESTARTS = _by_name(broker_restarts), _by_name(master_restarts)
 """What the others would not survive: when they are done, first the one, then the other."""
 FIRST_MESSAGE = _by_name(first_message)
 """A time, so at the end, when nothing else runs there."""
-STAGES = ({**CLIENTS, **DISTURBANCES}, BROKER_RESTARTS, MASTER_RESTARTS, FIRST_MESSAGE)
+STAGES = (CLIENTS, DISTURBANCES, BROKER_RESTARTS, MASTER_RESTARTS, FIRST_MESSAGE)
 ROWS: dict[str, Row] = {name: row for stage in STAGES for name, row in stage.items()}
 """Each begins when its column is ready, ends with the numbers of its cell, or raises what is wrong."""
 
