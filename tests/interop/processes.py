@@ -6,21 +6,23 @@ The invariant: a server ends with the process that started it, however that ends
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import random
 import shutil
 import signal
 import socket
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .fetch import Java
 
 DIE_WITH_US = (setpriv, "--pdeathsig", "KILL") if (setpriv := shutil.which("setpriv")) else ()
 STOP_TIMEOUT_S = 20.0
+MEMORY = Path("/dev/shm")
 TOKEN = "interop-token"
 MASTER = "org.apache.inlong.tubemq.server.tools.MasterStartup"
 BROKER = "org.apache.inlong.tubemq.server.tools.BrokerStartup"
@@ -106,7 +108,7 @@ class JavaMaster(JavaProcess):
                 "webResourcePath": "resources", "consumerBalancePeriodMs": 10_000,
             },
             "meta_bdb": {
-                "repNodeName": name, "repNodePort": self.rep_port, "metaDataPath": "data/meta",
+                "repNodeName": name, "repNodePort": self.rep_port, "metaDataPath": _metadata_path(directory),
                 "repHelperHost": helper or self.rep_address,
             },
         }), ("-Xmx256m",))  # fmt: skip
@@ -129,6 +131,30 @@ class JavaBroker(JavaProcess):
                 "transferSize": 1 << 19,
             },
         }), ("-Xmx512m", "-XX:MaxDirectMemorySize=512m"))  # fmt: skip
+
+
+def _metadata_path(directory: Path) -> str:
+    """Where the Java Master keeps its metadata.
+
+    Its database asks for the file system it is on, which Java does not find where the root is no mount point, as in a
+    plain chroot; then it is in memory.
+    """
+    inside = directory / "data" / "meta"
+    if _has_mount_point(directory) or not _has_mount_point(MEMORY):
+        return str(inside)
+    path = tempfile.mkdtemp(prefix="pytubemq-interop-", dir=MEMORY)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def _has_mount_point(path: Path) -> bool:
+    """Whether the file system of an existing directory is in the system's list of mounts."""
+    try:
+        mounts = {line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()}
+        device = path.stat().st_dev
+    except OSError:
+        return False
+    return any(str(one) in mounts and one.stat().st_dev == device for one in (path, *path.parents))
 
 
 def _ini(sections: dict[str, dict[str, object]]) -> str:

@@ -7,7 +7,7 @@ time: a Java Broker at a Java Master needs 41 s until it takes messages, whateve
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +30,8 @@ PREFIXES = {PP: "pp", JJ: "jj", JP: "jp", PJ: "pj"}
 PARTITIONS = 4
 TOPICS = ("java", "python", "mixed", "standby", "moving", "growing", "broker", "master")
 """Filled by Java producers, filled by ours, read by a group of both kinds; the others each for one disturbance."""
-START_TIMEOUT_S = 60.0
-WRITABLE_TIMEOUT_S = 150.0
+START_TIMEOUT_S = 180.0
+WRITABLE_TIMEOUT_S = 300.0
 RESTART_TIMEOUT_S = 600.0
 """For the other column that uses the Java Master to come as far."""
 
@@ -157,12 +157,15 @@ class System:
         )
 
     async def _until_answers(self, api: WebApi) -> None:
-        async with asyncio.timeout(START_TIMEOUT_S):
-            while True:
-                with contextlib.suppress(httpx.HTTPError, WebApiError):
-                    await api.query("admin_query_master_group_info")
-                    return
-                await asyncio.sleep(0.2)
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                await api.query("admin_query_master_group_info")
+                return
+            except (httpx.HTTPError, WebApiError) as error:
+                if time.monotonic() > deadline_s:
+                    raise TimeoutError(f"{api.base} does not answer; the logs are in {self.home}") from error
+            await asyncio.sleep(0.2)
 
     # --- our Masters ------------------------------------------------------------------------------------------
 

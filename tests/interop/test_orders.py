@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,7 @@ async def until_writable(api: WebApi, *topics: str) -> float:
     for topic in topics:
         while not await writable(api, topic):
             assert time.monotonic() - began_s < 120, f"{topic} is not writable"
+            await asyncio.sleep(0.1)
     return time.monotonic() - began_s
 
 
