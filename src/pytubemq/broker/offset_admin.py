@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker.cursor import Cursor, whole
 from pytubemq.broker.registry import HoldKey
+from pytubemq.broker.submission import Refusal
 from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableError, refused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from pytubemq.broker.state import BrokerState
-    from pytubemq.broker.submission import Refusal
 
 _AT_ONCE: Final = 2_000
 """Changes that are made in one go: few, so that others have their turn and the journal takes them."""
@@ -58,7 +58,7 @@ class OffsetAdmin:
 
         Raises:
             NotFoundError: a topic or partition is not here; nothing was changed.
-            RefusedError: some could not be made durable; the text says how many were.
+            RefusedError: some could not be made durable, or their topic went meanwhile; the text says how many were.
         """
         for topic, partition_id in offsets:
             self._check_partition(topic, partition_id)
@@ -143,13 +143,22 @@ class OffsetAdmin:
         made = 0
         remaining = iter(wanted.items())
         while batch := list(islice(remaining, _AT_ONCE)):
-            results = await asyncio.gather(*(self._move(key, offset) for key, offset in batch))
-            made += results.count(None)
-            refusal = next((result for result in results if result is not None), None)
+            refusal = self._gone(batch)
+            if refusal is None:
+                results = await asyncio.gather(*(self._move(key, offset) for key, offset in batch))
+                made += results.count(None)
+                refusal = next((result for result in results if result is not None), None)
             if refusal is not None:
                 done = f"; {made} of {len(wanted)} were changed" if made else "; nothing was changed"
                 raise refused(refusal.code, f"the offsets could not be written: {refusal.text}{done}")
         return made
+
+    def _gone(self, batch: Iterable[tuple[HoldKey, int | None]]) -> Refusal | None:
+        """Why these cannot be made any more: a place in a topic that went would wait for the next one of its name."""
+        for key, offset in batch:
+            if offset is not None and not self._is_here(key.topic, key.partition_id):
+                return Refusal(Code.NOT_FOUND, f"partition {key.partition_id} of {key.topic} is not here any more")
+        return None
 
     def _check_room(self, wanted: Iterable[HoldKey]) -> None:
         positions = self._state.positions

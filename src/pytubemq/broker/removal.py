@@ -2,7 +2,7 @@
 
 The invariants: a topic's data goes only while the Master lists the topic, and only when nothing of it is on its way to
 the disk any more; a topic is not served while it is being removed, also when the Master has brought it back meanwhile;
-what cannot be removed now is tried again, and shown.
+what cannot be removed now, for whatever reason, is tried again, and shown.
 """
 
 from __future__ import annotations
@@ -84,6 +84,9 @@ class TopicRemoval:
             await asyncio.get_running_loop().run_in_executor(None, self._state.store.drop, topic)
         except StorageError as error:
             return self._failed(topic, error.message)
+        except Exception as error:
+            logger.exception("the removal of topic %s has failed", topic)
+            return self._failed(topic, f"{type(error).__name__}: {error}")
         finally:
             self._under_way = None
             if topic not in self._listed:

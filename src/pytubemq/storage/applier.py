@@ -101,15 +101,15 @@ class Applier:
     def drop(self, topic: str) -> None:
         """Forget a topic's partitions and all positions in them, by a checkpoint that knows nothing of them: from then
         on no start brings them back, and a start removes their files. The caller sees to it that nothing of the topic
-        is on its way.
+        is on its way but positions that are forgotten; other topics may get partitions meanwhile.
 
         Raises:
             OSError: nothing was changed; call again.
         """
         with self._turn:
             self._apply_queued()
+            logs = [log for log in list(self._partitions.values()) if log.topic == topic]
             with self._lock:
-                logs = [log for log in self._partitions.values() if log.topic == topic]
                 positions = [key for key in self._confirmed if key[1] == topic]
             if positions or any(log.applied_ordinal for log in logs):
                 self._checkpoint(without=topic)
@@ -117,7 +117,7 @@ class Applier:
                 for log in logs:
                     del self._partitions[topic, log.partition_id]
                 for key in positions:
-                    del self._confirmed[key]
+                    self._confirmed.pop(key, None)
 
     def _apply_queued(self) -> int:
         total = 0

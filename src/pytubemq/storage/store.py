@@ -397,8 +397,9 @@ class BrokerStore:
     def drop(self, topic: str) -> None:
         """Forget a topic: its partitions, their messages and every group's position in them. For a background thread.
 
-        Nothing of the topic may be staged or under way, or come while this runs. What a reader is just reading may
-        fail for it as for a partition that does not exist. A topic that is not there is fine. Blocks.
+        Nothing of the topic may be staged or under way, or come while this runs, but positions may be forgotten. What a
+        reader is just reading may fail for it as for a partition that does not exist. A topic that is not there is
+        fine. Blocks.
 
         Raises:
             StorageError: it is not done, or some files are left over; call again. DiskFailedError: see `write`.

@@ -191,6 +191,26 @@ async def test_a_topic_that_cannot_be_removed_now_is_shown_and_removed_later() -
         await until(lambda: broker.health()["status"] == "ok")
 
 
+async def test_a_removal_that_fails_for_a_reason_of_ours_is_shown_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with (
+        master(topic("demo"), capabilities=OLD) as scripted,
+        running(masters=(scripted.address,), heartbeat_period_s=0.01) as broker,
+    ):
+        drop = state(broker).store.drop
+
+        def fails_once(name: str) -> None:
+            monkeypatch.setattr(state(broker).store, "drop", drop)
+            raise RuntimeError("a fault of ours")
+
+        monkeypatch.setattr(state(broker).store, "drop", fails_once)
+        scripted.says = listed("demo")
+        await until(lambda: any("RuntimeError: a fault of ours" in problem for problem in broker.health()["problems"]))
+        await until(lambda: scripted.heartbeats[-1].removed_topics_info == ("demo",))
+        await until(lambda: broker.health()["status"] == "ok")
+
+
 class LaterClock(SystemClock):
     """A clock that can be put forward."""
 

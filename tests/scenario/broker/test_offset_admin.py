@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytubemq.broker import offset_admin
 from pytubemq.broker.registry import HoldKey
 from pytubemq.errors import BadRequestError, Code, NotFoundError, RefusedError
 from pytubemq.model.offset import OFFSET_UNIT
@@ -159,6 +160,23 @@ async def test_a_change_that_the_disk_refuses_changes_nothing() -> None:
         disk.heal()
         assert (await inspect.position(KEY)).confirmed == OFFSET_UNIT
         assert payloads(await peer.get()) == [b"message 1", b"message 2"]
+
+
+async def test_nothing_is_left_in_a_topic_that_goes_while_many_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_admin, "_AT_ONCE", 2)
+    async with running() as broker:
+        offsets, inspect = tools(broker)
+        setting = asyncio.create_task(offsets.set_many(["a", "b", "c"], {("demo", 0): 0}))
+        await asyncio.sleep(0)  # the first two are on their way
+        assert broker._state is not None
+        broker._state.topics.replace([])
+        with pytest.raises(
+            RefusedError, match=r"partition 0 of demo is not here any more; 2 of 3 were changed"
+        ) as error:
+            await setting
+        assert error.value.code == Code.NOT_FOUND
+        assert inspect.groups()[0] == {"a", "b"}
+        assert await offsets.remove([], ["demo"]) == 2, "what is there may go"
 
 
 async def test_the_bound_on_positions_holds() -> None:

@@ -7,7 +7,7 @@ import random
 from contextlib import suppress
 from dataclasses import replace
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import pytest
@@ -26,6 +26,8 @@ from pytubemq.errors import (
 )
 from pytubemq.model.limits import MAX_SCAN_ENTRIES
 from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.storage import applier
+from pytubemq.storage.checkpoint import write_checkpoint
 from pytubemq.storage.journal import Durability
 from pytubemq.storage.record import FORGOTTEN
 from pytubemq.storage.store import BrokerStore, StoreSettings
@@ -617,6 +619,43 @@ def test_a_drop_that_finds_no_space_changes_nothing_and_works_later() -> None:
     store.drop("demo")
     assert not store.partitions()
     assert not store.positions()
+
+
+def test_a_position_forgotten_while_its_topic_is_dropped_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"one", confirm=OFFSET_UNIT)
+
+    def forget_meanwhile(*args: Any) -> None:
+        write_checkpoint(*args)
+        send(store, confirm=FORGOTTEN)
+
+    monkeypatch.setattr(applier, "write_checkpoint", forget_meanwhile)
+    store.drop("demo")
+    assert (store.partitions(), store.positions()) == ([], {})
+    assert not disk.exists(ROOT / "logs" / "demo")
+    disk.kill()
+    assert BrokerStore.open(ROOT, disk=disk, settings=ROOMY).positions() == {}
+
+
+class AddsAPartition(str):
+    """A topic's name that makes a new partition known in the middle of the first look for its own."""
+
+    __slots__ = ("store",)
+    __hash__ = str.__hash__
+    store: BrokerStore
+
+    def __eq__(self, other: object) -> bool:
+        self.store.ensure_partition("added", 0)
+        return str.__eq__(self, other)
+
+
+def test_partitions_that_are_added_while_a_topic_is_dropped_stay() -> None:
+    store = open_store(FaultyDisk())
+    name = AddsAPartition("demo")
+    name.store = store
+    store.drop(name)
+    assert store.partitions() == [("added", 0)]
 
 
 @pytest.mark.parametrize("operation", [Operation.UNLINK, Operation.RMDIR])
