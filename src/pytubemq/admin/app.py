@@ -52,7 +52,7 @@ def create_app(
 ) -> Starlette:
     """The API of `master`; `hosts` are the names under which it may be called beside loopback addresses.
 
-    `pages` are served beside it. Where `access` has a token, a change needs it.
+    `pages` are served beside it. A change needs what `access` says.
     """
 
     async def health(_: Request) -> Response:
@@ -110,7 +110,7 @@ def create_app(
 
 
 def _check_token(request: Request, access: Access | None) -> None:
-    if access is None or not access.token:
+    if access is None:
         return
     try:
         access.check(modify=True, headers=request.headers, query={}, form={})
@@ -118,7 +118,7 @@ def _check_token(request: Request, access: Access | None) -> None:
         raise ApiError(
             HTTPStatus.UNAUTHORIZED,
             error.text,
-            "this server has a token, and those who change something must give it",
+            "a change needs the token of this server, unless it has none and only this machine can reach it",
             "send Authorization: Bearer TOKEN; the command line takes it from the variable PYTUBEMQ_TOKEN",
         ) from None
 

@@ -275,3 +275,11 @@ async def test_a_change_needs_the_token_where_there_is_one(
         assert answer.status_code == status
         assert bool(master.created) == (status == 201)
         assert "s3cret" not in answer.text
+
+
+@pytest.mark.parametrize(("local", "status"), [(True, 201), (False, 401)])
+async def test_without_a_token_only_this_machine_changes_something(master: Master, *, local: bool, status: int) -> None:
+    app = create_app(master, access=Access(local=local))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8080/api/v1") as client:
+        answer = await client.post("/topics", json={"name": "demo"})
+    assert (answer.status_code, bool(master.created)) == (status, local)

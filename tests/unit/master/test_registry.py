@@ -208,7 +208,7 @@ async def test_leave_to_consume_is_asked_for_or_not() -> None:
 # --- the cluster ------------------------------------------------------------------------------------------------
 
 
-async def test_defaults_are_set_whole_and_changed_in_part() -> None:
+async def test_defaults_that_are_not_given_stay() -> None:
     async with master() as m:
         cluster = m.registry.cluster
         assert not cluster.is_set
@@ -224,4 +224,9 @@ async def test_defaults_are_set_whole_and_changed_in_part() -> None:
             await cluster.update_defaults({"qry_priority_id": 202}, TopicProps(), by=BY)
         with pytest.raises(BadRequestError, match="brokerWebPort 9000"):
             await cluster.update_defaults({"broker_web_port": 9000}, TopicProps(), by=BY)
-        assert (await cluster.set_defaults({}, TopicProps(), by=BY)).broker_port == 8123
+        await cluster.update_defaults({"flow_ctrl_enable": True, "flow_ctrl_info": "[]"}, TopicProps(), by=BY)
+        again = await cluster.set_defaults({"max_message_bytes": 2**21}, TopicProps(unflush_threshold=7), by=BY)
+        assert (again.broker_port, again.qry_priority_id, again.flow_ctrl_enable) == (9000, 202, True)
+        assert (again.props.num_partitions, again.props.unflush_threshold) == (1, 7)
+        with pytest.raises(BadRequestError, match="already"):
+            await cluster.set_defaults({}, TopicProps(unflush_threshold=7), by=BY)

@@ -62,6 +62,6 @@ def _item(key: str, value: object) -> OffsetItem:
         raise BadValueError(f"has the key {shown(key)}: it must be brokerId:topicName:partitionId")
     text = value.strip() if isinstance(value, str) else str(value)
     try:
-        return OffsetItem(int(parts[1]), TOPIC.parse(parts[2]), int(parts[3]), _OFFSET.parse(text))
+        return OffsetItem(int(parts[1]), TOPIC.parse(parts[2]), int(parts[3]), _OFFSET.parse(text) or 0)
     except BadValueError as error:
         raise BadValueError(f"has at {shown(key)} a value that {error}") from None

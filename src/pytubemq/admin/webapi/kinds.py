@@ -16,6 +16,7 @@ from urllib.parse import unquote_plus
 
 from pytubemq.core.flow import format_rules, parse_rules
 from pytubemq.errors import BadRequestError, FormatError
+from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_FILTER_ITEM_CHARS, MAX_GROUP_CHARS, MAX_TOPIC_CHARS, MAX_WEBAPI_ITEMS
 from pytubemq.model.policy import check_delete_policy
 from pytubemq.model.records import ManageStatus
@@ -74,19 +75,23 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Int:
-    """A whole number within bounds."""
+    """A whole number within bounds. With `or_undefined`, -2 says that it is not given, as answers write it."""
 
     least: int = 0
     most: int = INT32_MAX
+    or_undefined: bool = False
 
     @property
     def shape(self) -> str:
-        return f"a whole number, {self.least} to {self.most}"
+        undefined = f" ({UNDEFINED}: not set)" if self.or_undefined else ""
+        return f"a whole number, {self.least} to {self.most}{undefined}"
 
-    def parse(self, text: str) -> int:
+    def parse(self, text: str) -> int | None:
         if not _INT.fullmatch(text):
             raise BadValueError(f"is {shown(text)}: it must be {self.shape}")
         value = int(text)
+        if self.or_undefined and value == UNDEFINED:
+            return None
         if value < self.least:
             raise BadValueError(f"is {value}: it must be at least {self.least}")
         if value > self.most:
@@ -101,7 +106,7 @@ class QryPriority:
     shape: str = "101 to 303, the first and the last digit 1, 2 or 3"
 
     def parse(self, text: str) -> int:
-        value = Int(101, 303).parse(text)
+        value = int(Int(101, 303).parse(text) or 0)
         if value // 100 not in (1, 2, 3) or value % 10 not in (1, 2, 3):
             raise BadValueError(f"is {value}: it must be {self.shape}")
         return value

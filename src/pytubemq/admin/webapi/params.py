@@ -201,7 +201,7 @@ def has_stamp(stamp: Stamp, args: Args) -> bool:
 
 _USER = Param("createUser", USER)
 _EDITOR = Param("modifyUser", USER)
-_VERSION = Param("dataVersionId", Int(0, INT64_MAX))
+_VERSION = Param("dataVersionId", Int(0, INT64_MAX, or_undefined=True))
 _DATES = (Param("createDate", Date()), Param("modifyDate", Date()))
 
 OPS_ADD = (Param("createUser", USER, required=True), _DATES[0], _EDITOR, _DATES[1], _VERSION)

@@ -27,40 +27,39 @@ class ClusterRegistry:
         return self._catalogue.cluster.stamp.serial_id >= 0
 
     async def set_defaults(self, given: Mapping[str, Any], props: TopicProps, *, by: Audit) -> ClusterRecord:
-        """Set all defaults: fields of `ClusterRecord` and properties that are given, the built-in values for others.
+        """Set fields of `ClusterRecord`, where what is not given stays, and all properties: the built-in for others.
+
+        So does the original; it also drops the rules of flow control that are not given again, which stay here.
 
         Raises:
-            BadRequestError: two servers of a Broker would have one port.
+            BadRequestError: a Broker's pages would have the port of another of its servers, or nothing would change.
         """
-        return await self._put(ClusterRecord(), given, props, by=by, fresh=True)
+        return await self._put(given, props.over(BUILT_IN_PROPS), by=by)
 
     async def update_defaults(self, given: Mapping[str, Any], props: TopicProps, *, by: Audit) -> ClusterRecord:
-        """Change what is given and leave the rest.
+        """Change what is given, fields of `ClusterRecord` and properties, and leave the rest.
 
         Raises:
-            BadRequestError: two servers of a Broker would have one port, or nothing would be different.
+            BadRequestError: a Broker's pages would have the port of another of its servers, or nothing would change.
         """
-        return await self._put(None, given, props, by=by, fresh=not self.is_set)
+        return await self._put(given, props, by=by)
 
-    async def _put(
-        self, start: ClusterRecord | None, given: Mapping[str, Any], props: TopicProps, *, by: Audit, fresh: bool
-    ) -> ClusterRecord:
+    async def _put(self, given: Mapping[str, Any], props: TopicProps, *, by: Audit) -> ClusterRecord:
         async with self._catalogue.lock:
             now = self._catalogue.cluster
-            start = now if start is None else start
-            wanted = replace(start, **given, props=props.over(start.props.over(BUILT_IN_PROPS)), stamp=now.stamp)
+            wanted = replace(now, **given, props=props.over(now.props.over(BUILT_IN_PROPS)))
             if wanted.broker_web_port in (wanted.broker_port, wanted.broker_tls_port):
                 raise BadRequestError(
                     f"brokerWebPort {wanted.broker_web_port} is also brokerPort or brokerTLSPort",
                     hint="give each server of a Broker a port of its own",
                     code=Code.BAD_REQUEST,
                 )
-            if wanted == now and self.is_set and not fresh:
+            if wanted == now and self.is_set:
                 raise BadRequestError(
                     "the cluster's defaults are as asked for already",
                     hint="nothing has to be done",
                     code=Code.BAD_REQUEST,
                 )
-            stamp = by.made() if fresh and not self.is_set else by.changed(now.stamp)
+            stamp = by.changed(now.stamp) if self.is_set else by.made()
             await self._catalogue.apply([replace(wanted, stamp=stamp)])
             return self._catalogue.cluster

@@ -154,3 +154,10 @@ def test_properties_and_stamps_are_written_in_the_originals_order() -> None:
     assert envelope.base(Stamp("a", 0, "b", 0, 3, 4)) == {
         "dataVersionId": 3, "serialId": 4, "createUser": "a", "createDate": "", "modifyUser": "b", "modifyDate": "",
     }  # fmt: skip
+
+
+def test_the_undefined_number_of_answers_may_be_given_back() -> None:
+    assert Int(0, or_undefined=True).parse("-2") is None
+    assert Int(0, or_undefined=True).parse("0") == 0
+    with pytest.raises(BadValueError, match="-2"):
+        Int(0).parse("-2")

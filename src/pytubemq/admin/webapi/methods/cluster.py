@@ -102,7 +102,7 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     Method(
         "admin_set_cluster_default_setting",
-        "Set all of the cluster's defaults; what is not given gets the built-in value.",
+        "Set the cluster's defaults: a property of topics that is not given gets the built-in value, the rest stays.",
         True,
         (*OPS_ADD, *_VALUES),
         _set,

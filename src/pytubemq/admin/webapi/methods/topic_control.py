@@ -30,7 +30,7 @@ _TOPIC = Param("topicName", TOPIC, required=True)
 _TOPICS = Param("topicName", ListOf(TOPIC))
 _TOPICS_NEEDED = Param("topicName", ListOf(TOPIC), required=True)
 _CONTROL = (
-    Param("topicNameId", Int(0)),
+    Param("topicNameId", Int(0, or_undefined=True)),
     Param("enableAuthControl", Bool()),
     Param("maxMsgSizeInMB", MESSAGE_MIB),
 )
