@@ -19,13 +19,14 @@ from pytubemq.client.cluster import check, is_refusal
 from pytubemq.client.events import Event, Skipped, SlowConsumer
 from pytubemq.client.options import Start
 from pytubemq.client.pace import Pace
+from pytubemq.client.registration import Registration
 from pytubemq.core.offsets import Hold, Watermarks
 from pytubemq.core.retry import BRIEF_S, Backoff, Verdict, verdict
 from pytubemq.errors import Code, RefusedError, RequestTimeoutError, StaleBatchError, TransportError, TubeError
 from pytubemq.wire.codec import encode
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.hot import StoredMessage, decode_get_message
-from pytubemq.wire.messages.broker import CommitOffsetResponseB2C, GetMessageResponseB2C, RegisterResponseB2C
+from pytubemq.wire.messages.broker import CommitOffsetResponseB2C, GetMessageResponseB2C
 from pytubemq.wire.methods import Method, Service
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class HeldPartition:
         self._at_newest = False
         self._wanted = keeper.options.filters.get(partition.topic)
         self._pace = Pace(partition, keeper.options, keeper.flow, keeper.rates, rng=keeper.cluster.rng)
+        self._registration = Registration(keeper, partition)
         self._connection: RpcConnection | None = None
         self._registrations = 0
         self._fetched_in = 0
@@ -155,6 +157,7 @@ class HeldPartition:
                 attempt += 1
                 occupied_s = loop.time() - began_s if is_refusal(error, Code.PARTITION_OCCUPIED) else 0.0
                 if occupied_s > self._keeper.occupied_for_s or verdict(error) is Verdict.GIVE_UP:
+                    self._finish(f"its partition was given up: {error.message}")
                     self.tried.set()
                     self._keeper.gave_up(self, error)
                     return False
@@ -177,18 +180,8 @@ class HeldPartition:
             TubeError: the Broker refuses, or cannot be reached.
         """
         at_newest, offset = self._at_newest, self._offset
-        connection = await self._cluster.pool.get(self.address)
-        answer = await self._cluster.ask_broker(
-            connection,
-            asks.registration(
-                self._keeper,
-                self.partition,
-                read_status=self._read_status(),
-                filters=self._wanted or (),
-                offset=offset,
-            ),
-            RegisterResponseB2C,
-            Method.CONSUMER_REGISTER_C2B,
+        connection, answer = await self._registration.ask(
+            read_status=self._read_status(), filters=self._wanted or (), offset=offset
         )
         self._registrations += 1
         self.registered_s = asyncio.get_running_loop().time()
@@ -240,19 +233,15 @@ class HeldPartition:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._settled.wait()
-        self._over = "its partition was given to another consumer of the group"
+        self._finish("its partition was given to another consumer of the group")
+        await self._registration.give_back(timeout_s=timeout_s)
+
+    def _finish(self, reason: str) -> None:
+        """The partition is not ours any more; whoever waits for it hears so at once."""
+        self._over = reason
+        self._connection = None
         self._stop_timer()
-        connection, self._connection = self._connection, None
-        if connection is None or connection.closed:
-            return
-        with contextlib.suppress(TubeError, TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._cluster.ask_broker(
-                    connection,
-                    asks.unregistration(self._keeper, self.partition),
-                    RegisterResponseB2C,
-                    Method.CONSUMER_REGISTER_C2B,
-                )
+        self._registered_again.set()
 
     # --- fetching -------------------------------------------------------------------------------------------
 

@@ -238,10 +238,12 @@ class BalanceConsumer(PartitionKeeper):
             await self._check_subscribable(wanted)
             self._check_guard(wanted)
             held = HeldPartition(self, wanted, offset=offset)
-            await self._try_to_register(held)
-            if self._closed:
+            try:
+                await self._try_to_register(held)
+                self._check()
+            except BaseException:
                 await held.release(wait_s=0.0, timeout_s=UNREGISTER_TIMEOUT_S)
-            self._check()
+                raise
             self._hold(held)
             self._holdings_changed()
             if self.options.manual:

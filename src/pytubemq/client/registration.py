@@ -1,0 +1,76 @@
+"""The registration of one partition at its Broker: asked for, and given back.
+
+The invariant: a Broker that may hold the partition for us is told when we want it no more, also where its answer never
+reached whoever asked; otherwise the group would stand still there until the lease is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from pytubemq.client import asks
+from pytubemq.errors import RefusedError, TubeError
+from pytubemq.wire.messages.broker import RegisterRequestC2B, RegisterResponseB2C
+from pytubemq.wire.methods import Method
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytubemq.model.ids import Partition
+    from pytubemq.net.connection import RpcConnection
+
+
+class Registration:
+    """Asks a Broker to hold a partition for a consumer, and to hold it no more."""
+
+    def __init__(self, who: asks.Asker, partition: Partition) -> None:
+        self._who = who
+        self._partition = partition
+        self._asked: asyncio.Task[RegisterResponseB2C] | None = None
+        """The last asking, which goes on when whoever waits for it does not."""
+
+    async def ask(
+        self, *, read_status: int, filters: Iterable[str], offset: int | None
+    ) -> tuple[RpcConnection, RegisterResponseB2C]:
+        """Have the partition held for us; returns where, and what the Broker says.
+
+        Raises:
+            TubeError: the Broker refuses, or cannot be reached.
+        """
+        connection = await self._connect()
+        request = asks.registration(self._who, self._partition, read_status=read_status, filters=filters, offset=offset)
+        self._asked = asyncio.get_running_loop().create_task(self._tell(connection, request))
+        self._asked.add_done_callback(_failure)  # looked at, though perhaps nobody waits any more
+        return connection, await asyncio.shield(self._asked)
+
+    async def give_back(self, *, timeout_s: float) -> None:
+        """Have it held no more, within `timeout_s`, confirming nothing. What cannot be told ends with the lease.
+
+        An answer that is due is waited for first, for half of that time: a Broker may do two things at once.
+        """
+        asked = self._asked
+        if asked is None:
+            return
+        with contextlib.suppress(TubeError, TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await asyncio.wait([asked], timeout=timeout_s / 2)
+                if not isinstance(_failure(asked), RefusedError):
+                    await self._tell(await self._connect(), asks.unregistration(self._who, self._partition))
+        asked.cancel()
+        self._asked = None
+
+    async def _connect(self) -> RpcConnection:
+        cluster = self._who.cluster
+        return await cluster.pool.get(cluster.address_of(self._partition.broker_id))
+
+    async def _tell(self, connection: RpcConnection, request: RegisterRequestC2B) -> RegisterResponseB2C:
+        return await self._who.cluster.ask_broker(
+            connection, request, RegisterResponseB2C, Method.CONSUMER_REGISTER_C2B
+        )
+
+
+def _failure(asked: asyncio.Task[RegisterResponseB2C]) -> BaseException | None:
+    """What an asking has ended with; None while it has not failed."""
+    return asked.exception() if asked.done() and not asked.cancelled() else None

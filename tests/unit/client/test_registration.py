@@ -1,0 +1,127 @@
+"""What a Broker may hold for a consumer is given back, also when the consumer never saw the Broker's answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytubemq import Partition, connect
+from pytubemq.client import keeper as keeper_module
+from pytubemq.client.balance import consumer as balance_module
+from pytubemq.errors import OccupiedError, RequestTimeoutError
+from pytubemq.testing.mock_broker import SILENCE, MockBroker
+from pytubemq.wire.methods import Method
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.anyio
+
+DEMO = {"demo": 1}
+P0 = Partition(1, "demo", 0)
+
+
+def unregistrations(mock: MockBroker) -> int:
+    """How often the Broker was told that a partition is not wanted any more."""
+    return len([one for one in mock.received(Method.CONSUMER_REGISTER_C2B) if one.op_type == 32])
+
+
+def done_but_not_answered(mock: MockBroker) -> Callable[[Any, Any], Any]:
+    """A Broker that registers, and is too slow to say so."""
+
+    def work(call: Any, request: Any) -> Any:
+        mock.work(call, request)
+        return SILENCE
+
+    return work
+
+
+async def test_a_member_that_leaves_while_it_is_being_registered_leaves_nothing_behind() -> None:
+    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
+        mock.script(Method.CONSUMER_REGISTER_C2B, done_but_not_answered(mock))
+        async with tube.consumer("g", "demo"):
+            await mock.until(lambda: mock.partitions["demo", 0].owners)
+        assert mock.partitions["demo", 0].owners == {}
+
+
+async def test_an_answer_that_is_due_is_waited_for_before_the_broker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_module, "UNREGISTER_TIMEOUT_S", 60.0)
+    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
+        arrived, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow(call: Any, request: Any) -> Any:
+            arrived.set()
+            await go_on.wait()
+            return mock.work(call, request)
+
+        mock.script(Method.CONSUMER_REGISTER_C2B, slow)
+        consumer = await tube.consumer("g", "demo", close_timeout_s=60.0).__aenter__()
+        await arrived.wait()
+        closing = asyncio.create_task(consumer.close())
+        await asyncio.wait([closing], timeout=0.05)
+        assert not unregistrations(mock)  # a Broker that works in several threads might do it first
+        go_on.set()
+        await closing
+        assert unregistrations(mock) == 1
+        assert mock.partitions["demo", 0].owners == {}
+
+
+async def test_a_connect_that_is_cancelled_leaves_nothing_behind() -> None:
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters) as tube,
+        tube.balance_consumer("g", "demo", manual=True) as consumer,
+    ):
+        mock.script(Method.CONSUMER_REGISTER_C2B, done_but_not_answered(mock))
+        connecting = asyncio.create_task(consumer.connect(P0))
+        await mock.until(lambda: mock.partitions["demo", 0].owners)
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+        assert mock.partitions["demo", 0].owners == {}
+        assert consumer.holds == frozenset()
+        await consumer.connect(P0)
+        assert consumer.registered == (P0,)
+
+
+async def test_a_connect_that_is_not_answered_in_time_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(balance_module, "CONNECT_TRIES", 1)
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters, request_timeout_s=0.3) as tube,
+        tube.balance_consumer("g", "demo", manual=True) as consumer,
+    ):
+        mock.script(Method.CONSUMER_REGISTER_C2B, done_but_not_answered(mock))
+        with pytest.raises(RequestTimeoutError):
+            await consumer.connect(P0)
+        assert mock.partitions["demo", 0].owners == {}
+
+
+async def test_a_connect_that_is_refused_has_nothing_to_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(balance_module, "CONNECT_TRIES", 1)
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters) as tube,
+        tube.balance_consumer("g", "demo", manual=True) as consumer,
+    ):
+        mock.fail_next(Method.CONSUMER_REGISTER_C2B, code=410)
+        with pytest.raises(OccupiedError):
+            await consumer.connect(P0)
+        assert not unregistrations(mock)
+
+
+async def test_what_a_broken_connection_was_to_carry_goes_over_another() -> None:
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters) as tube,
+        tube.balance_consumer("g", "demo", manual=True) as consumer,
+    ):
+        await consumer.connect(P0)
+        mock.silence(Method.CONSUMER_REGISTER_C2B)  # the attempt to register again
+        mock.drop_connections()
+        await mock.until(lambda: len(mock.received(Method.CONSUMER_REGISTER_C2B)) == 2)
+        assert mock.partitions["demo", 0].owners == {"g": consumer.client_id}
+        await consumer.disconnect(P0)
+        assert mock.partitions["demo", 0].owners == {}
