@@ -7,7 +7,7 @@ order of the checks is the original's, so that a request with two faults gets th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker.submission import Refusal
 from pytubemq.errors import Code, FormatError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.broker.topics import ServedTopic, TopicTable
+
+_SHOWN_CHARS: Final = 120
 
 
 class Refused(Exception):
@@ -79,6 +81,14 @@ def client(value: str) -> str:
 def group(value: str) -> str:
     """`groupName`."""
     return text(value, "groupName", MAX_GROUP_CHARS)
+
+
+def consumer(client_id: str, group_name: str) -> tuple[str, str]:
+    """`clientId` and `groupName` of who registers: they go into strings that `@` and `#` divide."""
+    for value, what in ((client_id, "clientId"), (group_name, "groupName")):
+        if "@" in value or "#" in value:
+            raise Refused(Code.BAD_REQUEST, f"{what} {value[:_SHOWN_CHARS]!r} has @ or # in it, give another one")
+    return client(client_id), group(group_name)
 
 
 def topic(value: str, topics: TopicTable) -> ServedTopic:

@@ -49,9 +49,8 @@ class RegisterHandlers:
         try:
             state.gate.check_started()
             state.visits.check_consumer(request.auth_info, now_s=state.clock.now_s())
-            consumer_id = checks.client(request.client_id)
+            consumer_id, group = checks.consumer(request.client_id, request.group_name)
             served = checks.topic(request.topic_name, state.topics)
-            group = checks.group(request.group_name)
             codes = checks.filter_codes(request.filter_cond_str)
             key = HoldKey(group, served.config.name, request.partition_id)
             if request.op_type == REGISTER:

@@ -22,6 +22,7 @@ OK = "OK!"
 NO_RULES = "[]"
 UNCHANGED = " "
 SYSTEM_TOPIC = "__offset_history__"
+_SHOWN_CHARS = 120
 
 
 class RefusalError(Exception):
@@ -35,7 +36,7 @@ class RefusalError(Exception):
 
 def check_client_id(value: str) -> str:
     """A client id, trimmed."""
-    return _check(value, "clientId", MAX_CLIENT_ID_CHARS)
+    return _check_undivided(_check(value, "clientId", MAX_CLIENT_ID_CHARS), "clientId")
 
 
 def check_host(value: str) -> str:
@@ -45,7 +46,7 @@ def check_host(value: str) -> str:
 
 def check_group_name(value: str) -> str:
     """A group name, trimmed."""
-    return _check(value, "groupName", MAX_GROUP_CHARS)
+    return _check_undivided(_check(value, "groupName", MAX_GROUP_CHARS), "groupName")
 
 
 def _check(value: str, name: str, longest: int) -> str:
@@ -54,6 +55,13 @@ def _check(value: str, name: str, longest: int) -> str:
         raise RefusalError(Code.BAD_REQUEST, f"{name} is missing")
     if len(value) > longest:
         raise RefusalError(Code.BAD_REQUEST, f"{name} has {len(value)} characters, {longest} are allowed")
+    return value
+
+
+def _check_undivided(value: str, name: str) -> str:
+    """One that can go into the strings which `@` and `#` divide, and be found in them again."""
+    if "@" in value or "#" in value:
+        raise RefusalError(Code.BAD_REQUEST, f"{name} {value[:_SHOWN_CHARS]!r} has @ or # in it, give another one")
     return value
 
 

@@ -7,14 +7,18 @@ is over.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+from pytubemq.errors import FormatError
 from pytubemq.wire.strings import parse_subscribe_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytubemq.model.ids import Partition
+
+logger = logging.getLogger(__name__)
 
 
 class Leases:
@@ -25,8 +29,13 @@ class Leases:
         self._until_s = 0.0
 
     def told(self, leases: Iterable[str], *, until_s: float) -> None:
-        """A Broker says who reads what, as subscriptions. Raises FormatError."""
-        for info in map(parse_subscribe_info, leases):
+        """A Broker says who reads what, as subscriptions. What is none keeps nobody out: it is logged and left out."""
+        for text in leases:
+            try:
+                info = parse_subscribe_info(text)
+            except FormatError as error:
+                logger.warning("a Broker tells of a reader that cannot be: %s", error.message)
+                continue
             self._by_group.setdefault(info.group, {})[info.partition] = info.consumer_id
         self._until_s = max(self._until_s, until_s)
 

@@ -179,6 +179,16 @@ async def test_a_heartbeat_in_the_wrong_form_is_answered_with_what_is_wrong() ->
         assert "nonsense" in answer.err_msg
 
 
+@pytest.mark.parametrize(("client_id", "group"), [("a@b", "g"), ("a#b", "g"), ("a", "x@y"), ("a", "x#y")])
+async def test_names_that_break_the_strings_they_go_into_are_refused(client_id: str, group: str) -> None:
+    async with running() as broker, connected(broker) as peer:
+        peer.client_id, peer.group = client_id, group
+        answer = await peer.register()
+        assert (answer.success, answer.err_code) == (False, Code.BAD_REQUEST)
+        assert "has @ or # in it" in answer.err_msg
+        assert broker.health()["consumers"] == 0
+
+
 async def test_a_range_is_read_without_touching_a_group() -> None:
     async with running() as broker, connected(broker) as peer:
         await peer.send_batch([item(b"%d" % n) for n in range(10)])

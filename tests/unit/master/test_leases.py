@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from pytubemq.errors import FormatError
 from pytubemq.master.leases import Leases
 from pytubemq.model.ids import Partition
 
@@ -28,6 +25,7 @@ def test_it_is_forgotten_when_it_does_not_count_any_more() -> None:
     assert leases.take("other")[0] == {}
 
 
-def test_nonsense_is_refused() -> None:
-    with pytest.raises(FormatError):
-        Leases().told(["nonsense"], until_s=1)
+def test_what_is_no_subscription_takes_nothing_from_the_others() -> None:
+    leases = Leases()
+    leases.told(["nonsense", "c@a@b#c#1:h:8123#demo:0", *SAID], until_s=15)
+    assert len(leases.take("g")[0]) == 2
