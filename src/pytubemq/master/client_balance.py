@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.core.balance.consistency import GroupKind, Terms
 from pytubemq.core.balance.facts import Reported
-from pytubemq.errors import Code, FormatError
+from pytubemq.errors import Code
 from pytubemq.master import answers
 from pytubemq.master.answers import UNCHANGED, RefusalError
 from pytubemq.master.group import MemberInfo
@@ -215,17 +215,14 @@ def _check_node(client_id: str, source_count: int, node_id: int) -> None:
 
 
 def _reported(info: ClientSubRepInfo | None) -> frozenset[Partition] | None:
-    """What a consumer says it holds; None when it says nothing of it."""
+    """What a consumer says it holds; None when it says nothing of it. Raises FormatError."""
     if info is None or not info.report_sub_info:
         return None
-    try:
-        return frozenset(
-            Partition(broker_id, topic, partition_id)
-            for topic, held in map(parse_part_sub_info, info.part_sub_info)
-            for broker_id, partition_id in held
-        )
-    except FormatError as error:
-        raise RefusalError(Code.BAD_REQUEST, error.message) from error
+    return frozenset(
+        Partition(broker_id, topic, partition_id)
+        for topic, held in map(parse_part_sub_info, info.part_sub_info)
+        for broker_id, partition_id in held
+    )
 
 
 def refused_register(code: int, text: str) -> RegisterResponseM2CV2:

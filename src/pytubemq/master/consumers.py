@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.core.balance.consistency import GroupKind, Terms
 from pytubemq.core.balance.facts import Event, Reported
-from pytubemq.errors import Code, FormatError
+from pytubemq.errors import Code
 from pytubemq.master import answers
 from pytubemq.master.answers import RefusalError
 from pytubemq.master.group import MemberInfo
@@ -207,13 +207,10 @@ class Consumers:
 
 
 def _claims(client_id: str, terms: Terms, request: RegisterRequestC2M) -> dict[Partition, int]:
-    """Where a bound consumer wants to begin, by partition."""
+    """Where a bound consumer wants to begin, by partition. Raises FormatError."""
     if not terms.bound:
         return {}
-    try:
-        claims = parse_required_partition(request.required_partition or "")
-    except FormatError as error:
-        raise RefusalError(Code.BAD_REQUEST, f"{client_id}: {error.message}") from error
+    claims = parse_required_partition(request.required_partition or "")
     for partition in claims:
         if partition.topic not in terms.topics:
             raise RefusalError(
@@ -223,6 +220,7 @@ def _claims(client_id: str, terms: Terms, request: RegisterRequestC2M) -> dict[P
 
 
 def _held(texts: Sequence[str]) -> frozenset[Partition]:
+    """The partitions of subscriptions. Raises FormatError."""
     return frozenset(parse_subscribe_info(text).partition for text in texts)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.errors import Code, TubeError
+from pytubemq.errors import Code, FormatError, TubeError
 from pytubemq.master import client_balance as clients
 from pytubemq.master.answers import RefusalError
 from pytubemq.master.broker_answers import refused_heartbeat as refused_broker
@@ -61,6 +61,8 @@ def _handler(request_type: type[Any], work: Callable[[Call, Any], Any], refused:
             answer = work(call, request)
         except RefusalError as refusal:
             answer = refused(int(refusal.code), refusal.text)
+        except FormatError as error:  # a string of the request that is not in the protocol's form
+            answer = refused(int(Code.BAD_REQUEST), f"{error.message}; {error.hint}")
         if answer is not None:
             call.reply(encode(answer))
 

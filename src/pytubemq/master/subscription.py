@@ -35,12 +35,8 @@ def check_subscription(
     missing = [topic for topic in topics if not brokers.deployed(topic)]
     if missing:
         raise RefusalError(Code.TOPIC_NOT_DEPLOYED, f"no such topic: {', '.join(missing)}")
-    conditions = {
-        condition.topic: frozenset(condition.items)
-        for condition in map(parse_topic_condition, topic_condition)
-        if condition.items
-    }
-    strangers = sorted(set(conditions) - set(topics))
+    said = [parse_topic_condition(text) for text in topic_condition]
+    strangers = sorted({condition.topic for condition in said} - set(topics))
     if strangers:
         raise RefusalError(Code.BAD_REQUEST, f"{client_id} filters topics it does not subscribe to: {strangers}")
-    return frozenset(topics), conditions
+    return frozenset(topics), {condition.topic: frozenset(condition.items) for condition in said if condition.items}

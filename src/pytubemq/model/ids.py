@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv6Address
 from typing import Final
 
 from pytubemq.errors import FormatError, MessageError
@@ -38,10 +39,11 @@ class Address:
         host, colon, port = text.rpartition(":")
         if not colon or (text.startswith("[") and text.endswith("]")):
             host, port = text, "" if default_port is None else str(default_port)
-        host = host.removeprefix("[").removesuffix("]")
-        if not host or not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
+        bare = host.removeprefix("[").removesuffix("]")
+        is_name = bare == host and ":" not in host
+        if not bare or not (is_name or _is_ipv6(bare)) or not _is_number(port, most=65535):
             raise FormatError(f"not an address: {text!r}", hint="write host:port, for example 127.0.0.1:8715")
-        return cls(host, int(port))
+        return cls(bare, int(port))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -67,9 +69,21 @@ class Partition:
     def parse(cls, key: str) -> Partition:
         """The inverse of `str`."""
         parts = key.strip().split(":")
-        if len(parts) != 3 or not parts[1] or not (parts[0].isdigit() and parts[2].isdigit()):
+        if len(parts) != 3 or not parts[1] or not (_is_number(parts[0]) and _is_number(parts[2])):
             raise FormatError(f"not a partition key: {key!r}", hint="write brokerId:topic:partitionId, as in 1:demo:0")
         return cls(int(parts[0]), parts[1], int(parts[2]))
+
+
+def _is_number(text: str, *, most: int = 2**31 - 1) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= most
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except AddressValueError:
+        return False
+    return True
 
 
 def check_topic(name: str) -> str:

@@ -204,10 +204,10 @@ def parse_topic_condition(text: str) -> TopicCondition:
     """`topic#item[,item...]`; the Go client writes `topic#` for a topic without filter, which gives no items.
 
     Raises:
-        FormatError: no topic in it.
+        FormatError: no topic in it, or no `#` behind it.
     """
-    topic, _, rest = text.partition("#")
-    if not topic.strip():
+    topic, divider, rest = text.partition("#")
+    if not divider or not topic.strip():
         raise _not("a topic's filter", text, "topic#item[,item...]")
     return TopicCondition(topic.strip(), tuple(dict.fromkeys(_items(rest))))
 
@@ -317,7 +317,7 @@ def format_part_sub_info(topic: str, held: Sequence[tuple[int, int]]) -> str:
 
 
 def parse_required_partition(text: str) -> dict[Partition, int]:
-    """`partitionKey=offset[,...]`: where a bound group wants to begin.
+    """`partitionKey=offset[,...]`: where a bound group wants to begin; below 0 where its position says.
 
     Raises:
         FormatError: it is none.
@@ -325,7 +325,7 @@ def parse_required_partition(text: str) -> dict[Partition, int]:
     wanted = {}
     for item in _items(text):
         key, _, offset = item.partition("=")
-        wanted[Partition.parse(key)] = _number(offset, text, "a list of offsets", "brokerId:topic:partitionId=offset")
+        wanted[Partition.parse(key)] = _signed(offset, text, "a list of offsets", "brokerId:topic:partitionId=offset")
     return wanted
 
 

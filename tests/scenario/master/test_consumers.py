@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.errors import Code, NotFoundError, RemoteError
+from pytubemq.errors import Code, NotFoundError
 from pytubemq.model.records import ConsumeRecord, GroupRecord
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.master import (
@@ -242,7 +242,7 @@ async def test_a_newcomer_is_not_told_what_others_are_on_their_way_with(tmp_path
         _, first = await holding(t, "old")
         held = first.event.subscribe_info[:3]  # type: ignore[union-attr]
     async with town(data_dir=tmp_path, restart_grace_s=300) as t:
-        await t.broker(leases=held)
+        await t.broker(leases=(*held, "c@g@h#1:127.0.0.9:8123#demo:0"))
         new = await named(t, "new")
         await new.register()
         told = await new.heartbeat(wait_ms=WAIT_MS)
@@ -379,7 +379,12 @@ async def test_a_bound_group_waits_until_it_is_complete() -> None:
         ({"host_name": ""}, 400),
         ({"topic_list": (" ",)}, 400),
         ({"topic_list": ("nosuch", "demo")}, 431),
+        ({"client_id": "a@b"}, 400),
+        ({"group_name": "a#b"}, 400),
         ({"topic_condition": ("other#a",)}, 400),
+        ({"topic_condition": ("other#",)}, 400),
+        ({"topic_condition": ("demo",)}, 400),
+        ({"subscribe_info": ("nonsense",)}, 400),
         ({"require_bound": True}, 400),
         ({"require_bound": True, "session_key": "k", "total_count": 0}, 400),
         ({"require_bound": True, "session_key": "k", "total_count": 1, "required_partition": "1:x:0=0"}, 400),
@@ -416,9 +421,13 @@ async def test_flow_control_is_told_to_who_asks() -> None:
 async def test_bad_strings_are_answered_and_the_connection_goes_on() -> None:
     async with served() as t:
         consumer = await named(t, "a")
-        with pytest.raises(RemoteError):
-            await consumer.register(holds=("not a subscription",))
+        refused = await consumer.register(holds=("not a subscription",))
+        assert (refused.success, refused.err_code) == (False, Code.BAD_REQUEST)
+        assert "'not a subscription'" in refused.err_msg
         assert (await consumer.register()).success
+        beat = await consumer.heartbeat(holds=("not a subscription",))
+        assert (beat.success, beat.err_code) == (False, Code.BAD_REQUEST)
+        assert (await consumer.heartbeat()).success
 
 
 async def test_closing_an_unknown_consumer_succeeds() -> None:

@@ -127,6 +127,13 @@ def test_an_ipv6_address_is_refused_where_the_protocol_cannot_carry_it(key: str)
     assert "IPv4" in (refused.value.hint or "")
 
 
+@pytest.mark.parametrize("text", ['["127.0.0.1:28715"]', '["localhost"]', "a:b:1"])
+def test_what_is_no_address_is_not_called_an_ipv6_one(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^broker\.masters = .* is not an address\n") as refused:
+        load_settings(None, environ={}, flags={"broker.masters": [text]})
+    assert "write host:port" in (refused.value.hint or "")
+
+
 def test_http_may_listen_on_ipv6() -> None:
     assert load_settings(None, environ={}, flags={"http.listen": "[::1]:1"}).http.listen == "[::1]:1"
 
