@@ -132,7 +132,12 @@ class Bench:
         await asyncio.sleep(SETTLE_S)
         faults = compare(order, got, doubtful=doubtful, may_repeat=may_repeat)
         if faults:
-            raise CellError("\n".join(faults))
+            told = [
+                f"{client} was told {list(codes)}"
+                for client, codes in self.driver.codes.items()
+                if client.startswith(f"{self.column.prefix}-")
+            ]
+            raise CellError("\n".join([*faults, *told]))
         return len(wanted)
 
     async def _until_all(self, wanted: set[tuple[str, int]], got: Received) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections import defaultdict
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from .fetch import Java
 
 MAX_LINE_BYTES = 256 << 20
-COMMAND_TIMEOUT_S = 240.0
+MAX_CODES = 5
+COMMAND_TIMEOUT_S = 600.0
 
 
 class DriverError(Exception):
@@ -43,8 +44,8 @@ class Driver:
         self._reading: asyncio.Task[None] | None = None
         self.first_s: dict[str, float] = {}
         """Per consumer how long its first message took, in seconds, from the call of `completeSubscribe`."""
-        self.codes: dict[str, list[str]] = defaultdict(list)
-        """Per client the codes that it was refused with."""
+        self.codes: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=MAX_CODES))
+        """Per client the codes that it was refused with last."""
 
     async def start(self) -> Driver:
         """Start the process and wait until it listens."""

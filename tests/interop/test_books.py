@@ -73,6 +73,12 @@ def test_a_message_sent_twice_may_come_twice() -> None:
     assert not faults(*map(entry, (0, 1, 1, 2, 3)), doubtful={("set", 1)})
 
 
+def test_a_message_sent_twice_may_also_lie_in_another_partition() -> None:
+    doubtful: set[Index] = {("set", 7)}
+    assert not faults(*map(entry, (0, 7, 1, 2, 3)), doubtful=doubtful)
+    assert faults(*map(entry, (0, 8, 1, 2, 3)), doubtful=doubtful)
+
+
 def test_filters_and_starts_choose_what_is_expected() -> None:
     books = Sent("topic")
     for index in range(40):
