@@ -60,14 +60,15 @@ MATRIX = """\
 Every cell is one kind of client, or one thing that happens, on one pair of Master and Broker. Each of the first {count}
 rows compares at least 20,000 messages one by one: body, attributes, type, time, order in each partition; none is lost,
 and none comes twice. Further down what comes again is counted, where the protocol lets it. The number is that of
-messages compared in the run of {date}. ✘ is a cell that did not pass in that run.
+messages compared in the run of {date}; ✘ is a cell that did not pass in it. Where a row has no cell there is nothing to
+look at: only a Java Master makes its Brokers check visit tokens.
 """
 TIMES_HEAD = """\
 ## Times of the same run
 
-In seconds, while many cells ran on the same machine; only the first line was measured when nothing else ran there.
-The client sends heartbeats every 13 s and the servers have the settings of the tests, so these are times to compare
-with one another.
+In seconds, on a machine on which many cells ran side by side; only for the first line nothing else was asked of the same
+servers (there it is one try at a Java Master, three at ours). Java clients send a heartbeat every 13 s and the servers
+have the settings of the tests, so these are times to compare with one another.
 """
 REFRESH = """\
 ## How this page is made

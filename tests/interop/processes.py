@@ -96,7 +96,9 @@ class JavaProcess:
 class JavaMaster(JavaProcess):
     """A Master of the Java system, first or standby of its group."""
 
-    def __init__(self, java: Java, directory: Path, *, name: str = "m1", helper: str = "") -> None:
+    def __init__(
+        self, java: Java, directory: Path, *, name: str = "m1", helper: str = "", visit_tokens: bool = False
+    ) -> None:
         self.port, self.web_port, self.rep_port = free_port(), free_port(), free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.web = f"http://127.0.0.1:{self.web_port}"
@@ -106,6 +108,7 @@ class JavaMaster(JavaProcess):
             "master": {
                 "hostName": "127.0.0.1", "port": self.port, "webPort": self.web_port, "confModAuthToken": TOKEN,
                 "webResourcePath": "resources", "consumerBalancePeriodMs": 10_000,
+                "startVisitTokenCheck": str(visit_tokens).lower(),
             },
             "meta_bdb": {
                 "repNodeName": name, "repNodePort": self.rep_port, "metaDataPath": _metadata_path(directory),
@@ -128,7 +131,7 @@ class JavaBroker(JavaProcess):
             "broker": {
                 "brokerId": broker_id, "hostName": host, "port": self.port, "webPort": self.web_port,
                 "masterAddressList": masters, "primaryPath": "data/store", "maxSegmentSize": 1 << 30,
-                "transferSize": 1 << 19,
+                "transferSize": 1 << 19, "visitTokenCheckInValidTimeMs": 60_000,
             },
         }), ("-Xmx512m", "-XX:MaxDirectMemorySize=512m"))  # fmt: skip
 

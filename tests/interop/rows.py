@@ -26,7 +26,8 @@ from .disturbances import (
     standby_answers,
     topic_grows,
 )
-from .system import COLUMNS
+from .system import COLUMNS, JJ, JP
+from .visits import past_the_master
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -56,11 +57,13 @@ CLIENTS = _by_name(
 """Each kind of client."""
 DISTURBANCES = _by_name(members_move, standby_answers, topic_grows, group_is_reset, rules_arrive)
 """What may happen beside one another."""
+VISITS = _by_name(past_the_master)
+"""What only a Java Master asks of its Brokers."""
 BROKER_RESTARTS, MASTER_RESTARTS = _by_name(broker_restarts), _by_name(master_restarts)
 """What the others would not survive: when they are done, first the one, then the other."""
 FIRST_MESSAGE = _by_name(first_message)
 """A time, so at the end, when nothing else runs there."""
-STAGES = (CLIENTS, DISTURBANCES, BROKER_RESTARTS, MASTER_RESTARTS, FIRST_MESSAGE)
+STAGES = (CLIENTS, {**DISTURBANCES, **VISITS}, BROKER_RESTARTS, MASTER_RESTARTS, FIRST_MESSAGE)
 ROWS: dict[str, Row] = {name: row for stage in STAGES for name, row in stage.items()}
 """Each begins when its column is ready, ends with the numbers of its cell, or raises what is wrong."""
 
@@ -68,4 +71,4 @@ ROWS: dict[str, Row] = {name: row for stage in STAGES for name, row in stage.ite
 def columns_of(row: str) -> tuple[str, ...]:
     """Where a row runs."""
     assert row in ROWS
-    return COLUMNS
+    return (JJ, JP) if row in VISITS else COLUMNS

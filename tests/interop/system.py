@@ -28,7 +28,7 @@ COLUMNS = ("pytubemq + pytubemq", "Java + Java", "Java Master + pytubemq Broker"
 PP, JJ, JP, PJ = COLUMNS
 PREFIXES = {PP: "pp", JJ: "jj", JP: "jp", PJ: "pj"}
 PARTITIONS = 4
-TOPICS = ("java", "python", "mixed", "standby", "moving", "growing", "broker", "master")
+TOPICS = ("java", "python", "mixed", "standby", "moving", "growing", "broker", "master", "visits")
 """Filled by Java producers, filled by ours, read by a group of both kinds; the others each for one disturbance."""
 START_TIMEOUT_S = 180.0
 WRITABLE_TIMEOUT_S = 300.0
@@ -109,7 +109,7 @@ class System:
     # --- the Java Master and its two Brokers ----------------------------------------------------------------
 
     async def _start_java_master(self, names: set[str]) -> None:
-        master = self.java_master = JavaMaster(self.java, self._directory("java-master"))
+        master = self.java_master = JavaMaster(self.java, self._directory("java-master"), visit_tokens=True)
         self._java.append(master)
         await master.start()
         await self._until_answers(WebApi(master.web))
