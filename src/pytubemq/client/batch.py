@@ -45,6 +45,10 @@ class ReadBatch:
 class Holder(Protocol):
     """Who a batch is settled with."""
 
+    def holds(self, ticket: int) -> bool:
+        """Whether the batch can still be settled."""
+        ...
+
     async def confirm(self, ticket: int) -> None:
         """The batch was handled."""
         ...
@@ -88,6 +92,11 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"Batch({self.partition}, {len(self.messages)} messages from {self.start_offset})"
+
+    @property
+    def held(self) -> bool:
+        """Whether it can still be confirmed or rejected, as far as this client knows."""
+        return self._holder.holds(self.ticket)
 
     async def confirm(self) -> None:
         """Tell the Broker that all of this batch is handled, so that it never comes again.

@@ -331,6 +331,10 @@ class HeldPartition:
             self._timer = asyncio.get_running_loop().call_later(timeout_s, self._expire, ticket, timeout_s)
         return True
 
+    def holds(self, ticket: int) -> bool:
+        """See `Batch.held`."""
+        return self._over is None and self.marks.holds(ticket)
+
     async def confirm(self, ticket: int) -> None:
         """See `Batch.confirm`."""
         self._claim(ticket)
@@ -353,7 +357,7 @@ class HeldPartition:
 
     def _claim(self, ticket: int) -> None:
         self._cluster.check_usable()
-        if self._over is None and self.marks.holds(ticket):
+        if self.holds(ticket):
             self._stop_timer()
             return
         reason = self._over or (self._end[1] if self._end[0] == ticket else "a later one has been handed out")

@@ -1,8 +1,9 @@
 """A consumer that calls a handler with what comes.
 
 The invariants: the messages of a partition are handled in order, one batch at a time; a batch is confirmed after its
-handler has returned, never before; no more handlers run than there are workers; a handler that raises is told and
-logged, and what becomes of its batch is what `on_error` says; a failure in the background is raised to whoever waits.
+handler has returned, never before; no more handlers run than there are workers; none is called while paused, nor with
+what is known to be taken away; a handler that raises is told and logged, and what becomes of its batch is what
+`on_error` says; a failure in the background is raised to whoever waits.
 """
 
 from __future__ import annotations
@@ -67,8 +68,9 @@ class PushConsumer:
         self._async = _is_async(handler)
         self._threads: ThreadPoolExecutor | None = None
         self._tasks = Tasks(self._fail)
-        self._running = asyncio.Event()
-        self._running.set()
+        self._paused = False
+        self._go_on = asyncio.Event()
+        """Set when a pause ends, or the consumer does."""
         self._busy: set[asyncio.Task[None]] = set()
         self._failures: dict[Partition, int] = {}
         """Failures in a row."""
@@ -119,12 +121,14 @@ class PushConsumer:
     async def close(self) -> None:
         """Take no more, wait for running handlers for at most `close_timeout_s`, then leave the group. Idempotent.
 
-        A handler in a thread that takes longer runs to its end, but its batch is not confirmed and comes again. So does
-        the batch of a handler that calls this.
+        With `by_message` that is for all of a batch that was begun, unless it is paused. A handler in a thread that
+        takes longer runs to its end, but its batch is not confirmed and comes again. So does the batch of a handler
+        that calls this.
         """
         if self._closing:
             return
         self._closing = True
+        self._go_on.set()
         others = {task for task in self._busy if task is not asyncio.current_task()}
         if others:
             await asyncio.wait(others, timeout=self._consumer.options.close_timeout_s)
@@ -136,11 +140,13 @@ class PushConsumer:
 
     def pause(self) -> None:
         """Call the handler with nothing more until `resume`; partitions stay with this consumer."""
-        self._running.clear()
+        self._paused = True
+        self._go_on.clear()
 
     def resume(self) -> None:
         """Go on after `pause`."""
-        self._running.set()
+        self._paused = False
+        self._go_on.set()
 
     # --- looking --------------------------------------------------------------------------------------------
 
@@ -176,9 +182,12 @@ class PushConsumer:
         assert task is not None
         while not self._over:
             batch = await self._consumer.next_batch()
-            await self._running.wait()
             if batch is None or self._over:
                 return  # not handled, so not confirmed: it comes again
+            if self._paused:
+                await _reject(batch)  # so it is in nobody's hands when its partition is taken away meanwhile
+                await self._pause_over()
+                continue
             self._busy.add(task)
             try:
                 await self._handle(batch)
@@ -187,10 +196,11 @@ class PushConsumer:
 
     async def _handle(self, batch: Batch) -> None:
         try:
-            if self.options.by_message:
-                await self._each(batch)
-            else:
+            if not self.options.by_message:
                 await self._call(batch)
+            elif not await self._each(batch):
+                logger.info("%s: %s is left before its end", self._consumer.options.group, batch)
+                return
         except Exception as error:
             self._tell(batch, len(batch), error)
             await self._give_up(batch, error)
@@ -198,14 +208,23 @@ class PushConsumer:
         self._failures.pop(batch.partition, None)
         await self._confirm(batch)
 
-    async def _each(self, batch: Batch) -> None:
+    async def _each(self, batch: Batch) -> bool:
+        """Whether it was handled to its end: not so if it is not ours any more, or this consumer has ended."""
         for message in batch.messages:
+            await self._pause_over()
+            if self._paused or not batch.held or self._failure is not None:
+                return False
             try:
                 await self._call(message)
             except Exception as error:
                 if self.options.on_error != "skip":
                     raise
                 self._tell(batch, 1, error)
+        return True
+
+    async def _pause_over(self) -> None:
+        while self._paused and not self._closing:
+            await self._go_on.wait()
 
     async def _call(self, what: object) -> None:
         if self._threads is None:

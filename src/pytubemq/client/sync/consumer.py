@@ -55,6 +55,11 @@ class Batch:
     def __repr__(self) -> str:
         return repr(self._batch)
 
+    @property
+    def held(self) -> bool:
+        """Whether it can still be confirmed or rejected, as far as this client knows."""
+        return self._batch.held
+
     def confirm(self) -> None:
         """Tell the Broker that all of this batch is handled; errors as in `pytubemq.Batch.confirm`."""
         self._io.run(self._batch.confirm())
