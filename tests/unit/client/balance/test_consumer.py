@@ -333,6 +333,19 @@ async def test_a_number_that_a_dead_member_has_is_waited_for() -> None:
         assert await (await entering).ready(10)
 
 
+async def test_a_number_is_waited_for_across_a_restart_of_the_master() -> None:
+    async with MockBroker(topics=FOUR) as mock, connect(mock.masters) as tube:
+        mock.consumers["dead"] = "g"
+        mock.nodes["dead"] = 0
+        entering = asyncio.create_task(tube.balance_consumer("g", "demo", node_id=0, source_count=2).__aenter__())
+        await mock.until(lambda: len(mock.received(Method.CONSUMER_REGISTER_C2M_V2)) > 1)
+        mock.drop_on(Method.CONSUMER_REGISTER_C2M_V2)
+        mock.crash_next(Method.CONSUMER_REGISTER_C2M_V2, exception_name="StandbyException")
+        await mock.until(lambda: len(mock.received(Method.CONSUMER_REGISTER_C2M_V2)) > 4)
+        del mock.consumers["dead"]
+        assert await (await entering).ready(10)
+
+
 async def test_a_number_that_a_living_member_has_is_refused_in_the_end() -> None:
     async with (
         MockBroker(topics=FOUR) as mock,
