@@ -66,7 +66,7 @@ look at: only a Java Master makes its Brokers check visit tokens.
 TIMES_HEAD = """\
 ## Times of the same run
 
-In seconds, on a machine on which many cells ran side by side; only for the first line nothing else was asked of the same
+In seconds, on a machine on which many cells ran at once; only for the first line nothing else was asked of the same
 servers (there it is one try at a Java Master, three at ours). Java clients send a heartbeat every 13 s and the servers
 have the settings of the tests, so these are times to compare with one another.
 """
