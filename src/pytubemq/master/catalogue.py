@@ -37,6 +37,7 @@ T = TypeVar("T")
 SERIAL_STEP = 10
 """How much a serial id grows when the clock has not."""
 _NOTHING: Mapping[int, DeployRecord] = {}
+_NOBODY: Mapping[str, ConsumeRecord] = {}
 
 
 class Catalogue:
@@ -61,7 +62,8 @@ class Catalogue:
         self._last_serial_id = 0
         self._by_topic: dict[str, dict[int, DeployRecord]] = {}
         self._by_broker: dict[int, dict[str, DeployRecord]] = {}
-        self._disabled: dict[str, frozenset[str]] = {}
+        self._consumers: dict[str, dict[str, ConsumeRecord]] = {}
+        self._disabled: dict[str, dict[str, ConsumeRecord]] = {}
         self._configs: dict[tuple[str, int], TopicConfig] = {}
         """What `config` has made since the last change."""
 
@@ -121,6 +123,10 @@ class Catalogue:
         """What a Broker carries, or has carried and not yet removed, by topic."""
         return [deploy for _, deploy in sorted(self._by_broker.get(broker_id, {}).items())]
 
+    def consumers(self, topic: str) -> Mapping[str, ConsumeRecord]:
+        """What groups may do with a topic, by group."""
+        return self._consumers.get(topic, _NOBODY)
+
     def broker_props(self, broker_id: int) -> TopicProps:
         """What holds on a Broker for a topic that says nothing else; has a value for every property."""
         below = self.cluster.props.over(BUILT_IN_PROPS)
@@ -158,7 +164,7 @@ class Catalogue:
 
     def disabled_topics(self, group: str) -> frozenset[str]:
         """The topics that a group may not consume, whatever else holds."""
-        return self._disabled.get(group, frozenset())
+        return frozenset(self._disabled.get(group, ()))
 
     # --- inside -------------------------------------------------------------------------------------------------
 
@@ -185,7 +191,11 @@ class Catalogue:
                 self._by_broker.setdefault(record.broker_id, {})[record.topic] = record
             case ConsumeRecord():
                 self.consumes[record.group, record.topic] = record
-                self._disable(record.group, record.topic, disabled=not record.consume_enable)
+                self._consumers.setdefault(record.topic, {})[record.group] = record
+                if record.consume_enable:
+                    _drop(self._disabled, record.group, record.topic)
+                else:
+                    self._disabled.setdefault(record.group, {})[record.topic] = record
             case GroupRecord():
                 self.groups[record.group] = record
 
@@ -203,15 +213,10 @@ class Catalogue:
                 _drop(self._by_broker, record.broker_id, record.topic)
             case ConsumeRecord():
                 self.consumes.pop((record.group, record.topic), None)
-                self._disable(record.group, record.topic, disabled=False)
+                _drop(self._consumers, record.topic, record.group)
+                _drop(self._disabled, record.group, record.topic)
             case GroupRecord():
                 self.groups.pop(record.group, None)
-
-    def _disable(self, group: str, topic: str, *, disabled: bool) -> None:
-        topics = self._disabled.pop(group, frozenset())
-        topics = topics | {topic} if disabled else topics - {topic}
-        if topics:
-            self._disabled[group] = topics
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -221,7 +226,7 @@ K = TypeVar("K")
 L = TypeVar("L")
 
 
-def _drop(index: dict[K, dict[L, DeployRecord]], outer: K, inner: L) -> None:
+def _drop(index: dict[K, dict[L, T]], outer: K, inner: L) -> None:
     """Take an entry out of an index, and the list of a key that has none left."""
     entries = index.get(outer, {})
     entries.pop(inner, None)

@@ -105,6 +105,15 @@ async def test_topics_that_a_group_may_not_consume() -> None:
         assert c.disabled_topics("g") == frozenset()
 
 
+async def test_who_has_a_record_about_a_topic_is_found_without_a_search() -> None:
+    async with catalogue() as c:
+        await c.apply([ConsumeRecord("g", "a"), ConsumeRecord("h", "a"), ConsumeRecord("g", "b")])
+        assert list(c.consumers("a")) == ["g", "h"]
+        await c.apply([ConsumeRecord("g", "a", filter_enable=True)], [c.consumes["h", "a"], c.consumes["g", "b"]])
+        assert c.consumers("a") == {"g": c.consumes["g", "a"]}
+        assert c.consumers("b") == {}
+
+
 async def test_a_change_that_the_store_refuses_is_none() -> None:
     heard = []
     async with catalogue() as c:

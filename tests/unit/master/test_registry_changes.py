@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -14,7 +14,7 @@ from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.consumes import ConsumeChange, ConsumeRegistry
 from pytubemq.master.registry.groups import GroupChange, GroupRegistry
 from pytubemq.model.ids import Address
-from pytubemq.model.records import BrokerRecord, ClusterRecord, DeployRecord, GroupRecord, TopicRecord
+from pytubemq.model.records import BrokerRecord, ClusterRecord, ConsumeRecord, DeployRecord, GroupRecord, TopicRecord
 from pytubemq.net.clock import SystemClock
 from pytubemq.storage.metastore.memory import MemoryMetaStore
 
@@ -146,3 +146,21 @@ async def test_groups_are_added_set_and_flipped(catalogue: Catalogue) -> None:
     assert [one.code for one in await groups.update([change])] == [403]
     assert [one.code for one in await groups.add([change])] == [402]
     assert [one.code for one in await groups.set([change])] == [200]
+
+
+class NotSearched(dict[tuple[str, str], ConsumeRecord]):
+    """Records of which one may be looked up, and that nobody goes through."""
+
+    def _searched(self, *_: object) -> NoReturn:
+        raise AssertionError("all records were gone through for one topic")
+
+    __iter__ = keys = items = values = _searched
+
+
+async def test_the_records_of_a_topic_are_found_without_going_through_all(catalogue: Catalogue) -> None:
+    registry = ConsumeRegistry(catalogue)
+    await registry.add([wanted("g2", "t"), wanted("g1", "t"), wanted("g1", "u")])
+    assert [(one.group, one.topic) for one in registry.find()] == [("g1", "t"), ("g1", "u"), ("g2", "t")]
+    catalogue.consumes = NotSearched(catalogue.consumes)
+    assert [one.group for one in registry.find(topics=("t", "nosuch"))] == ["g1", "g2"]
+    assert [(one.group, one.topic) for one in registry.find(("g1",), ("u", "t"))] == [("g1", "t"), ("g1", "u")]

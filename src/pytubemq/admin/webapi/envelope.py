@@ -11,8 +11,9 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pytubemq.model.records import Stamp, TopicProps
 
 ROWS_A_TURN = 500
+
+T = TypeVar("T")
 
 Reply = Mapping[str, Any]
 """The object that is answered."""
@@ -45,12 +48,29 @@ def rows(data: Iterable[Mapping[str, Any]]) -> Reply:
 
 async def many_rows(data: Iterable[Mapping[str, Any]]) -> Reply:
     """The same of what may be very many: others have their turn meanwhile, so `data` must not change by that."""
-    found = []
-    for row in data:
-        found.append(row)
-        if len(found) % ROWS_A_TURN == 0:
+    return rows(await Turns().all(data))
+
+
+class Turns:
+    """Lets others have their turn after every so many rows of one long answer."""
+
+    def __init__(self) -> None:
+        self._made = 0
+
+    async def took(self, made: int) -> None:
+        """So many rows have been made, or looked at."""
+        self._made += made
+        if self._made >= ROWS_A_TURN:
+            self._made = 0
             await asyncio.sleep(0)
-    return rows(found)
+
+    async def all(self, data: Iterable[T]) -> list[T]:
+        """A list of `data`, which must not change by what others do meanwhile."""
+        found = []
+        for row in data:
+            found.append(row)
+            await self.took(1)
+        return found
 
 
 def done() -> Reply:
@@ -96,7 +116,12 @@ def respond(reply: Reply, callback: str | None = None) -> Response:
 
 def date(wall_ms: int) -> str:
     """A time as 14 digits in the server's zone; blank when it is not known."""
-    return datetime.fromtimestamp(wall_ms / 1000).astimezone().strftime(DATE_FORMAT) if wall_ms > 0 else ""
+    return _date(wall_ms // 1000) if wall_ms > 0 else ""
+
+
+@lru_cache(1024)
+def _date(wall_s: int) -> str:
+    return datetime.fromtimestamp(wall_s).astimezone().strftime(DATE_FORMAT)
 
 
 def who(stamp: Stamp) -> dict[str, Any]:

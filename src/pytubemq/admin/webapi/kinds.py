@@ -22,7 +22,7 @@ from pytubemq.model.policy import check_delete_policy
 from pytubemq.model.records import ManageStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -129,6 +129,16 @@ class Bool:
         raise BadValueError(f"is {shown(text)}: it must be {self.shape}")
 
 
+class Listed(tuple[Any, ...]):
+    """Values in their order, of which one is found without a search."""
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self._values = frozenset(values)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._values
+
+
 @dataclass(frozen=True, slots=True)
 class ListOf:
     """Values between commas; blank ones are dropped, the others come once each, sorted."""
@@ -140,11 +150,11 @@ class ListOf:
     def shape(self) -> str:
         return f"list, each {self.item.shape}"
 
-    def parse(self, text: str) -> tuple[Any, ...]:
+    def parse(self, text: str) -> Listed:
         parts = {part.strip() for part in text.split(",")} - {""}
         if len(parts) > self.most:
             raise BadValueError(f"has {len(parts):,} items, at most {self.most:,} are allowed")
-        return tuple(sorted({self.item.parse(part) for part in parts}))
+        return Listed(sorted({self.item.parse(part) for part in parts}))
 
 
 @dataclass(frozen=True, slots=True)

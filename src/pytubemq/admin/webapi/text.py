@@ -5,6 +5,7 @@ The lines are the original's, as scripts take them apart; what stands around the
 
 from __future__ import annotations
 
+from collections import Counter
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -95,13 +96,15 @@ class TextQueries:
     def _unbalanced(self, _: Mapping[str, str]) -> Iterator[str]:
         for name, group in sorted(self._master.group_room.groups.items()):
             if group.kind is not GroupKind.CLIENT_BALANCE:
-                yield from (f"{name}:{topic}" for topic in sorted(group.terms.topics) if self._lacks(group, topic))
+                yield from (f"{name}:{topic}" for topic in self._lacking(group))
 
-    def _lacks(self, group: Group, topic: str) -> bool:
-        """Whether not as many partitions of a topic are held as there are to be read."""
-        available, _ = self._master.broker_room.consumable((topic,))
-        held = sum(partition.topic == topic for member in group.members for partition in group.holds(member))
-        return held != len(available)
+    def _lacking(self, group: Group) -> Iterator[str]:
+        """The topics of which not as many partitions are held as there are to be read."""
+        held = Counter(partition.topic for member in group.members for partition in group.holds(member))
+        for topic in sorted(group.terms.topics):
+            available, _ = self._master.broker_room.consumable((topic,))
+            if held[topic] != len(available):
+                yield topic
 
     # --- producers ----------------------------------------------------------------------------------------------
 

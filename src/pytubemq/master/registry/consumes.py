@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import Code, NotFoundError
@@ -91,11 +93,11 @@ class ConsumeRegistry:
     def find(self, groups: Iterable[str] = (), topics: Iterable[str] = ()) -> list[ConsumeRecord]:
         """The records of these groups and topics, none named = all; by group and topic."""
         wanted_groups, wanted_topics = frozenset(groups), frozenset(topics)
-        return [
-            record
-            for (group, topic), record in sorted(self._catalogue.consumes.items())
-            if (not wanted_groups or group in wanted_groups) and (not wanted_topics or topic in wanted_topics)
-        ]
+        found: Iterable[ConsumeRecord] = self._catalogue.consumes.values()
+        if wanted_topics:
+            found = chain.from_iterable(self._catalogue.consumers(topic).values() for topic in wanted_topics)
+        kept = (record for record in found if not wanted_groups or record.group in wanted_groups)
+        return sorted(kept, key=attrgetter("group", "topic"))
 
     # --- inside -------------------------------------------------------------------------------------------------
 

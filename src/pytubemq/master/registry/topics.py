@@ -243,7 +243,7 @@ class TopicRegistry:
             if places:
                 text = f"topic {spec.topic} is on {places} Brokers: remove it there first"
                 return Step(Outcome((spec.topic,), BAD_STATE, text))
-            if any(consumed == spec.topic for _, consumed in self._catalogue.consumes):
+            if self._catalogue.consumers(spec.topic):
                 text = f"topic {spec.topic} has consume control of groups: delete that first"
                 return Step(Outcome((spec.topic,), BAD_STATE, text))
             return Step(Outcome((spec.topic,)), delete=record)

@@ -161,3 +161,9 @@ def test_the_undefined_number_of_answers_may_be_given_back() -> None:
     assert Int(0, or_undefined=True).parse("0") == 0
     with pytest.raises(BadValueError, match="-2"):
         Int(0).parse("-2")
+
+
+def test_a_long_list_is_looked_into_without_a_search() -> None:
+    found = ListOf(Int()).parse("3,1,2")
+    assert (*found,) == (1, 2, 3)
+    assert (2 in found, 4 in found, "2" in found) == (True, False, False)

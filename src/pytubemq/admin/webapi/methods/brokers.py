@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.admin.webapi.broker_views import record_shown, run_shown
-from pytubemq.admin.webapi.envelope import Reply, done, outcomes, rows
+from pytubemq.admin.webapi.envelope import Reply, Turns, done, outcomes, rows
 from pytubemq.admin.webapi.kinds import INT32_MAX, MANAGE_STATUS, REASON, TOPIC, Bool, Int, IPv4, ListOf
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.methods.cluster import PORT
@@ -38,13 +38,14 @@ _NEW = (Param("brokerIp", IPv4(), required=True), Param("brokerId", Int(-INT32_M
 
 
 async def _query(master: MasterService, args: Args) -> Reply:
-    found = []
+    found, turns = [], Turns()
     for record in _named(master, args):
         if not _asked_for(master, record, args):
             continue
         shown = record_shown(master, record)
         if args["withTopic"]:
             shown["topicSet"] = [place(master, deploy) for deploy in _asked_places(master, record, args)]
+            await turns.took(len(shown["topicSet"]))
         found.append(shown)
     return rows(found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.admin.webapi.envelope import Reply, base, props, rows
+from pytubemq.admin.webapi.envelope import Reply, Turns, base, props, rows
 from pytubemq.admin.webapi.kinds import TOPIC, Bool, FlowRules, Int, ListOf, QryPriority
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, PROPS, Args, Param
@@ -54,7 +54,7 @@ async def _update(master: MasterService, args: Args) -> Reply:
 
 
 async def _topic_view(master: MasterService, args: Args) -> Reply:
-    found = []
+    found, turns = [], Turns()
     for topic in topics_of(master, args):
         totals = Totals.of(master, places(master, args, topic))
         if totals.places:
@@ -71,6 +71,7 @@ async def _topic_view(master: MasterService, args: Args) -> Reply:
                     "enableAuthControl": master.catalogue.topics[topic].enable_auth_control,
                 }
             )
+        await turns.took(1 + totals.places)
     return rows(found)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.admin.webapi.envelope import Reply, base, date, outcomes, rows, who
+from pytubemq.admin.webapi.envelope import Reply, Turns, base, date, many_rows, outcomes, rows, who
 from pytubemq.admin.webapi.kinds import TOPIC, Bool, Int, ListOf
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.methods.cluster import MESSAGE_MIB
@@ -41,28 +41,29 @@ _IS_ENABLE = Param("isEnable", Bool(), default=False)
 
 
 async def _query_controls(master: MasterService, args: Args) -> Reply:
-    return rows(control_shown(record) for record in _records(master, args))
+    return await many_rows(control_shown(record) for record in _records(master, args))
 
 
 async def _query_authorization(master: MasterService, args: Args) -> Reply:
-    found = []
+    found, turns = [], Turns()
     for record in _records(master, args):
-        consumes = consumes_of(master, record.topic)
-        groups = [
-            {"topicName": record.topic, "groupName": consume.group, **who(consume.stamp)}
+        topic, consumes = record.topic, consumes_of(master, record.topic)
+        groups = await turns.all(
+            {"topicName": topic, "groupName": consume.group, **who(consume.stamp)}
             for consume in consumes
             if consume.consume_enable
-        ]
-        conds = [
+        )
+        conds = await turns.all(
             {
-                "topicName": record.topic,
+                "topicName": topic,
                 "groupName": consume.group,
                 "condStatus": cond_status(consume),
                 "filterConds": conditions(consume.filter_conds),
                 **who(consume.stamp),
             }
             for consume in consumes
-        ]
+        )
+        await turns.took(1)
         found.append(
             {
                 "topicName": record.topic,
@@ -84,7 +85,7 @@ def _records(master: MasterService, args: Args) -> list[TopicRecord]:
 
 
 def consumes_of(master: MasterService, topic: str) -> Sequence[ConsumeRecord]:
-    return list(master.registry.consumes.find((), (topic,)))
+    return master.registry.consumes.find((), (topic,))
 
 
 def control_shown(record: TopicRecord) -> dict[str, Any]:
@@ -109,18 +110,13 @@ def consume_shown(record: ConsumeRecord) -> dict[str, Any]:
     }
 
 
-def auth_data(master: MasterService, record: TopicRecord) -> dict[str, Any]:
+async def auth_data(master: MasterService, record: TopicRecord, turns: Turns) -> dict[str, Any]:
     """Who may consume a topic; nothing while everyone may. Its creator is the last one to change it, as there."""
     if not record.enable_auth_control:
         return {}
     consumes = consumes_of(master, record.topic)
-    groups = [{"groupName": c.group, **who(c.stamp)} for c in consumes if c.consume_enable]
-    conds = []
-    for consume in consumes:
-        stamp = who(consume.stamp)
-        del stamp["createUser"]
-        shown = {"condStatus": cond_status(consume), "filterConds": conditions(consume.filter_conds)}
-        conds.append({"groupName": consume.group, **shown, **stamp})
+    groups = await turns.all({"groupName": c.group, **who(c.stamp)} for c in consumes if c.consume_enable)
+    conds = await turns.all(_filter_shown(consume) for consume in consumes)
     return {
         "enableAuthControl": True,
         "createUser": record.stamp.modify_user,
@@ -130,6 +126,13 @@ def auth_data(master: MasterService, record: TopicRecord) -> dict[str, Any]:
         "authFilterCondSet": conds,
         "filterCount": len(conds),
     }
+
+
+def _filter_shown(record: ConsumeRecord) -> dict[str, Any]:
+    stamp = who(record.stamp)
+    del stamp["createUser"]
+    shown = {"condStatus": cond_status(record), "filterConds": conditions(record.filter_conds)}
+    return {"groupName": record.group, **shown, **stamp}
 
 
 # --- changes ----------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.admin.webapi.envelope import Reply, outcomes, rows
+from pytubemq.admin.webapi.envelope import Reply, Turns, outcomes, rows
 from pytubemq.admin.webapi.kinds import TOPIC, Bool, Int, ListOf
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.methods.brokers import BROKER_ID
@@ -39,40 +39,47 @@ _FIND = filters(_TOPICS, _BROKERS, Param("brokerPort", PORT), *PROPS, Param("top
 
 
 async def _query_places(master: MasterService, args: Args) -> Reply:
-    found = []
+    found, turns = [], Turns()
     for topic in topics_of(master, args):
-        if listed := list(places(master, args, topic)):
+        listed = list(places(master, args, topic))
+        if listed:
             record = master.catalogue.topics[topic]
-            found.append(
-                {
-                    "topicName": topic,
-                    "maxMsgSizeInMB": record.max_message_bytes // MIB,
-                    **running_places(master, listed, "topicInfo"),
-                    "authData": auth_data(master, record),
-                }
-            )
+            shown = {
+                "topicName": topic,
+                "maxMsgSizeInMB": record.max_message_bytes // MIB,
+                **running_places(master, listed, "topicInfo"),
+            }
+            found.append({**shown, "authData": await auth_data(master, record, turns)})
+        await turns.took(1 + len(listed))
     return rows(found)
 
 
 async def _query_places_new(master: MasterService, args: Args) -> Reply:
-    found = []
+    found, turns = [], Turns()
     for topic in topics_of(master, args):
-        if listed := list(places(master, args, topic)):
+        listed = list(places(master, args, topic))
+        if listed:
             shown = {**control_shown(master.catalogue.topics[topic]), **running_places(master, listed, "deployInfo")}
             if args["withGroupAuthInfo"]:
-                groups = [consume_shown(record) for record in consumes_of(master, topic)]
+                groups = await turns.all(consume_shown(record) for record in consumes_of(master, topic))
                 shown |= {"groupAuthInfo": groups, "groupAuthCount": len(groups)}
             found.append(shown)
+        await turns.took(1 + len(listed))
     return rows(found)
 
 
 async def _query_place_records(master: MasterService, args: Args) -> Reply:
-    return rows(place(master, deploy) for topic in topics_of(master, args) for deploy in places(master, args, topic))
+    found, turns = [], Turns()
+    for topic in topics_of(master, args):
+        listed = [place(master, deploy) for deploy in places(master, args, topic)]
+        found += listed
+        await turns.took(1 + len(listed))
+    return rows(found)
 
 
 async def _broker_sums(master: MasterService, args: Args) -> Reply:
     catalogue, topics = master.catalogue, args.get("topicName", ())
-    found = []
+    found, turns = [], Turns()
     for broker_id, record in sorted(catalogue.brokers.items()):
         if args.given("brokerId") and broker_id not in args["brokerId"]:
             continue
@@ -95,11 +102,12 @@ async def _broker_sums(master: MasterService, args: Args) -> Reply:
                 **_usable(totals, "topic"),
             }
         )
+        await turns.took(1 + totals.places)
     return rows(found)
 
 
 async def _topic_sums(master: MasterService, args: Args) -> Reply:
-    found = []
+    found, turns = [], Turns()
     for topic in topics_of(master, args):
         totals = Totals.of(master, places(master, args, topic))
         if totals.places:
@@ -118,6 +126,7 @@ async def _topic_sums(master: MasterService, args: Args) -> Reply:
                     "enableAuthControl": master.catalogue.topics[topic].enable_auth_control,
                 }
             )
+        await turns.took(1 + totals.places)
     return rows(found)
 
 
