@@ -93,9 +93,11 @@ class ConsumeRegistry:
     def find(self, groups: Iterable[str] = (), topics: Iterable[str] = ()) -> list[ConsumeRecord]:
         """The records of these groups and topics, none named = all; by group and topic."""
         wanted_groups, wanted_topics = frozenset(groups), frozenset(topics)
-        found: Iterable[ConsumeRecord] = self._catalogue.consumes.values()
+        found: Iterable[ConsumeRecord]
         if wanted_topics:
             found = chain.from_iterable(self._catalogue.consumers(topic).values() for topic in wanted_topics)
+        else:
+            found = self._catalogue.consumes.values()
         kept = (record for record in found if not wanted_groups or record.group in wanted_groups)
         return sorted(kept, key=attrgetter("group", "topic"))
 
