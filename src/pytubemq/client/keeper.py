@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytubemq.client.batches import Batches
 from pytubemq.client.events import Connected, Event, Lost, Rebalanced
 from pytubemq.client.flow import Flow
 from pytubemq.client.membership import Membership
@@ -89,7 +90,7 @@ class PartitionKeeper:
         self._tasks = Tasks(self._fail)
         self._held: dict[Partition, HeldPartition] = {}
         self._runs: dict[Partition, asyncio.Task[None]] = {}
-        self._ready: deque[tuple[HeldPartition, Batch]] = deque()
+        self._ready: OrderedDict[HeldPartition, Batch] = OrderedDict()
         self._arrived = asyncio.Event()
         self._membership: Membership | None = None
         self._failure: TubeError | None = None
@@ -194,7 +195,7 @@ class PartitionKeeper:
                         raise self._failure
                     self.cluster.check_usable()
                     while self._ready:
-                        held, batch = self._ready.popleft()
+                        held, batch = self._ready.popitem(last=False)
                         if held.hand_out(batch):
                             self._batches += 1
                             return batch
@@ -269,7 +270,7 @@ class PartitionKeeper:
 
     def brought(self, held: HeldPartition, batch: Batch) -> None:
         """A batch has come."""
-        self._ready.append((held, batch))
+        self._ready[held] = batch
         self._arrived.set()
 
     def counted(self, *, fetched: int = 0, confirmed: int = 0, skipped: int = 0) -> None:
@@ -283,7 +284,7 @@ class PartitionKeeper:
         logger.warning("%s: %s is given up: %s", self.options.group, held.partition, error.message)
         if isinstance(error, BadRequestError):
             self._fail(error)  # waiting on in silence would look like an empty topic
-        self._held.pop(held.partition, None)
+        self._forget(held)
         self._runs.pop(held.partition, None)
         self._holdings_changed()
         self.emit(Rebalanced(self.options.group, given=(held.partition,), assignment=self.assignment))
@@ -326,8 +327,12 @@ class PartitionKeeper:
                 run.cancel()
         await asyncio.gather(*(held.release(wait_s=RELEASE_WAIT_S, timeout_s=UNREGISTER_TIMEOUT_S) for held in leaving))
         for held in leaving:
-            self._held.pop(held.partition, None)
+            self._forget(held)
         return tuple(sorted(held.partition for held in leaving))
+
+    def _forget(self, held: HeldPartition) -> None:
+        self._held.pop(held.partition, None)
+        self._ready.pop(held, None)
 
     def _poke(self) -> None:
         if self._membership is not None:
@@ -398,20 +403,3 @@ class PartitionKeeper:
         if self._failure is not error:
             self._failure.__cause__ = error
         self._arrived.set()
-
-
-class Batches:
-    """Iterates over a consumer's batches. It may be left and taken up again; a cancelled wait loses nothing."""
-
-    def __init__(self, consumer: PartitionKeeper, options: FetchOptions) -> None:
-        self._consumer = consumer
-        self._options = options
-
-    def __aiter__(self) -> Batches:
-        return self
-
-    async def __anext__(self) -> Batch:
-        batch = await self._consumer.next_batch(timeout_s=self._options.idle_timeout_s)
-        if batch is None:
-            raise StopAsyncIteration
-        return batch

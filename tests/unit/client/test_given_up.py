@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +51,23 @@ async def test_a_batch_that_waits_is_not_handed_out() -> None:
         await until(lambda: consumer.stats.fetched)
         await taken_away(mock, consumer)
         assert await consumer.next_batch(timeout_s=0.05) is None
+
+
+async def test_what_is_fetched_anew_takes_the_place_of_what_was_lost() -> None:
+    async with cluster() as mock, connect(mock.masters) as tube, manual(tube) as consumer:
+        await consumer.connect(P0)
+        consumer.batches(max_messages=1)
+        await until(lambda: consumer.stats.fetched)
+        for _ in range(3):
+            fetched = consumer.stats.fetched
+            mock.drop_connections()
+            await until(functools.partial(lambda before: consumer.stats.fetched > before, fetched))
+        assert len(consumer._ready) == 1  # however long nobody takes it
+        batch = await consumer.next_batch(timeout_s=10)
+        assert batch is not None
+        await batch.confirm()
+        await consumer.disconnect(P0)
+        assert not consumer._ready
 
 
 async def test_a_batch_in_hand_says_so_at_once() -> None:
