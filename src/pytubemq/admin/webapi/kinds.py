@@ -17,7 +17,13 @@ from urllib.parse import unquote_plus
 from pytubemq.core.flow import format_rules, parse_rules
 from pytubemq.errors import BadRequestError, FormatError
 from pytubemq.model.ids import UNDEFINED
-from pytubemq.model.limits import MAX_FILTER_ITEM_CHARS, MAX_GROUP_CHARS, MAX_TOPIC_CHARS, MAX_WEBAPI_ITEMS
+from pytubemq.model.limits import (
+    MAX_FILTER_ITEM_CHARS,
+    MAX_GROUP_CHARS,
+    MAX_TOPIC_CHARS,
+    MAX_WEBAPI_ITEMS,
+    MAX_WEBAPI_PARAMS,
+)
 from pytubemq.model.policy import check_delete_policy
 from pytubemq.model.records import ManageStatus
 
@@ -28,6 +34,7 @@ INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 DATE_FORMAT = "%Y%m%d%H%M%S"
 SHOWN_CHARS = 60
+MAX_INT_CHARS = 20
 
 _INT = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _DATE = re.compile(r"[0-9]{14}", re.ASCII)
@@ -236,12 +243,16 @@ class JsonSet:
     """
 
     most: int = MAX_WEBAPI_ITEMS
+    most_keys: int = MAX_WEBAPI_PARAMS
     shape: str = "a JSON array of objects, URL-encoded twice"
 
     def parse(self, text: str) -> tuple[dict[str, str], ...]:
         try:
             found = json.loads(
-                unquote_plus(text, errors="strict"), object_pairs_hook=_without_doubles, parse_constant=_no_constant
+                unquote_plus(text, errors="strict"),
+                object_pairs_hook=_without_doubles,
+                parse_int=_bounded_int,
+                parse_constant=_no_constant,
             )
         except (ValueError, RecursionError) as error:
             raise BadValueError(f"is not JSON: {_reason(error)}; it must be {self.shape}") from None
@@ -249,15 +260,25 @@ class JsonSet:
             raise BadValueError(f"must be {self.shape}")
         if not 0 < len(found) <= self.most:
             raise BadValueError(f"has {len(found):,} objects: it must have at least 1 and at most {self.most:,}")
+        keys = len(frozenset().union(*found))
+        if keys > self.most_keys:
+            raise BadValueError(f"has {keys:,} different keys: its objects may have {self.most_keys} in all")
         return tuple({key: _as_text(value) for key, value in item.items() if value is not None} for item in found)
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        double = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
-        raise ValueError(f"an object has the key {shown(double)} twice")
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"an object has the key {shown(key)} twice")
+        found[key] = value
     return found
+
+
+def _bounded_int(text: str) -> int:
+    if len(text) > MAX_INT_CHARS:
+        raise ValueError(f"a number has {len(text):,} characters, at most {MAX_INT_CHARS} are allowed")
+    return int(text)
 
 
 def _no_constant(name: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.admin.webapi.kinds import (
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from pytubemq.model.records import Stamp
 
 BAD_REQUEST = 400
+LONGEST_NAME = 64
+MAX_NAMES_KEPT = 1024
 _RESEMBLES = 0.8
 
 
@@ -69,7 +72,7 @@ class Param:
 
     def read(self, texts: Mapping[str, str], where: str = "") -> Any:
         """Its value among the texts of a request. Raises CallError."""
-        found = [(name, text) for name in self.names if (text := clean(texts.get(name, "")))]
+        found = [(name, text) for name in self.names if name in texts and (text := clean(texts[name]))]
         if not found:
             if self.required:
                 other = "".join(f" or {name}" for name in self.names[1:])
@@ -176,12 +179,19 @@ def read_args(
 
 
 def _check_names(params: Sequence[Param], texts: Mapping[str, str], where: str) -> None:
-    ours = [name for param in params for name in param.names]
+    strange = texts.keys() - KNOWN_NAMES
+    if not strange:
+        return
+    ours = tuple(name for param in params for name in param.names)
     for name in texts:
-        if name not in KNOWN_NAMES and name not in ours:
-            near = difflib.get_close_matches(name[:64], ours, 1, _RESEMBLES)
-            if near:
-                raise CallError(f"{where}parameter {shown(name)} does not exist: did you mean {near[0]}?")
+        if name in strange and name not in ours and (near := _near(name[:LONGEST_NAME], ours)):
+            raise CallError(f"{where}parameter {shown(name)} does not exist: did you mean {near}?")
+
+
+@lru_cache(MAX_NAMES_KEPT)  # the objects of a set have the same keys, and a comparison takes long
+def _near(name: str, ours: tuple[str, ...]) -> str:
+    """The name that this one resembles; blank = none."""
+    return next(iter(difflib.get_close_matches(name, ours, 1, _RESEMBLES)), "")
 
 
 def filters(*params: Param) -> tuple[Param, ...]:

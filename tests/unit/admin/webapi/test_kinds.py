@@ -29,7 +29,7 @@ from pytubemq.admin.webapi.kinds import (
     QryPriority,
 )
 from pytubemq.admin.webapi.names import SHORT_NAMES
-from pytubemq.admin.webapi.params import PROPS, read_args
+from pytubemq.admin.webapi.params import PROPS, Param, json_set, read_args
 from pytubemq.model.records import BUILT_IN_PROPS, ManageStatus, Stamp, TopicProps
 
 KINDS: list[Kind] = [
@@ -167,3 +167,33 @@ def test_a_long_list_is_looked_into_without_a_search() -> None:
     found = ListOf(Int()).parse("3,1,2")
     assert (*found,) == (1, 2, 3)
     assert (2 in found, 4 in found, "2" in found) == (True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('[{"a":1,' + ",".join(f'"{number}":1' for number in range(50_000)) + ',"z":1,"z":2}]', "the key 'z' twice"),
+        (json.dumps([{f"a{number}": 1} for number in range(129)]), "129 different keys: .* 128 in all"),
+        (json.dumps([{str(number): 1 for number in range(129)}]), "129 different keys"),
+        (f'[{{"a":{"9" * 5000}}}]', "a number has 5,000 characters, at most 20"),
+    ],
+)
+def test_a_set_is_bounded_in_keys_and_numbers(text: str, reason: str) -> None:
+    with pytest.raises(BadValueError, match=reason):
+        JsonSet().parse(text)
+
+
+def test_a_misspelt_key_is_compared_once_however_often_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+
+    def get_close_matches(word: str, *_: object) -> list[str]:
+        compared.append(word)
+        return []
+
+    monkeypatch.setattr("difflib.get_close_matches", get_close_matches)
+    objects = [{"topicName": f"t{number}", "hcaErVeryOwn": 1} for number in range(100)]
+    found = read_args(
+        (json_set("topicJsonSet", Param("topicName", TOPIC)),), {"topicJsonSet": json.dumps(objects)}, now_ms=0
+    )
+    assert len(found.items("topicJsonSet")) == 100
+    assert compared == ["hcaErVeryOwn"]
