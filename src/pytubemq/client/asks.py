@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pytubemq.wire.messages.broker import CommitOffsetRequestC2B, GetMessageRequestC2B, RegisterRequestC2B
+from pytubemq.model.ids import BrokerInfo
+from pytubemq.wire.messages.broker import (
+    CommitOffsetRequestC2B,
+    GetMessageRequestC2B,
+    HeartBeatRequestC2B,
+    RegisterRequestC2B,
+)
+from pytubemq.wire.strings import PartitionInfo, format_partition_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,7 +22,7 @@ if TYPE_CHECKING:
     from pytubemq.client.cluster import Cluster
     from pytubemq.client.flow import Flow
     from pytubemq.client.options import ConsumerOptions, FetchOptions
-    from pytubemq.model.ids import Partition
+    from pytubemq.model.ids import Address, Partition
 
 REGISTER, UNREGISTER = 31, 32
 DISCARD = 1
@@ -62,6 +69,21 @@ def unregistration(who: Asker, partition: Partition) -> RegisterRequestC2B:
         topic_name=partition.topic,
         partition_id=partition.partition_id,
         read_status=DISCARD,
+        qry_priority_id=who.flow.priority,
+        auth_info=who.cluster.auth_info,
+    )
+
+
+def heartbeat(who: Asker, address: Address, partitions: Iterable[Partition]) -> HeartBeatRequestC2B:
+    """Go on holding these for us; `address` is where their Broker is."""
+    return HeartBeatRequestC2B(
+        client_id=who.client_id,
+        group_name=who.options.group,
+        read_status=0,
+        partition_info=tuple(
+            format_partition_info(PartitionInfo(BrokerInfo(partition.broker_id, address), partition))
+            for partition in partitions
+        ),
         qry_priority_id=who.flow.priority,
         auth_info=who.cluster.auth_info,
     )

@@ -11,12 +11,12 @@ import asyncio
 import contextlib
 import logging
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pytubemq.client import asks
 from pytubemq.client.batch import Batch, read_messages
 from pytubemq.client.cluster import check, is_refusal
-from pytubemq.client.events import Event, Skipped, SlowConsumer
+from pytubemq.client.events import Skipped, SlowConsumer
 from pytubemq.client.options import Start
 from pytubemq.client.pace import Pace
 from pytubemq.client.registration import Registration
@@ -30,8 +30,8 @@ from pytubemq.wire.messages.broker import CommitOffsetResponseB2C, GetMessageRes
 from pytubemq.wire.methods import Method, Service
 
 if TYPE_CHECKING:
+    from pytubemq.client.keeping import Keeper
     from pytubemq.client.options import FetchOptions
-    from pytubemq.client.pace import Rates
     from pytubemq.model.ids import Address, Partition
     from pytubemq.net.connection import RpcConnection
 
@@ -39,35 +39,6 @@ logger = logging.getLogger(__name__)
 
 RETRY = Backoff(first_s=0.05, most_s=1.0)
 _LOST = (Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE, Code.UNAUTHORIZED)
-
-
-class Keeper(asks.Asker, Protocol):
-    """What a held partition needs of its consumer."""
-
-    fetch_options: FetchOptions | None
-    rates: Rates
-    seen: set[Partition]
-    """Partitions that a Broker has registered for this client before."""
-    occupied_for_s: float
-    """How long another's hold on a partition is waited out."""
-
-    def emit(self, event: Event) -> None:
-        """Tell whoever listens."""
-
-    def brought(self, held: HeldPartition, batch: Batch) -> None:
-        """A batch has come."""
-
-    def counted(self, *, fetched: int = 0, confirmed: int = 0, skipped: int = 0) -> None:
-        """Count messages."""
-
-    def gave_up(self, held: HeldPartition, error: TubeError) -> None:
-        """This partition cannot be had."""
-
-    async def unreachable(self, held: HeldPartition, error: TubeError, *, again: bool) -> None:
-        """Its Broker cannot be reached; `again`: not for the first time, so it may be somewhere else now."""
-
-    def reached(self, held: HeldPartition) -> None:
-        """Its Broker has taken the registration."""
 
 
 class HeldPartition:

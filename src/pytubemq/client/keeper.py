@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pytubemq.client.batches import Batches
 from pytubemq.client.events import Connected, Event, Lost, Rebalanced
 from pytubemq.client.flow import Flow
+from pytubemq.client.heartbeats import beat
 from pytubemq.client.membership import Membership
 from pytubemq.client.options import ConsumerOptions, FetchOptions
 from pytubemq.client.pace import Rates
@@ -27,14 +28,10 @@ from pytubemq.errors import (
     ConfigError,
     NotFoundError,
     RequestTimeoutError,
-    TransportError,
     TubeError,
 )
-from pytubemq.model.ids import Address, BrokerInfo, Partition
-from pytubemq.model.limits import HEARTBEAT_PERIOD_S, LEASE_TIMEOUT_S
-from pytubemq.wire.messages.broker import HeartBeatRequestC2B, HeartBeatResponseB2C
-from pytubemq.wire.methods import Method
-from pytubemq.wire.strings import PartitionInfo, format_partition_info, parse_failure_info
+from pytubemq.model.ids import Partition
+from pytubemq.model.limits import LEASE_TIMEOUT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -126,7 +123,7 @@ class PartitionKeeper:
             await self._membership.close()
             raise
         self._tasks.spawn(self._membership.run(), name=f"consumer-{self.options.group}")
-        self._tasks.spawn(self._beat(), name=f"consumer-{self.options.group}-brokers")
+        self._tasks.spawn(beat(self, self._held), name=f"consumer-{self.options.group}-brokers")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -337,49 +334,6 @@ class PartitionKeeper:
     def _poke(self) -> None:
         if self._membership is not None:
             self._membership.poke()
-
-    # --- heartbeats to the Brokers --------------------------------------------------------------------------
-
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(HEARTBEAT_PERIOD_S)
-            by_broker: dict[Address, list[HeldPartition]] = {}
-            for held in self._held.values():
-                if held.registered:
-                    by_broker.setdefault(held.address, []).append(held)
-            await asyncio.gather(*(self._beat_one(address, held) for address, held in by_broker.items()))
-
-    async def _beat_one(self, address: Address, members: list[HeldPartition]) -> None:
-        infos = [
-            format_partition_info(PartitionInfo(BrokerInfo(held.partition.broker_id, address), held.partition))
-            for held in members
-        ]
-        try:
-            answer = await self.cluster.ask_broker(
-                await self.cluster.pool.get(address),
-                HeartBeatRequestC2B(
-                    client_id=self.client_id,
-                    group_name=self.options.group,
-                    read_status=0,
-                    partition_info=tuple(infos),
-                    qry_priority_id=self.flow.priority,
-                    auth_info=self.cluster.auth_info,
-                ),
-                HeartBeatResponseB2C,
-                Method.CONSUMER_HEARTBEAT_C2B,
-            )
-        except TransportError as error:
-            logger.info("heartbeat to the Broker at %s: %s", address, error.message)
-            return  # each held partition sees by itself that its connection is gone
-        except TubeError as error:
-            logger.warning("heartbeat to the Broker at %s: %s", address, error.message)
-            for held in members:
-                held.registration_lost()
-            return
-        for text in answer.failure_info if answer.has_part_failure else ():
-            lost = self._held.get(parse_failure_info(text).partition)
-            if lost is not None:
-                lost.registration_lost()
 
     # --- inside ---------------------------------------------------------------------------------------------
 

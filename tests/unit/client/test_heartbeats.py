@@ -1,0 +1,56 @@
+"""Heartbeats of a consumer to the Brokers that hold partitions for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytubemq import Partition, connect
+from pytubemq.client import heartbeats as heartbeats_module
+from pytubemq.testing.mock_broker import MockBroker
+from pytubemq.wire.messages.broker import HeartBeatResponseB2C
+from pytubemq.wire.methods import Method
+from tests.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+TWO = {"demo": 2}
+P0, P1 = (Partition(1, "demo", number) for number in range(2))
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats_module, "HEARTBEAT_PERIOD_S", 0.05)
+
+
+def registrations(mock: MockBroker) -> list[int]:
+    """The partitions that the Broker was asked to hold, in order."""
+    return [one.partition_id for one in mock.received(Method.CONSUMER_REGISTER_C2B) if one.op_type == 31]
+
+
+async def test_a_broker_is_told_in_one_request_of_all_that_it_holds() -> None:
+    async with MockBroker(topics=TWO) as mock, connect(mock.masters) as tube, tube.consumer("g", "demo") as consumer:
+        await until(lambda: consumer.assignment == (P0, P1))
+        before = len(mock.received(Method.CONSUMER_HEARTBEAT_C2B))
+        await mock.until(lambda: len(mock.received(Method.CONSUMER_HEARTBEAT_C2B)) > before + 1)
+        told = mock.received(Method.CONSUMER_HEARTBEAT_C2B)[-1]
+        assert (told.client_id, told.group_name) == (consumer.client_id, "g")
+        assert sorted(told.partition_info) == [f"1:{mock.broker_address}#demo:{number}" for number in range(2)]
+        assert sorted(registrations(mock)) == [0, 1]
+
+
+async def test_what_a_broker_does_not_know_any_more_is_registered_again() -> None:
+    async with MockBroker(topics=TWO) as mock, connect(mock.masters) as tube, tube.consumer("g", "demo") as consumer:
+        await until(lambda: consumer.assignment == (P0, P1))
+        mock.partitions["demo", 1].owners.clear()
+        await mock.until(lambda: mock.partitions["demo", 1].owners)
+        assert sorted(registrations(mock)) == [0, 1, 1]
+
+
+async def test_a_broker_that_refuses_a_heartbeat_is_registered_at_again() -> None:
+    async with MockBroker(topics=TWO) as mock, connect(mock.masters) as tube, tube.consumer("g", "demo") as consumer:
+        await until(lambda: consumer.assignment == (P0, P1))
+        mock.respond(
+            Method.CONSUMER_HEARTBEAT_C2B, HeartBeatResponseB2C(success=False, err_code=415, err_msg="not this token")
+        )
+        await mock.until(lambda: len(registrations(mock)) == 4)
+        await until(lambda: consumer.assignment == (P0, P1))
