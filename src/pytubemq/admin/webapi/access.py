@@ -40,34 +40,29 @@ class Access:
         if modify and is_cross_site(headers):
             raise CallError("a page of another site asked for this change: call from a program, or from this server")
         given = self._given(headers, query, form)
-        if not self.token:
-            if modify and not self.local:
-                raise CallError(
-                    "no change is taken, as this server is open to other machines and has no token: set `token` in "
-                    "[http] of its settings"
-                )
-        elif given is None:
-            if modify:
-                raise CallError("the token is missing: give confModAuthToken, or the header Authorization: Bearer")
-        elif not hmac.compare_digest(given.encode(), self.token.encode()):
+        if modify and not self.token and not self.local:
+            raise CallError(
+                "no change is taken, as this server is open to other machines and has no token: set `token` in "
+                "[http] of its settings"
+            )
+        if self.token and modify and not given:
+            raise CallError("the token is missing: give confModAuthToken, or the header Authorization: Bearer")
+        if self.token and not all(hmac.compare_digest(one.encode(), self.token.encode()) for one in given):
             raise CallError("the token is wrong: it must be `token` in [http] of this server's settings")
 
-    def _given(self, headers: Mapping[str, str], query: Mapping[str, str], form: Mapping[str, str]) -> str | None:
+    def _given(self, headers: Mapping[str, str], query: Mapping[str, str], form: Mapping[str, str]) -> list[str]:
+        """The tokens of a request, wherever they stand: every one of them must be right."""
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and bearer.strip():
-            return _bounded(bearer.strip())
+        found = [bearer] if scheme.lower() == "bearer" else []
+        found += [form[name] for name in TOKEN_NAMES if name in form]
         for name in TOKEN_NAMES:
-            if form.get(name, "").strip():
-                return _bounded(form[name].strip())
-        for name in TOKEN_NAMES:
-            if query.get(name, "").strip():
-                if not self.in_url:
-                    raise CallError(
-                        f"{name} stands in the address, which this server does not take (`token_in_url` in [http]): "
-                        "send it in a form, or as the header Authorization: Bearer"
-                    )
-                return _bounded(query[name].strip())
-        return None
+            if query.get(name, "").strip() and not self.in_url:
+                raise CallError(
+                    f"{name} stands in the address, which this server does not take (`token_in_url` in [http]): "
+                    "send it in a form, or as the header Authorization: Bearer"
+                )
+            found.append(query.get(name, ""))
+        return [_bounded(token.strip()) for token in found if token.strip()]
 
 
 def is_cross_site(headers: Mapping[str, str]) -> bool:

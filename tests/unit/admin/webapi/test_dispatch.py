@@ -202,6 +202,33 @@ async def test_the_address_can_be_forbidden_to_hold_the_token(client: Make) -> N
     assert (await call(client(access, authorization=f"bearer {TOKEN}"), method="change", **args))["result"]
 
 
+async def test_every_token_of_a_request_counts_wherever_it_stands(client: Make, server: Server) -> None:
+    args = {"method": "change", "topicName": "t", "createUser": "me"}
+    strict = client(Access(TOKEN, in_url=False), authorization=f"Bearer {TOKEN}")
+    assert "stands in the address" in (await call(strict, **args, confModAuthToken=TOKEN))["errMsg"]
+    bearer = client(Access(TOKEN), authorization=f"Bearer {TOKEN}")
+    assert "token is wrong" in (await call(bearer, **args, authToken="abc"))["errMsg"]
+    both = {"confModAuthToken": TOKEN, "authToken": "abc"}
+    assert "token is wrong" in (await call(client(Access(TOKEN)), **args, **both))["errMsg"]
+    answer = await client(Access(TOKEN)).post("/webapi.htm", data={**args, **both})
+    assert "token is wrong" in answer.json()["errMsg"]
+    assert server.asked == []
+    assert (await call(bearer, **args, authToken=TOKEN, confModAuthToken=""))["result"]
+
+
+async def test_a_token_is_compared_in_constant_time(client: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare_digest(given: bytes, ours: bytes) -> bool:
+        compared.append((given, ours))
+        return True
+
+    monkeypatch.setattr("pytubemq.admin.webapi.access.hmac.compare_digest", compare_digest)
+    found = await call(client(Access(TOKEN)), method="change", topicName="t", createUser="me", authToken="abc")
+    assert found["result"], "the comparison alone decides"
+    assert compared == [(b"abc", TOKEN.encode())]
+
+
 async def test_a_query_needs_no_token_and_a_wrong_one_is_refused(client: Make) -> None:
     assert (await call(client(Access(TOKEN)), method="ask"))["result"]
     assert "token is wrong" in (await call(client(Access(TOKEN)), method="ask", authToken="abc"))["errMsg"]
