@@ -114,8 +114,8 @@ class HttpSection(Struct, frozen=True, kw_only=True):
         Meta(
             max_length=limits.MAX_TOKEN_CHARS,
             pattern="^[!-~]*$",
-            description="what those must give who change something over HTTP; empty: `/webapi.htm` and `/broker.htm` "
-            "take changes only on a loopback address",
+            description="what those must give who change something over HTTP; empty: `/webapi.htm`, `/api/v1` and "
+            "`/broker.htm` take changes only while they listen on a loopback address",
         ),
     ] = ""
     token_in_url: Annotated[
