@@ -125,7 +125,9 @@ def parse_rules(text: str) -> FlowRules:
         kind = _number(fields, "type", where, least=0, most=3)
         if kind in found:
             raise FormatError(f"{where}: type {kind} stands twice; put its rules into one entry")
-        found[kind] = _array(fields.get("rule", []), f"{where}: `rule`")
+        found[kind] = _array(_given(fields, "rule", where), f"{where}: `rule`")
+        if not found[kind]:
+            raise FormatError(f"{where}: type {kind} has no rule; give one, or leave the entry out")
         if len(found[kind]) > MAX_FLOW_RULES:
             raise FormatError(f"{where}: {len(found[kind])} rules given, {MAX_FLOW_RULES} are allowed")
     limits = [_data_limit(entry, f"type 0, rule {number}") for number, entry in enumerate(found.get(0, ()))]

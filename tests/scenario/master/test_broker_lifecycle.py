@@ -50,6 +50,23 @@ async def set_status(t: Town, status: ManageStatus) -> None:
     assert found[0].ok
 
 
+async def test_one_that_has_not_taken_its_last_change_is_not_deleted() -> None:
+    async with town() as t:
+        await configured(t)
+        broker = await t.peer(FakeBroker)
+        await broker.register()
+        await broker.heartbeat()
+        await change(t, "__offset_history__", CLOSED)
+        await set_status(t, ManageStatus.OFFLINE)
+        brokers = t.master.registry.brokers
+        (refused,) = await brokers.delete([1], with_topics=True)
+        assert (refused.code, "last change" in refused.text) == (406, True)
+        assert 1 in t.master.catalogue.brokers
+        await broker.heartbeat()  # takes the change
+        await broker.heartbeat()  # and says so
+        assert [one.code for one in await brokers.delete([1], with_topics=True)] == [200]
+
+
 @pytest.mark.parametrize("client_id", ["1:127.0.0.8:8123:2.4.0", "1:127.0.0.9:8124:2.4.0"])
 async def test_a_configured_broker_comes_from_its_address_only(client_id: str) -> None:
     async with town() as t:

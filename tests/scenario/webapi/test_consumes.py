@@ -124,6 +124,7 @@ async def test_the_older_filters_are_the_same_records() -> None:
         pair = {"topicName": "demo", "groupName": "g1"}
         assert await here.codes("admin_mod_group_filtercond_info", **pair, condStatus="2") == [401]
         assert await here.codes("admin_add_group_filtercond_info", **pair, condStatus="2", filterConds="y,x") == [200]
+        assert await here.codes("admin_add_group_filtercond_info", **pair, condStatus="2", filterConds="x,y") == [403]
         found = await here.rows("admin_query_group_filtercond_info", condStatus="2")
         assert [(one["groupName"], one["condStatus"], one["filterConds"]) for one in found] == [("g1", 2, ",x,y,")]
         some = objects({**pair, "condStatus": 0}, {"topicName": "demo", "groupName": "g2", "filterConds": "z"})

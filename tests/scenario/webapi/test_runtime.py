@@ -51,6 +51,10 @@ async def test_groups_are_shown_with_members_and_partitions() -> None:
         assert await here.rows("admin_query_group_info_by_topic", topicName="other") == [
             {"topicName": "other", "groupSet": ["g", "gv"], "groupCnt": 2}
         ]
+        assert await here.rows("admin_query_group_info_by_topic", topicName="nosuch,other") == [
+            {"topicName": "nosuch", "groupSet": [], "groupCnt": 0},
+            {"topicName": "other", "groupSet": ["g", "gv"], "groupCnt": 2},
+        ]
         assert await here.rows("admin_query_client_balance_group_set") == ["gv"]
 
         found = await here.ask("admin_query_consume_group_detail", consumeGroup="g")
@@ -169,3 +173,32 @@ async def test_bad_text_queries_are_refused_as_text(query: str, text: str) -> No
         assert text in answer.text
         assert answer.headers["content-type"].startswith("text/plain")
         assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_a_topic_that_lies_nowhere_has_brokers_only_where_it_is_asked_for() -> None:
+    async with house() as here:
+        await here.town.broker()
+        await here.topics("demo")
+        assert await here.codes("admin_add_topic_control_info", topicName="lone") == [200]
+        found = await here.rows("admin_query_deployed_broker_ids")
+        assert {one["topicName"]: one["brokerInfo"] for one in found} == {"demo": [1]}
+        found = await here.rows("admin_query_deployed_broker_ids", topicName="lone,nosuch,demo")
+        assert {one["topicName"]: one["brokerInfo"] for one in found} == {"demo": [1], "lone": [], "nosuch": []}
+
+
+async def test_a_text_query_may_come_as_a_form() -> None:
+    async with house() as here:
+        await crowd(here)
+        asked = await here.text("consumer", group="g")
+        answer = await here.client.post("/master.htm", data={"type": "consumer", "group": "g"})
+        assert answer.text.splitlines() == asked
+        answer = await here.client.post("/master.htm?type=consumer", files={"group": b"g"})
+        assert (answer.status_code, "send a form" in answer.text) == (400, True)
+
+
+async def test_an_id_below_zero_is_refused() -> None:
+    async with house() as here:
+        found = await here.change("admin_add_broker_configure", brokerIp="127.0.0.5", brokerId="-5")
+        assert (found["result"], found["errCode"]) == (False, 400)
+        assert "brokerId is -5: it must be at least 0" in found["errMsg"]
+        assert await here.rows("admin_query_broker_configure") == []

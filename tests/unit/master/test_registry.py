@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -84,6 +85,24 @@ async def test_brokers_may_share_a_host_but_neither_id_nor_address() -> None:
             await brokers.add([(BrokerSpec(3, "127.0.0.3"), BY), (BrokerSpec(3, "127.0.0.4"), BY)])
         assert sorted(m.catalogue.brokers) == [1, 2]
         assert codes(await brokers.update([(BrokerSpec(2, port=8123), BY)])) == [407]
+
+
+async def test_the_pages_of_a_broker_have_a_port_of_their_own() -> None:
+    async with master() as m:
+        brokers = m.registry.brokers
+        specs = [
+            BrokerSpec(1, "127.0.0.1", web_port=8123),
+            BrokerSpec(2, "127.0.0.1"),
+            BrokerSpec(3, "127.0.0.3", 8081),
+        ]
+        assert codes(await brokers.add([(spec, BY) for spec in specs])) == [407, 200, 407]
+        assert sorted(m.catalogue.brokers) == [2]
+        assert codes(await brokers.add([(BrokerSpec(3, "127.0.0.3", tls_port=8081), BY)])) == [407]
+        changes = [BrokerSpec(2, web_port=8124), BrokerSpec(2, port=8081), BrokerSpec(2, web_port=8082)]
+        assert codes(await brokers.update([(spec, BY) for spec in changes])) == [407, 407, 200]
+        # one that came in with shared ports can still be looked after
+        await m.catalogue.apply([replace(m.catalogue.brokers[2], web_port=8123)])
+        assert codes(await brokers.set_status([2], ManageStatus.ONLINE, by=BY)) == [200]
 
 
 async def test_an_id_is_made_of_the_address() -> None:
@@ -198,7 +217,7 @@ async def test_leave_to_consume_is_asked_for_or_not() -> None:
     async with master() as m:
         topics = m.registry.topics
         guarded = [(TopicSpec("demo", enable_auth_control=True), BY)]
-        assert [codes(await topics.put(guarded)) for _ in range(2)] == [[200], [200]]
+        assert [codes(await topics.put(guarded)) for _ in range(2)] == [[200], [403]]
         assert m.catalogue.topics["demo"].enable_auth_control
         assert codes(await topics.disable_auth(["demo", "nosuch"], by=BY)) == [200, 200]
         assert not m.catalogue.topics["demo"].enable_auth_control

@@ -139,13 +139,13 @@ async def test_a_groups_record_goes_only_after_its_records_of_consuming(catalogu
 async def test_groups_are_added_set_and_flipped(catalogue: Catalogue) -> None:
     groups = GroupRegistry(catalogue)
     change = GroupChange(group="g", by=BY, flow_ctrl_enable=True)
-    assert [one.code for one in await groups.set([change])] == [401]
+    assert [one.code for one in await groups.update([change])] == [401]
     assert [one.code for one in await groups.flip([change])] == [200]
     assert catalogue.groups == {}
-    assert [one.code for one in await groups.put([change, change])] == [200, 200]
+    assert [one.code for one in await groups.put([change, change])] == [200, 403]
     assert [one.code for one in await groups.update([change])] == [403]
+    assert [one.code for one in await groups.flip([change])] == [200]
     assert [one.code for one in await groups.add([change])] == [402]
-    assert [one.code for one in await groups.set([change])] == [200]
 
 
 class NotSearched(dict[tuple[str, str], ConsumeRecord]):

@@ -131,6 +131,11 @@ def _script_name(name: str, headers: Mapping[str, str]) -> str:
     return name
 
 
+async def all_fields(request: Request) -> dict[str, str]:
+    """The parameters of a request, in its address and in its form. Raises CallError."""
+    return _joined(fields(request.scope["query_string"]), await _form(request))
+
+
 async def _form(request: Request) -> dict[str, str]:
     if request.method != "POST":
         return {}

@@ -108,13 +108,13 @@ class Int:
 
 @dataclass(frozen=True, slots=True)
 class QryPriority:
-    """A priority of reads: three digits, the first and the last of them 1, 2 or 3."""
+    """A priority of reads: three digits, the first and the last of them 1, 2 or 3, a 0 between them."""
 
-    shape: str = "101 to 303, the first and the last digit 1, 2 or 3"
+    shape: str = "101 to 303: a digit 1, 2 or 3, a 0, and again 1, 2 or 3"
 
     def parse(self, text: str) -> int:
         value = int(Int(101, 303).parse(text) or 0)
-        if value // 100 not in (1, 2, 3) or value % 10 not in (1, 2, 3):
+        if value % 100 not in (1, 2, 3):
             raise BadValueError(f"is {value}: it must be {self.shape}")
         return value
 

@@ -21,5 +21,5 @@ def master_routes(master: MasterService, access: Access) -> list[Route]:
     api = WebApi(master_table(), master, access, wall_ms=lambda: time.time_ns() // 1_000_000)
     return [
         Route("/webapi.htm", api.answer, methods=["GET", "POST"]),
-        Route("/master.htm", TextQueries(master).answer, methods=["GET"]),
+        Route("/master.htm", TextQueries(master).answer, methods=["GET", "POST"]),
     ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse
 
-from pytubemq.admin.webapi.dispatch import fields
+from pytubemq.admin.webapi.dispatch import all_fields
 from pytubemq.admin.webapi.kinds import CONSUMER_ID, GROUP, TOPIC, Int, ListOf, shown
 from pytubemq.admin.webapi.methods.group_detail import broker_text
 from pytubemq.admin.webapi.params import CallError, Param, clean
@@ -51,7 +51,7 @@ class TextQueries:
         """The endpoint of a route."""
         status = HTTPStatus.OK
         try:
-            texts = fields(request.scope["query_string"])
+            texts = await all_fields(request)
             name = clean(texts.get("type", ""))
             kind = self._kinds.get(name)
             if kind is None:

@@ -66,25 +66,32 @@ class BrokerRegistry:
         self._rooms = rooms
 
     async def add(self, specs: Sequence[tuple[BrokerSpec, Audit]]) -> list[Outcome]:
-        """Enter Brokers, with the original's own topic on each, as drafts unless said otherwise. All or none.
+        """Enter Brokers, with the original's own topic on each, as drafts unless said otherwise.
 
-        Several Brokers may run at one host, on ports of their own.
+        Several Brokers may run at one host, on ports of their own. One whose servers would share a port is left out
+        (407).
 
         Raises:
-            BadRequestError: one has the id or the address of another, or no id can be made of its address.
+            BadRequestError: one has the id or the address of another, or no id can be made of its address; none is
+                entered.
         """
+        found: list[Outcome] = []
         async with self._catalogue.lock:
             puts: list[Record] = []
             made: dict[int, BrokerRecord] = {}
             for spec, by in specs:
                 record = self._new(spec, by)
+                if clash := _clash(record):
+                    found.append(clash)
+                    continue
                 self._check_alone(record, [*self._catalogue.brokers.values(), *made.values()])
                 made[record.broker_id] = record
                 puts.extend([record, self._history(record, by)])
-            if SYSTEM_TOPIC not in self._catalogue.topics:
+                found.append(Outcome(_key(record)))
+            if made and SYSTEM_TOPIC not in self._catalogue.topics:
                 puts.append(new_topic(SYSTEM_TOPIC, self._catalogue, Audit(SYSTEM_USER, specs[0][1].ms)))
             await self._catalogue.apply(puts)
-        return [Outcome((record.broker_id, record.address.host)) for record in made.values()]
+        return found
 
     async def update(self, specs: Iterable[tuple[BrokerSpec, Audit]]) -> list[Outcome]:
         """Change what is given; the host stays."""
@@ -197,6 +204,8 @@ class BrokerRegistry:
             return wanted
         if wanted == record:
             return Outcome(_key(record), UNCHANGED, f"broker {record.broker_id} is as asked for already")
+        if _ports(wanted) != _ports(record) and (clash := _clash(wanted)):
+            return clash
         for other in self._catalogue.brokers.values():
             if other.broker_id != record.broker_id and other.address == wanted.address:
                 text = f"{wanted.address} is the address of broker {other.broker_id}: choose another port"
@@ -236,6 +245,18 @@ class BrokerRegistry:
 
 def _key(record: BrokerRecord) -> tuple[int, str]:
     return (record.broker_id, record.address.host)
+
+
+def _ports(record: BrokerRecord) -> tuple[int, int, int]:
+    return record.address.port, record.tls_port, record.web_port
+
+
+def _clash(record: BrokerRecord) -> Outcome | None:
+    """The refusal of a Broker whose pages have the port of another of its servers."""
+    if record.web_port not in (record.address.port, record.tls_port):
+        return None
+    text = f"brokerWebPort {record.web_port} is also brokerPort or brokerTLSPort: give each server a port of its own"
+    return Outcome(_key(record), BAD_VALUE, text)
 
 
 def _unknown(broker_id: int) -> Outcome:

@@ -82,6 +82,10 @@ class ConsumeRegistry:
         """Make or change records, whatever there is. Raises NotFoundError: a topic lies on no Broker."""
         return await self._new(changes, _put)
 
+    async def set(self, changes: Sequence[ConsumeChange]) -> list[Outcome]:
+        """The same, with 403 where nothing would change."""
+        return await self._new(changes, _set)
+
     async def flip(self, changes: Sequence[ConsumeChange]) -> list[Outcome]:
         """Change records where there are any; done where there are none."""
         return await self._change(changes, _flip)
@@ -160,6 +164,10 @@ def _update(wanted: ConsumeChange, known: ConsumeRecord | None) -> Step[ConsumeR
 
 def _put(wanted: ConsumeChange, known: ConsumeRecord | None) -> Step[ConsumeRecord]:
     return Step(Outcome(wanted.key), put=wanted.made()) if known is None else _flip(wanted, known)
+
+
+def _set(wanted: ConsumeChange, known: ConsumeRecord | None) -> Step[ConsumeRecord]:
+    return Step(Outcome(wanted.key), put=wanted.made()) if known is None else _update(wanted, known)
 
 
 def _flip(wanted: ConsumeChange, known: ConsumeRecord | None) -> Step[ConsumeRecord]:

@@ -63,12 +63,8 @@ class GroupRegistry:
         return await self._change(changes, _update)
 
     async def put(self, changes: Sequence[GroupChange]) -> list[Outcome]:
-        """Make or change records, whatever there is."""
+        """Make or change records, whatever there is: 403 where nothing would change."""
         return await self._change(changes, self._put)
-
-    async def set(self, changes: Sequence[GroupChange]) -> list[Outcome]:
-        """Change records: 401 where there is none; done where nothing would change."""
-        return await self._change(changes, _set)
 
     async def flip(self, changes: Sequence[GroupChange]) -> list[Outcome]:
         """Change records where there are any; done where there are none."""
@@ -117,25 +113,21 @@ class GroupRegistry:
         return Step(Outcome((wanted.group,)), put=self._made(wanted))
 
     def _put(self, wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:
-        return Step(Outcome((wanted.group,)), put=self._made(wanted)) if known is None else _set(wanted, known)
+        return Step(Outcome((wanted.group,)), put=self._made(wanted)) if known is None else _update(wanted, known)
 
 
 def _update(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:
-    step = _set(wanted, known)
-    if step.outcome.ok and step.put is None:
+    if known is None:
+        return Step(Outcome((wanted.group,), outcome.NOT_FOUND, f"group {wanted.group} has no record: add one"))
+    step = _flip(wanted, known)
+    if step.put is None:
         text = "nothing would change: every value is as asked already"
         return Step(Outcome((wanted.group,), outcome.UNCHANGED, text))
     return step
 
 
 def _flip(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:
-    return Step(Outcome((wanted.group,))) if known is None else _set(wanted, known)
-
-
-def _set(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:
-    if known is None:
-        return Step(Outcome((wanted.group,), outcome.NOT_FOUND, f"group {wanted.group} has no record: add one"))
-    changed = wanted.over(known)
-    if changed == known:
+    if known is None or wanted.over(known) == known:
         return Step(Outcome((wanted.group,)))
+    changed = wanted.over(known)
     return Step(Outcome((wanted.group,)), put=replace(changed, stamp=wanted.by.changed(known.stamp)))

@@ -205,22 +205,17 @@ class TopicRegistry:
         def decide(spec: TopicSpec, by: Audit, record: TopicRecord | None) -> Step[TopicRecord]:
             if record is None:
                 return Step(Outcome((spec.topic,), NOT_FOUND, f"topic {spec.topic} has no record: add it first"))
-            wanted = spec.over(record)
-            if wanted == record:
-                return Step(Outcome((spec.topic,), UNCHANGED, f"topic {spec.topic} is as asked for already"))
-            return Step(Outcome((spec.topic,)), replace(wanted, stamp=by.changed(record.stamp)))
+            return _update_topic(spec, by, record)
 
         return await self._change_topics(specs, decide)
 
     async def put(self, specs: Sequence[tuple[TopicSpec, Audit]]) -> list[Outcome]:
-        """Change records of topics or make them; what is as asked for is done."""
+        """Change records of topics or make them."""
 
         def decide(spec: TopicSpec, by: Audit, record: TopicRecord | None) -> Step[TopicRecord]:
             if record is None:
                 return Step(Outcome((spec.topic,)), new_topic(spec.topic, self._catalogue, by, spec))
-            wanted = spec.over(record)
-            changed = None if wanted == record else replace(wanted, stamp=by.changed(record.stamp))
-            return Step(Outcome((spec.topic,)), changed)
+            return _update_topic(spec, by, record)
 
         return await self._change_topics(specs, decide)
 
@@ -262,6 +257,13 @@ class TopicRegistry:
             key=lambda asked: asked[0].topic,
             decide=lambda asked, record: decide(*asked, record),
         )
+
+
+def _update_topic(spec: TopicSpec, by: Audit, record: TopicRecord) -> Step[TopicRecord]:
+    wanted = spec.over(record)
+    if wanted == record:
+        return Step(Outcome((spec.topic,), UNCHANGED, f"topic {spec.topic} is as asked for already"))
+    return Step(Outcome((spec.topic,)), replace(wanted, stamp=by.changed(record.stamp)))
 
 
 def _no_broker(spec: DeploySpec) -> Outcome:

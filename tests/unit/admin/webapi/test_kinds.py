@@ -79,7 +79,7 @@ def test_any_text_becomes_a_value_or_a_reason(kind: Kind, text: str) -> None:
         (MANAGE_STATUS, "only-read", ManageStatus.ONLY_READ),
         (FilterItems(), "b,a", frozenset({"a", "b"})),
         (FlowRules(), "[]", "[]"),
-        (FlowRules(), '[{"type":1,"rule":[{"zeroCnt":"3","freqInMs":5}]},{"type":2,"rule":[]}]',
+        (FlowRules(), '[{"type":1,"rule":[{"zeroCnt":"3","freqInMs":5}]},{"type":2,"rule":[{}]}]',
          '[{"type":1,"rule":[{"zeroCnt":3,"freqInMs":5}]}]'),
     ],
 )  # fmt: skip
@@ -100,6 +100,8 @@ def test_values(kind: Kind, text: str, value: object) -> None:
         (Int(), "+1"),
         (QryPriority(), "300"),
         (QryPriority(), "404"),
+        (QryPriority(), "111"),
+        (FlowRules(), '[{"type":1,"rule":[]}]'),
         (IPv4(), "10.0.0.256"),
         (IPv4(), "::1"),
         (DeletePolicy(), "delete,0"),

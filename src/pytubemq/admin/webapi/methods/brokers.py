@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.admin.webapi.broker_views import record_shown, run_shown
 from pytubemq.admin.webapi.envelope import Reply, Turns, done, outcomes, rows
-from pytubemq.admin.webapi.kinds import INT32_MAX, MANAGE_STATUS, REASON, TOPIC, Bool, Int, IPv4, ListOf
+from pytubemq.admin.webapi.kinds import MANAGE_STATUS, REASON, TOPIC, Bool, Int, IPv4, ListOf
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.methods.cluster import PORT
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, PROPS, Args, CallError, Param, filters, has_stamp, json_set
@@ -31,7 +31,7 @@ _PORTS = (Param("brokerPort", PORT), Param("brokerTLSPort", PORT), Param("broker
 _PLACE = (Param("regionId", Int(0)), Param("groupId", Int(0)))
 _STATUS = Param("manageStatus", MANAGE_STATUS)
 _VALUES = (*_PORTS, *_PLACE, *PROPS, _STATUS)
-_NEW = (Param("brokerIp", IPv4(), required=True), Param("brokerId", Int(-INT32_MAX)), *_VALUES)
+_NEW = (Param("brokerIp", IPv4(), required=True), Param("brokerId", BROKER_ID), *_VALUES)
 
 
 # --- queries ----------------------------------------------------------------------------------------------------

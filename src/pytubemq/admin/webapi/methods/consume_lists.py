@@ -124,14 +124,14 @@ def _flip_many(**values: Any) -> Any:
 
 async def _add_filter(master: MasterService, args: Args) -> Reply:
     values = {"filter_enable": False, **{k: v for k, v in _filter_values(args).items() if v is not None}}
-    return outcomes(await master.registry.consumes.put(for_pairs(args, **values)), KEYS)
+    return outcomes(await master.registry.consumes.set(for_pairs(args, **values)), KEYS)
 
 
 async def _add_filters(master: MasterService, args: Args) -> Reply:
     def values(one: Args) -> dict[str, Any]:
         return {"filter_enable": False, **_of_object_or_request(one, args)}
 
-    return outcomes(await master.registry.consumes.put(for_objects(args, "filterCondJsonSet", values)), KEYS)
+    return outcomes(await master.registry.consumes.set(for_objects(args, "filterCondJsonSet", values)), KEYS)
 
 
 async def _mod_filter(master: MasterService, args: Args) -> Reply:

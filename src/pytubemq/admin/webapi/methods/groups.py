@@ -251,14 +251,14 @@ METHODS: tuple[Method[MasterService], ...] = (
         "Changes how many Brokers one consumer may have.",
         True,
         (*OPS_UPD, _GROUPS_NEEDED, *_SETTING),
-        _each(GroupRegistry.set, _setting),
+        _each(GroupRegistry.update, _setting),
     ),
     Method(
         "admin_del_consume_group_setting",
         "Switches the check off and sets the number to 0; the records stay.",
         True,
         (*OPS_UPD, _GROUPS_NEEDED),
-        _each(GroupRegistry.set, _no_check),
+        _each(GroupRegistry.update, _no_check),
     ),
     Method(
         "admin_query_group_flow_control_rule",
@@ -279,7 +279,7 @@ METHODS: tuple[Method[MasterService], ...] = (
         "Changes the rules of flow control of groups.",
         True,
         (*OPS_UPD, _GROUPS_NEEDED, *_FLOW),
-        _each(GroupRegistry.set, _rules),
+        _each(GroupRegistry.update, _rules),
     ),
     Method(
         "admin_rmv_group_flow_control_rule",

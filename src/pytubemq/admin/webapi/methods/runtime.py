@@ -69,8 +69,8 @@ async def _subscriptions(master: MasterService, args: Args) -> Reply:
 
 
 async def _groups_by_topic(master: MasterService, args: Args) -> Reply:
-    wanted = frozenset(args.get("topicName", ()))
-    found: dict[str, list[str]] = {}
+    wanted = args.get("topicName", ())
+    found: dict[str, list[str]] = {topic: [] for topic in wanted}
     for group in _online(master, args):
         for topic in group.terms.topics:
             if not wanted or topic in wanted:

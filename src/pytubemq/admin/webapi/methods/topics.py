@@ -155,6 +155,8 @@ async def _brokers_of_topics(master: MasterService, args: Args) -> Reply:
     found = []
     for topic in topics_of(master, args):
         ids = sorted(catalogue.deployed(topic))
+        if not ids and not args.given("topicName"):
+            continue
         with_ip = [{"brokerId": broker_id, "brokerIp": catalogue.brokers[broker_id].address.host} for broker_id in ids]
         found.append({"topicName": topic, "brokerInfo": with_ip if args["withIp"] else ids, "brokerCnt": len(ids)})
     return rows(found)
