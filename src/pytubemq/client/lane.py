@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 from pytubemq.client.events import Connected, Lost
+from pytubemq.client.pending import Flight
 from pytubemq.client.refusals import Refusals
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import Code, ConnectionLostError, RequestTimeoutError, TubeError, refused
@@ -29,9 +30,8 @@ from pytubemq.wire.methods import Method, Service
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytubemq.client.cluster import Cluster
+    from pytubemq.client.lane_owner import LaneOwner
     from pytubemq.client.pending import Pending
-    from pytubemq.client.tasks import Tasks
     from pytubemq.model.ids import Address
     from pytubemq.net.connection import RpcConnection
     from pytubemq.wire.rpc import Response
@@ -49,42 +49,6 @@ _FOR_NOW = frozenset({Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE})
 """Refusals that Broker and producer count."""
 _OVERHEAD_BYTES = 32
 """What an entry takes beyond its payload, roughly."""
-
-
-class Flight(NamedTuple):
-    """A request on its way."""
-
-    messages: list[Pending]
-    connection: RpcConnection
-    counted: bool
-    """Whether its refusal counts: single messages are not counted."""
-    asked: bool
-    """Whether it was to find out what the Broker has counted."""
-
-
-class LaneOwner(Protocol):
-    """What a lane needs of its producer."""
-
-    cluster: Cluster
-    client_id: str
-    topic: str
-    request_timeout_s: float
-    linger_s: float
-    batching: bool
-    tasks: Tasks
-
-    def settled(self, batch: Sequence[Pending], *, delivered: bool = False) -> None:
-        """These have their result."""
-
-    def refused(self, pending: Pending, error: TubeError) -> bool:
-        """Whether this one is to be sent again; if not, its future has failed."""
-        ...
-
-    def broker_failed(self, lane: Lane, error: TubeError) -> None:
-        """The lane's Broker cannot be reached or does not serve."""
-
-    def broker_answered(self, lane: Lane) -> None:
-        """The lane's Broker serves."""
 
 
 class Lane:

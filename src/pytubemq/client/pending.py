@@ -1,4 +1,4 @@
-"""A message between `submit` and its receipt, and the checks and the encoding at its start.
+"""A message between `submit` and its receipt, the checks and the encoding at its start, the request it leaves in.
 
 The invariant: what passes these checks is something every Broker takes; what does not never reaches the wire.
 """
@@ -7,25 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytubemq.errors import (
     Code,
     MessageError,
+    NotFoundError,
     RefusedError,
     RequestTimeoutError,
     TransportError,
     TubeError,
     refused,
 )
+from pytubemq.model.ids import Partition
 from pytubemq.model.limits import MAX_MESSAGE_BYTES
 from pytubemq.wire.payload import encode_payload
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Sequence
 
-    from pytubemq.model.ids import Partition
     from pytubemq.model.message import Receipt
+    from pytubemq.net.connection import RpcConnection
     from pytubemq.wire.hot import BatchItem
 
 MSG_TIME_FORMAT = "%Y%m%d%H%M"
@@ -61,6 +64,17 @@ class Pending:
         self.order = order
         self.tries = 0
         self.cause: BaseException | None = None
+
+
+class Flight(NamedTuple):
+    """A request on its way."""
+
+    messages: list[Pending]
+    connection: RpcConnection
+    counted: bool
+    """Whether its refusal counts: single messages are not counted."""
+    asked: bool
+    """Whether it was to find out what the Broker has counted."""
 
 
 def check_body(body: Body, max_bytes: int) -> bytes:
@@ -104,6 +118,27 @@ def check_key(key: bytes | str) -> bytes:
             code=Code.BAD_REQUEST,
         )
     return bytes(key)
+
+
+def find_partition(asked: Partition | int, known: Sequence[Partition], topic: str) -> Partition:
+    """The partition that is asked for, among those that the topic has now.
+
+    Raises:
+        NotFoundError: it is none of them, or its number alone fits several.
+    """
+    if isinstance(asked, Partition):
+        if asked in known:
+            return asked
+        matching: list[Partition] = []
+    else:
+        matching = [candidate for candidate in known if candidate.partition_id == asked]
+    if len(matching) == 1:
+        return matching[0]
+    problem = "is on several Brokers" if matching else "is not one of its partitions"
+    names = ", ".join(str(candidate) for candidate in (matching or known)[:5])
+    raise NotFoundError(
+        f"topic {topic!r}: {asked} {problem}", hint=f"name one of {names}", code=Code.NO_PARTITION_AVAILABLE
+    )
 
 
 def too_long(size_bytes: int, max_bytes: int) -> MessageError:

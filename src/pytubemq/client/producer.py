@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 from pytubemq.client.buffer import Buffer
 from pytubemq.client.lane import Lane
 from pytubemq.client.membership import Membership
-from pytubemq.client.pending import Body, Encoded, Pending, check_body, check_key, encode_message, final_error
+from pytubemq.client.pending import (
+    Body,
+    Encoded,
+    Pending,
+    check_body,
+    check_key,
+    encode_message,
+    final_error,
+    find_partition,
+)
 from pytubemq.client.routes import ProducerRole, TopicRoutes
 from pytubemq.client.tasks import Tasks
 from pytubemq.core.retry import may_retry
@@ -335,28 +344,10 @@ class Producer:
         self, key: bytes | str | None, partition: Partition | int | None
     ) -> tuple[bytes | Partition, Partition | None]:
         if partition is not None:
-            found = self._named(partition)
+            found = find_partition(partition, self._router.partitions, self.topic)
             return found, found
         raw = b"" if key is None else check_key(key)
         return raw, self._router.for_key(raw)
-
-    def _named(self, partition: Partition | int) -> Partition:
-        known = self._router.partitions
-        if isinstance(partition, Partition):
-            if partition in known:
-                return partition
-            matching: list[Partition] = []
-        else:
-            matching = [candidate for candidate in known if candidate.partition_id == partition]
-        if len(matching) == 1:
-            return matching[0]
-        problem = "is on several Brokers" if matching else "is not one of its partitions"
-        names = ", ".join(str(candidate) for candidate in (matching or known)[:5])
-        raise NotFoundError(
-            f"topic {self.topic!r}: {partition} {problem}",
-            hint=f"name one of {names}",
-            code=Code.NO_PARTITION_AVAILABLE,
-        )
 
     def _lane(self, broker_id: int) -> Lane:
         lane = self._lanes.get(broker_id)

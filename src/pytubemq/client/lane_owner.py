@@ -1,0 +1,42 @@
+"""What the way to a Broker and its producer have to say to each other.
+
+The invariant: a lane decides nothing about a message's end or another way for it; it tells, and its producer decides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.client.cluster import Cluster
+    from pytubemq.client.lane import Lane
+    from pytubemq.client.pending import Pending
+    from pytubemq.client.tasks import Tasks
+    from pytubemq.errors import TubeError
+
+
+class LaneOwner(Protocol):
+    """What a lane needs of its producer."""
+
+    cluster: Cluster
+    client_id: str
+    topic: str
+    request_timeout_s: float
+    linger_s: float
+    batching: bool
+    tasks: Tasks
+
+    def settled(self, batch: Sequence[Pending], *, delivered: bool = False) -> None:
+        """These have their result."""
+
+    def refused(self, pending: Pending, error: TubeError) -> bool:
+        """Whether this one is to be sent again; if not, its future has failed."""
+        ...
+
+    def broker_failed(self, lane: Lane, error: TubeError) -> None:
+        """The lane's Broker cannot be reached or does not serve."""
+
+    def broker_answered(self, lane: Lane) -> None:
+        """The lane's Broker serves."""
