@@ -20,7 +20,7 @@ from pytubemq.master.broker_forbidding import Forbidding
 from pytubemq.master.broker_run import BrokerRun, Serving
 from pytubemq.master.broker_sync import SyncId, broker_conf, reported_removals, reported_topics
 from pytubemq.master.broker_upkeep import BrokerUpkeep
-from pytubemq.master.leases import Leases
+from pytubemq.master.leases import Leases, read_leases
 from pytubemq.master.peers import Connection, Peers
 from pytubemq.master.waiting import Waiting, allowed_wait_s
 from pytubemq.model.ids import Partition
@@ -39,7 +39,7 @@ from pytubemq.wire.messages.master import (
 from pytubemq.wire.strings import TopicBroker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Collection, Hashable, Iterable
 
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.master.settings import MasterSettings
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pytubemq.model.topic import TopicConfig
     from pytubemq.net.call import Call
     from pytubemq.net.clock import Clock
+    from pytubemq.wire.strings import SubscribeInfo
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,8 @@ class Brokers:
         self._expected_until: dict[int, float] = {}
         self._unheard: set[int] = set()
         self.leases = Leases()
+        self.on_registered: Callable[[int, Collection[SubscribeInfo]], None] = lambda broker_id, readers: None
+        """Called with a Broker that has registered, and who reads from it."""
 
     def expect_all(self) -> None:
         """After a start: every Broker of the catalogue may be on its way back."""
@@ -213,8 +216,9 @@ class Brokers:
             since_ms=self._clock.wall_ms(),
             heard_ms=self._clock.wall_ms(),
         )
+        readers = read_leases(request.leases)
         if broker_id in self._unheard:
-            self.leases.told(request.leases, until_s=now_s + self._settings.restart_grace_s)
+            self.leases.told(readers, until_s=now_s + self._settings.restart_grace_s)
         self.runs[broker_id] = run
         # Until it says that it is online it counts as on its way back, so nothing is withdrawn meanwhile.
         self._expected_until[broker_id] = now_s + self._settings.broker_absence_s
@@ -222,6 +226,7 @@ class Brokers:
         self._peers.seen(broker_id, call.connection)
         logger.info("broker %d registered from %s (version %s)", broker_id, record.address, version or "unknown")
         self._on_change()
+        self.on_registered(broker_id, readers)
         return self._register_answer(run, request)
 
     def heartbeat(self, call: Call, request: HeartRequestB2M) -> None:

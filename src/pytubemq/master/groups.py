@@ -28,6 +28,7 @@ from pytubemq.core.balance.facts import (
     Reported,
     Tell,
     Tick,
+    Unread,
     Wake,
 )
 from pytubemq.core.balance.transition import apply
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from pytubemq.master.settings import MasterSettings
     from pytubemq.model.ids import Partition
     from pytubemq.net.clock import Clock
+    from pytubemq.wire.strings import SubscribeInfo
 
 logger = logging.getLogger(__name__)
 
@@ -268,6 +270,20 @@ class Groups:
         """Brokers or topics changed."""
         for group in list(self.groups.values()):
             self._refresh(group)
+
+    def broker_registered(self, broker_id: int, readers: Iterable[SubscribeInfo]) -> None:
+        """A Broker is new, or back: who holds something there that it does not know of may have lost it.
+
+        Ours registers there again by itself. Others drop what the Broker does not know, and say so a minute later.
+        """
+        reads = {(info.group, info.consumer_id, info.partition) for info in readers}
+        for name, group in list(self.groups.items()):
+            if not group.view.planned:
+                continue
+            for member, known in group.view.members.items():
+                held = frozenset(p for p in known.holds if p.broker_id == broker_id and (name, member, p) not in reads)
+                if held and not self._peers.is_ours((name, member)):
+                    self.apply(group, Unread(member, held))
 
     def rules_changed(self, rules: Callable[[str], FlowIds]) -> None:
         """Flow control may be another: who waits and was told of other rules is answered."""

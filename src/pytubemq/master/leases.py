@@ -17,8 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytubemq.model.ids import Partition
+    from pytubemq.wire.strings import SubscribeInfo
 
 logger = logging.getLogger(__name__)
+
+
+def read_leases(texts: Iterable[str]) -> tuple[SubscribeInfo, ...]:
+    """Who reads from a Broker, as it says. What is no subscription keeps nobody out: it is logged and left out."""
+    found = []
+    for text in texts:
+        try:
+            found.append(parse_subscribe_info(text))
+        except FormatError as error:
+            logger.warning("a Broker tells of a reader that cannot be: %s", error.message)
+    return tuple(found)
 
 
 class Leases:
@@ -28,14 +40,9 @@ class Leases:
         self._by_group: dict[str, dict[Partition, str]] = {}
         self._until_s = 0.0
 
-    def told(self, leases: Iterable[str], *, until_s: float) -> None:
-        """A Broker says who reads what, as subscriptions. What is none keeps nobody out: it is logged and left out."""
-        for text in leases:
-            try:
-                info = parse_subscribe_info(text)
-            except FormatError as error:
-                logger.warning("a Broker tells of a reader that cannot be: %s", error.message)
-                continue
+    def told(self, leases: Iterable[SubscribeInfo], *, until_s: float) -> None:
+        """A Broker says who reads what."""
+        for info in leases:
             self._by_group.setdefault(info.group, {})[info.partition] = info.consumer_id
         self._until_s = max(self._until_s, until_s)
 

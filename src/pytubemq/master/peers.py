@@ -60,6 +60,11 @@ class Peers:
         self._carried.setdefault(id(connection), set()).add(key)
         return True
 
+    def is_ours(self, key: Hashable) -> bool:
+        """Whether a client that is connected is one of ours."""
+        connection = self._connection.get(key)
+        return connection is not None and Capability.HEARTBEAT_WAIT in connection.capabilities
+
     def forget(self, key: Hashable) -> None:
         """A client is gone."""
         connection = self._connection.pop(key, None)

@@ -75,6 +75,7 @@ class MasterService:
         self._brokers = Brokers(self._catalogue, settings, self._clock, token, self._layout_changed)
         admission = Admission(max_clients=settings.max_clients, max_bytes=settings.max_client_state_bytes)
         self._groups = Groups(self._catalogue, self._brokers, settings, self._clock, self._poked.set, admission)
+        self._brokers.on_registered = self._groups.broker_registered
         self._producers = Producers(
             self._catalogue,
             self._brokers,

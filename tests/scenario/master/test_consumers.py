@@ -254,6 +254,35 @@ async def test_a_newcomer_is_not_told_what_others_are_on_their_way_with(tmp_path
         assert found == {"new": 1, "old": 3}
 
 
+@pytest.mark.parametrize(("known", "ours"), [((), False), ((0, 1, 2), False), ((0, 1, 2, 3), False), ((), True)])
+async def test_what_a_broker_that_came_back_does_not_know_as_read_is_told_again_to_who_is_not_ours(
+    known: tuple[int, ...], ours: bool
+) -> None:
+    async with served() as t:
+        broker = next(peer for peer in t.peers if isinstance(peer, FakeBroker))
+        consumer = await t.peer(
+            FakeConsumer, client_id="a", capabilities=Capability.HEARTBEAT_WAIT if ours else Capability(0)
+        )
+        await consumer.register()
+        await until(lambda: len(t.master._groups.groups["g"].view.available) == 4)
+        first = await consumer.heartbeat()
+        held = first.event.subscribe_info  # type: ignore[union-attr]
+        assert (await consumer.heartbeat(done=done(first), holds=held)).event is None
+        broker.leases = tuple(held[number] for number in known)
+        await broker.register()
+        serving = asyncio.create_task(broker.serve())
+        await until(lambda: t.master._groups.groups["g"].view.available)
+        told = await consumer.heartbeat()
+        serving.cancel()
+        if ours or len(known) == 4:
+            assert told.event is None
+            return
+        assert told.event is not None
+        assert (told.event.op_type, told.event.subscribe_info) == (10, held[len(known) :])
+        assert (await consumer.heartbeat(done=done(told), holds=held)).event is None
+        assert (await t.master.group("g")).state == "stable"
+
+
 async def test_a_cluster_without_readers_serves_its_first_consumer_at_once(tmp_path: Path) -> None:
     async with served(data_dir=tmp_path):
         pass

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pytubemq.master.leases import Leases
+from pytubemq.master.leases import Leases, read_leases
 from pytubemq.model.ids import Partition
 
-SAID = ("c@g#1:h:8123#demo:0", "d@g#1:h:8123#demo:1", "c@other#1:h:8123#demo:0")
+SAID = read_leases(("c@g#1:h:8123#demo:0", "d@g#1:h:8123#demo:1", "c@other#1:h:8123#demo:0"))
 
 
 def test_a_group_is_told_once() -> None:
@@ -26,6 +26,5 @@ def test_it_is_forgotten_when_it_does_not_count_any_more() -> None:
 
 
 def test_what_is_no_subscription_takes_nothing_from_the_others() -> None:
-    leases = Leases()
-    leases.told(["nonsense", "c@a@b#c#1:h:8123#demo:0", *SAID], until_s=15)
-    assert len(leases.take("g")[0]) == 2
+    said = read_leases(["nonsense", "c@a@b#c#1:h:8123#demo:0", "c@g#1:h:8123#demo:0"])
+    assert [info.consumer_id for info in said] == ["c"]

@@ -156,6 +156,17 @@ class Leased:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """A Broker that has come back does not know a member as the reader of these: it may have lost what it holds.
+
+    It is told to take them once more. Who has them all the same does nothing for that.
+    """
+
+    member: str
+    partitions: frozenset[Partition]
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
@@ -172,6 +183,7 @@ Fact = (
     | Left
     | PartitionsChanged
     | Leased
+    | Unread
     | Tick
 )
 

@@ -1,6 +1,6 @@
 """One group moves on: (view, fact) -> (view, actions).
 
-The invariants, whatever the facts: a partition is told to a member only while nobody holds it; a member has at most
+The invariants, whatever the facts: a partition is told to a member only while no other holds it; a member has at most
 one event that it has not acknowledged; what it is told to give up stays its own until it acknowledges or is gone.
 So a partition is never told to two members at once. (In a group that is not planned nothing is told at all: there
 only time and what members say change anything.)
@@ -33,6 +33,7 @@ from pytubemq.core.balance.facts import (
     Reported,
     Tell,
     Tick,
+    Unread,
     Wake,
 )
 from pytubemq.core.balance.plan import plan
@@ -135,7 +136,7 @@ def _drained(view: GroupView, fact: Drained, now_s: float) -> tuple[GroupView, t
         member = view.members.get(name)
         if member is not None and not _is_out(member):
             view = _put(view, replace(member, shed=member.holds, out_until_s=fact.until_s))
-    return _settle(view, now_s)
+    return _settle(_claimed(view), now_s)
 
 
 def _asked(view: GroupView, fact: Asked, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
@@ -147,7 +148,7 @@ def _asked(view: GroupView, fact: Asked, now_s: float) -> tuple[GroupView, tuple
     if event is None:
         return _put(view, member), ()
     is_new = member.event is None
-    told = replace(member, event=event)
+    told = replace(member, event=event, again=member.again.difference(event.partitions))
     if event.connects:
         told = replace(told, holds=member.holds.union(event.partitions), shed=_NOTHING)
     view = _put(view, told)
@@ -192,6 +193,14 @@ def _leased(view: GroupView, fact: Leased, now_s: float) -> tuple[GroupView, tup
     return _settle(replace(view, leases={**view.leases, **leases}, leases_until_s=fact.until_s), now_s)
 
 
+def _unread(view: GroupView, fact: Unread, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
+    member = view.members.get(fact.member)
+    if member is None:
+        return view, ()
+    again = member.again | (fact.partitions & member.holds)
+    return _settle(_put(view, replace(member, again=again)), now_s, replan=False)
+
+
 def _tick(view: GroupView, _: Tick, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
     dropped: list[Action] = []
     for name, member in view.members.items():
@@ -228,6 +237,7 @@ _STEPS: Mapping[type, Callable[[GroupView, Any, float], tuple[GroupView, tuple[A
     Left: _left,
     PartitionsChanged: _partitions_changed,
     Leased: _leased,
+    Unread: _unread,
     Tick: _tick,
 }
 
@@ -250,12 +260,17 @@ def _still(until: Mapping[Partition, float], now_s: float) -> Mapping[Partition,
 
 
 def _drop(view: GroupView, name: str) -> GroupView:
-    view = replace(view, members={key: member for key, member in view.members.items() if key != name})
-    if not view.claims:
+    return _claimed(replace(view, members={key: member for key, member in view.members.items() if key != name}))
+
+
+def _claimed(view: GroupView) -> GroupView:
+    """With the best claims of those that share."""
+    if not view.reserving:
         return view
     claims: Mapping[Partition, Claim] = {}
     for member in view.members.values():
-        claims = claim(claims, member.name, member.claims, select_big=view.select_big)
+        if not _is_out(member):
+            claims = claim(claims, member.name, member.claims, select_big=view.select_big)
     return replace(view, claims=claims)
 
 
@@ -278,7 +293,8 @@ def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> Group
     told = frozenset(member.event.partitions) if member.event is not None else _NOTHING
     others = {partition for partition in reported if view.owners.get(partition, name) != name}
     holds = (reported - others) | (told & member.holds)
-    return _put(view, replace(member, holds=holds, stray=frozenset(others) | (member.stray & member.leaving)))
+    stray = frozenset(others) | (member.stray & member.leaving)
+    return _put(view, replace(member, holds=holds, stray=stray, again=member.again & holds))
 
 
 def _settle(view: GroupView, now_s: float, *, replan: bool = True) -> tuple[GroupView, tuple[Action, ...]]:
@@ -327,18 +343,20 @@ def _back_in(view: GroupView, now_s: float) -> GroupView:
             continue
         alone = all(other is member or _is_out(other) for other in view.members.values())
         if alone or view.available.intersection(member.shed) <= view.owners.keys():
-            view = _put(view, replace(member, out_until_s=None))
+            view = _claimed(_put(view, replace(member, out_until_s=None)))
     return view
 
 
 def _adopt(view: GroupView) -> GroupView:
-    """The owners and the strays; a stray partition whose owner is gone belongs to whoever reported it."""
+    """The owners and the strays; a stray partition whose owner is gone belongs to whoever reported it. The Broker had
+    given it to that owner, so it is told again."""
     owners = {partition: name for name, member in view.members.items() for partition in member.holds}
     changed: dict[str, Member] = {}
     for name, member in view.members.items():
         orphans = frozenset(p for p in member.stray - member.leaving if p not in owners)
         if orphans:
-            changed[name] = replace(member, holds=member.holds | orphans, stray=member.stray - orphans)
+            holds, stray, again = member.holds | orphans, member.stray - orphans, member.again | orphans
+            changed[name] = replace(member, holds=holds, stray=stray, again=again)
             owners.update(dict.fromkeys(orphans, name))
     members = {**view.members, **changed}
     strays = frozenset().union(*(member.stray for member in members.values()))
@@ -360,13 +378,13 @@ def _next_event(view: GroupView, member: Member, now_s: float) -> Event | None:
     if surplus:
         op = OpType.DISCONNECT if gain else OpType.ONLY_DISCONNECT
         return Event(view.next_rebalance_id, op, tuple(sorted(surplus)), now_s, now_s)
-    if now_s < view.settle_until_s:
-        return None
-    free = sorted(p for p in gain if _can_be_told(view, p) and not _is_on_its_way(view, p, member, now_s))
-    if not free:
+    taken = {p for p in member.again if p in view.available and p not in view.strays}
+    if now_s >= view.settle_until_s:
+        taken.update(p for p in gain if _can_be_told(view, p) and not _is_on_its_way(view, p, member, now_s))
+    if not taken:
         return None
     op = OpType.CONNECT if member.after_disconnect else OpType.ONLY_CONNECT
-    return Event(view.next_rebalance_id, op, tuple(free), now_s, now_s)
+    return Event(view.next_rebalance_id, op, tuple(sorted(taken)), now_s, now_s)
 
 
 def _can_be_told(view: GroupView, partition: Partition) -> bool:

@@ -49,6 +49,7 @@ class Member:
     """One consumer.
 
     `stray` partitions are reported by this member while another holds them: it is told to give them up.
+    `again` partitions it holds and may have lost at the Broker: it is told to take them once more.
     `forgone` counts events in a row that it has not acknowledged in time.
 
     `claims` is where a bound consumer wants to begin. `barred` partitions, each until then, it could not take.
@@ -60,6 +61,7 @@ class Member:
     deadline_s: float
     holds: frozenset[Partition] = frozenset()
     stray: frozenset[Partition] = frozenset()
+    again: frozenset[Partition] = frozenset()
     event: Event | None = None
     after_disconnect: bool = False
     forgone: int = 0
@@ -109,7 +111,9 @@ class GroupView:
     def balanced(self) -> bool:
         """Whether every member holds just what it should and nothing is under way."""
         return all(
-            member.event is None and not member.stray and member.holds == self.target.get(name, frozenset())
+            member.event is None
+            and not (member.stray or member.again)
+            and member.holds == self.target.get(name, frozenset())
             for name, member in self.members.items()
             if self.planned
         )

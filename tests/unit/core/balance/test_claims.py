@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.core.balance.claims import Claim, claim, share_claimed
-from pytubemq.core.balance.facts import Acked, Failed, Joined, Left, OpType, PartitionsChanged
+from pytubemq.core.balance.facts import Acked, Drained, Failed, Joined, Left, OpType, PartitionsChanged, Tick
 from pytubemq.core.balance.view import GroupView
 from pytubemq.model.ids import Partition
 from tests.unit.core.balance.test_transition import FOUR, TIMING, Story, parts
@@ -92,6 +92,23 @@ def test_the_claims_of_one_that_is_gone_hold_nobody_up() -> None:
     assert story.ask("a") is None
     story(Left("b"))
     assert frozenset(story.told("a").partitions) == FOUR - parts(0)
+
+
+def test_the_claims_of_one_that_is_taken_out_give_way_to_the_next_and_count_again_when_it_is_back() -> None:
+    story = bound()
+    story(Joined("a", claims={part(0): 1}))
+    story(Joined("b", claims={part(0): 9}))
+    story(Joined("c", claims={part(1): 1}))
+    story(PartitionsChanged(FOUR))
+    story(Drained(frozenset("b"), story.now_s + 1))
+    assert frozenset(story.serve("a").partitions) == parts(0)
+    assert story.view.reserving, "c is still at it"
+    story.now_s += 1
+    story(Tick())
+    assert story.view.members["b"].out_until_s is None
+    giving = story.serve("a")
+    assert (giving.op, frozenset(giving.partitions)) == (OpType.ONLY_DISCONNECT, parts(0))
+    assert frozenset(story.serve("b").partitions) == parts(0)
 
 
 def test_a_group_that_had_its_partitions_before_follows_no_claims() -> None:

@@ -26,6 +26,7 @@ from pytubemq.core.balance.facts import (
     Reported,
     Tell,
     Tick,
+    Unread,
     Wake,
 )
 from pytubemq.core.balance.transition import apply
@@ -159,6 +160,14 @@ class Group(RuleBasedStateMachine):
     def lease(self, leases: dict[Partition, str]) -> None:
         self.apply(Leased(leases, self.now_s + 15))
 
+    @rule(name=NAMES, partitions=st.frozensets(st.sampled_from(PARTITIONS)), lost=st.booleans())
+    def come_back(self, name: str, partitions: frozenset[Partition], lost: bool) -> None:
+        """A Broker that does not know who reads these: a consumer has lost them by that, or not."""
+        if name in self.consumers:
+            if lost:
+                self.consumers[name].held -= partitions
+            self.apply(Unread(name, partitions))
+
     @rule(name=NAMES)
     def report(self, name: str) -> None:
         if name in self.consumers:
@@ -189,6 +198,7 @@ class Group(RuleBasedStateMachine):
         assert len(held) == len(set(held))
         assert set(held) == set(self.view.owners)
         assert all(p in self.view.members[name].holds for p, name in self.view.owners.items())
+        assert all(member.again <= member.holds for member in self.view.members.values())
 
     @invariant()
     def the_view_knows_the_members(self) -> None:

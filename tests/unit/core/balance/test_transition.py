@@ -20,6 +20,7 @@ from pytubemq.core.balance.facts import (
     Reported,
     Tell,
     Tick,
+    Unread,
     Wake,
 )
 from pytubemq.core.balance.transition import apply
@@ -247,6 +248,41 @@ def test_a_stray_partition_belongs_to_who_has_it_once_the_owner_is_gone() -> Non
     story(Joined("b", parts(1, 2, 3)))
     story(Left("a"))
     assert story.view.owners[Partition(1, "demo", 1)] == "b"
+
+
+def test_what_was_taken_over_from_another_is_told_again_for_the_broker_had_given_it_to_that_one() -> None:
+    story = Story()
+    story(Joined("a"))
+    story.serve("a")
+    story(Joined("b", parts(2, 3)))
+    giving = story.told("a")
+    assert frozenset(giving.partitions) == parts(2, 3)
+    assert story(Acked("a", giving.rebalance_id)) == (Wake("b"),)
+    again = story.serve("b")
+    assert (again.op, frozenset(again.partitions)) == (OpType.ONLY_CONNECT, parts(2, 3))
+    assert story.view.balanced
+    assert story.ask("b") is None
+
+
+def test_what_a_broker_that_is_back_does_not_know_as_read_is_told_again_once_it_can_be_read() -> None:
+    story = Story()
+    story(Joined("a"))
+    story.serve("a")
+    story(PartitionsChanged(frozenset(), absent=FOUR))
+    assert story(Unread("a", parts(0, 1))) == ()
+    assert story(Unread("b", parts(0, 1))) == (), "nobody of that name is there"
+    assert not story.view.balanced
+    assert story(PartitionsChanged(FOUR)) == (Wake("a"),)
+    again = story.serve("a")
+    assert (again.op, frozenset(again.partitions)) == (OpType.ONLY_CONNECT, parts(0, 1))
+    assert story.view.members["a"].holds == FOUR
+    assert story.view.balanced
+    story(Unread("a", parts(0)))
+    story(Reported("a", parts(1, 2, 3)))
+    assert story.ask("a") is None, "it is known to be lost now, and rests"
+    story.now_s += TIMING.retry_s
+    story(Tick())
+    assert frozenset(story.told("a").partitions) == parts(0)
 
 
 def test_partitions_of_a_broker_that_is_away_stay_and_are_told_to_nobody() -> None:
