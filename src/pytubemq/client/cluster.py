@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from pytubemq.client.events import Connected, Event, EventQueue, Lost
 from pytubemq.client.process import check_generation, generation, new_client_id
 from pytubemq.core.retry import Backoff
-from pytubemq.errors import ClosedError, Code, RefusedError, TransportError, TubeError, UnavailableError, refused
+from pytubemq.errors import ClosedError, Code, RefusedError, TransportError, UnavailableError, refused
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.net.masters import MasterClient
 from pytubemq.net.pool import ConnectionPool
-from pytubemq.wire.messages.broker import AuthorizedInfo, HeartBeatRequestC2B, HeartBeatResponseB2C
+from pytubemq.net.probe import probed
+from pytubemq.wire.messages.broker import AuthorizedInfo
 from pytubemq.wire.methods import Method, Service
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from pytubemq.wire.extensions import Capability
     from pytubemq.wire.messages.master import MasterAuthorizedInfo
 
-PROBE_GROUP = "pytubemq-probe"
 RECONNECT = Backoff(first_s=0.05, most_s=1.0)
 
 
@@ -180,29 +180,14 @@ class Cluster:
         return check(answer)
 
     async def probed(self, address: Address, *, client_id: str) -> RpcConnection:
-        """A connection whose capabilities are known.
-
-        A new connection learns them from its first answer. An extension method must not be that first request, so
-        a heartbeat for no partition goes first: every Broker, also the original's, answers it and does nothing.
-        """
-        connection = await self.pool.get(address)
-        if not connection.answered:
-            try:
-                await connection.request(
-                    HeartBeatRequestC2B(
-                        client_id=client_id, group_name=PROBE_GROUP, read_status=0, auth_info=self.auth_info
-                    ),
-                    HeartBeatResponseB2C,
-                    Method.CONSUMER_HEARTBEAT_C2B,
-                    Service.BROKER_READ,
-                    timeout_s=self.options.request_timeout_s,
-                )
-            except TransportError:
-                raise
-            except TubeError:
-                if not connection.answered:
-                    raise
-        return connection
+        """A connection whose capabilities are known."""
+        return await probed(
+            self.pool,
+            address,
+            client_id=client_id,
+            timeout_s=self.options.request_timeout_s,
+            auth_info=self.auth_info,
+        )
 
     async def _any_master(self) -> RpcConnection:
         connection = await self.masters.connect()

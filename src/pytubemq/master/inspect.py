@@ -1,7 +1,7 @@
 """What only the Brokers know: ends of partitions and positions of groups, asked over RPC.
 
-The invariants: a Broker that does not answer is named in the result and spoils nothing else; how many are asked at
-once, and how long one may take, is bounded.
+The invariants: a Broker that does not answer, or does not know the question, is named in the result and spoils
+nothing else; how many are asked at once, and how long one may take, is bounded.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import TubeError
 from pytubemq.model.ids import Address, Partition
 from pytubemq.model.limits import INSPECT_TIMEOUT_S, MAX_INSPECTED_AT_ONCE
+from pytubemq.net.probe import probed
+from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.extension import PartitionOffsetsRequest, PartitionOffsetsResponse, TopicPartition
 from pytubemq.wire.methods import Method, Service
 
@@ -26,11 +28,13 @@ CLIENT_ID = "master-inspect"
 
 @dataclass(slots=True)
 class Offsets:
-    """What was learned: (min, max) by partition, confirmed offsets by group and partition, who did not answer."""
+    """What was learned: (min, max) by partition, confirmed ones by group and partition, who did not tell or cannot."""
 
     ends: dict[Partition, tuple[int, int]] = field(default_factory=dict)
     confirmed: dict[str, dict[Partition, int]] = field(default_factory=dict)
     unreachable: list[str] = field(default_factory=list)
+    cannot_tell: list[str] = field(default_factory=list)
+    """Brokers of the original: they answer, but this is not among what they can be asked over RPC."""
 
 
 class Inspector:
@@ -76,12 +80,19 @@ class Inspector:
             )
         )
         found.unreachable.sort()
+        found.cannot_tell.sort()
         return found
 
     async def _ask(self, found: Offsets, broker_id: int, address: Address, request: PartitionOffsetsRequest) -> None:
         try:
             async with self._slots, asyncio.timeout(self._timeout_s):
-                connection = await self._pool.get(address)
+                connection = await probed(self._pool, address, client_id=CLIENT_ID, timeout_s=self._timeout_s)
+                if Capability.PARTITION_OFFSETS not in connection.capabilities:
+                    found.cannot_tell.append(
+                        f"broker {broker_id} at {address} is not a pytubemq Broker: "
+                        "its own page tells (/broker.htm?method=admin_query_offset)"
+                    )
+                    return
                 answer = await connection.request(
                     request,
                     PartitionOffsetsResponse,

@@ -104,6 +104,7 @@ class Reports:
                 for broker_id, config in configs.items()
             ],
             unreachable=offsets.unreachable,
+            cannot_tell=offsets.cannot_tell,
         )
 
     def _topics(self) -> list[TopicRecord]:
@@ -177,6 +178,7 @@ class Reports:
             members=0 if group is None else len(group.members),
             lag_messages=sum(known) if len(known) == len(lag) else None,
             unreachable=offsets.unreachable,
+            cannot_tell=offsets.cannot_tell,
         )
 
     def _lag(self, name: str, offsets: Offsets) -> list[LagView]:

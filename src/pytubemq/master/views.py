@@ -38,7 +38,11 @@ class TopicPlace(View, frozen=True, kw_only=True):
 
 
 class TopicView(View, frozen=True, kw_only=True):
-    """A topic. `partitions` counts those of all Brokers, `messages` what is kept now (None: not all is known)."""
+    """A topic. `partitions` counts those of all Brokers, `messages` what is kept now (None: not all is known).
+
+    `unreachable` names the Brokers that did not answer, `cannot_tell` those of the original, which answer but cannot be
+    asked this.
+    """
 
     name: str
     partitions: int
@@ -49,6 +53,7 @@ class TopicView(View, frozen=True, kw_only=True):
     created: str
     places: list[TopicPlace]
     unreachable: list[str] = msgspec.field(default_factory=list)
+    cannot_tell: list[str] = msgspec.field(default_factory=list)
 
 
 class TopicDetail(TopicView, frozen=True, kw_only=True):
@@ -97,7 +102,8 @@ class LagView(View, frozen=True, kw_only=True):
 
 
 class GroupView(View, frozen=True, kw_only=True):
-    """A group. `state` is `stable`, `balancing` or `empty`; the lag is None if not all is known.
+    """A group. `state` is `stable`, `balancing` or `empty`; the lag is None if not all is known: see `unreachable` and
+    `cannot_tell`, as in `TopicView`.
 
     `kind` is `server-balance`, `bound` or `client-balance`, by who shares the partitions out; of a group without
     members it is not known.
@@ -110,6 +116,7 @@ class GroupView(View, frozen=True, kw_only=True):
     members: int
     lag_messages: int | None
     unreachable: list[str] = msgspec.field(default_factory=list)
+    cannot_tell: list[str] = msgspec.field(default_factory=list)
 
 
 class GroupDetail(GroupView, frozen=True, kw_only=True):

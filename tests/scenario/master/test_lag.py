@@ -10,6 +10,8 @@ import pytest
 from pytubemq.model.ids import Address
 from pytubemq.net.server import RpcServer
 from pytubemq.wire.codec import decode, encode
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.messages.broker import HeartBeatResponseB2C
 from pytubemq.wire.messages.extension import (
     GroupPosition,
     PartitionEnds,
@@ -94,14 +96,27 @@ async def test_lag_is_exact_and_a_broker_that_is_gone_is_named() -> None:
     await server.close()
 
 
-async def test_a_broker_that_does_not_know_the_question_is_named() -> None:
-    server = RpcServer({}, offered=frozenset({Service.BROKER_READ}), name="old broker")
+async def test_a_broker_of_the_original_is_named_as_such_and_not_asked() -> None:
+    def refuse_all(call: Call) -> None:
+        asked.append(call.request.method)
+        call.reply(encode(HeartBeatResponseB2C(success=True, err_code=200, err_msg="OK!")))
+
+    asked: list[int] = []
+    server = RpcServer(
+        {Method.CONSUMER_HEARTBEAT_C2B: refuse_all, Method.PARTITION_OFFSETS: refuse_all},
+        offered=frozenset({Service.BROKER_READ}),
+        capabilities=Capability(0),
+        name="the original's broker",
+    )
     address = await server.start(Address("127.0.0.1", 0))
     async with town() as t:
         serving = asyncio.create_task((await t.broker(1, address=address)).serve())
         made = await t.master.create_topic("demo", 1)
         assert made.messages is None
         assert made.partition_list[0].max_offset is None
-        assert "broker 1" in made.unreachable[0]
+        assert made.unreachable == []
+        assert f"broker 1 at {address} is not a pytubemq Broker" in made.cannot_tell[0]
+        await t.master.groups()
+        assert set(asked) == {Method.CONSUMER_HEARTBEAT_C2B}, "a question of ours was never asked"
         serving.cancel()
     await server.close()
