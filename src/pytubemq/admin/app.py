@@ -70,6 +70,11 @@ def create_app(
         )
         return _json(made, HTTPStatus.CREATED)
 
+    async def delete_topic(request: Request) -> Response:
+        _check_token(request, access)
+        found = await master.delete_topic(request.path_params["name"])
+        return _json(found, HTTPStatus.OK if found.removed else HTTPStatus.ACCEPTED)
+
     async def openapi(_: Request) -> Response:
         return _json(describe(master.version, NewTopic))
 
@@ -90,7 +95,8 @@ def create_app(
         Route(f"{PREFIX}/cluster", all_of(master.cluster)),
         Route(f"{PREFIX}/topics", all_of(master.topics), methods=["GET"]),
         Route(f"{PREFIX}/topics", create_topic, methods=["POST"]),
-        Route(f"{PREFIX}/topics/{{name}}", one_of(master.topic)),
+        Route(f"{PREFIX}/topics/{{name}}", one_of(master.topic), methods=["GET"]),
+        Route(f"{PREFIX}/topics/{{name}}", delete_topic, methods=["DELETE"]),
         Route(f"{PREFIX}/brokers", all_of(master.brokers)),
         Route(f"{PREFIX}/groups", all_of(master.groups)),
         Route(f"{PREFIX}/groups/{{name}}", one_of(master.group)),

@@ -23,6 +23,7 @@ def describe(version: str, new_topic: type[msgspec.Struct]) -> dict[str, Any]:
         "groups": list[views.GroupView],
         "group": views.GroupDetail,
         "new_topic": new_topic,
+        "removal": views.TopicRemoval,
         "problem": Problem,
     }
     schemas, components = msgspec.json.schema_components(kinds.values(), ref_template=_REFERENCE)
@@ -42,6 +43,16 @@ def describe(version: str, new_topic: type[msgspec.Struct]) -> dict[str, Any]:
         "requestBody": {"required": True, "content": _content(schema["new_topic"])},
         "responses": {"201": made, "default": failure},
     }
+    delete = {
+        "summary": "remove a topic with its messages from all Brokers",
+        "parameters": name,
+        "responses": {
+            "200": {"description": "removed", "content": _content(schema["removal"])},
+            "202": {"description": "under way at the Brokers named", "content": _content(schema["removal"])},
+            "default": failure,
+        },
+    }
+    topic = get("topic", "one topic with its partitions", parameters=name)
     return {
         "openapi": "3.1.0",
         "info": {"title": "pytubemq", "version": version},
@@ -49,7 +60,7 @@ def describe(version: str, new_topic: type[msgspec.Struct]) -> dict[str, Any]:
             "/api/v1/health": {"get": health},
             "/api/v1/cluster": {"get": get("cluster", "Masters, Brokers, versions")},
             "/api/v1/topics": {"get": get("topics", "all topics"), "post": create},
-            "/api/v1/topics/{name}": {"get": get("topic", "one topic with its partitions", parameters=name)},
+            "/api/v1/topics/{name}": {"get": topic, "delete": delete},
             "/api/v1/brokers": {"get": get("brokers", "all Brokers")},
             "/api/v1/groups": {"get": get("groups", "all groups with their lag")},
             "/api/v1/groups/{name}": {"get": get("group", "one group: members, assignment, lag", parameters=name)},

@@ -22,6 +22,10 @@ class MasterOperations(Protocol):
         """Make a topic; it can be used when this returns."""
         ...
 
+    async def delete_topic(self, name: str) -> Any:
+        """Remove a topic with its messages; `removed` of the answer is false where Brokers are still at it."""
+        ...
+
     async def topics(self) -> Sequence[Any]:
         """All topics."""
         ...

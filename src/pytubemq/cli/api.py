@@ -20,6 +20,8 @@ from pytubemq.errors import (
     refused,
 )
 
+SERVER_WAIT_S = 20.0
+"""What a request may take beyond the usual while the Master waits for its Brokers."""
 TOKEN_VARIABLE = "PYTUBEMQ_TOKEN"
 """The environment has the token, where it is in no list of processes and in no file of ours."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -50,6 +52,10 @@ class Api:
     def post(self, *path: str, body: dict[str, Any]) -> Any:
         """POST one JSON object."""
         return self._request("POST", path, body)[1]
+
+    def delete(self, *path: str) -> Any:
+        """DELETE one thing."""
+        return self._request("DELETE", path, None)[1]
 
     def health(self) -> Any:
         """GET `/api/v1/health`, whose answer is the same object whether healthy (200) or not (503)."""

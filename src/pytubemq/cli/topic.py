@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pytubemq.cli.api import Api
+from pytubemq.cli.api import SERVER_WAIT_S, Api
 from pytubemq.cli.names import topic_name
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output import emit_object, emit_rows
@@ -16,7 +16,7 @@ COLUMNS = ["name", "partitions", "brokers", "messages"]
 
 @click.group()
 def topic() -> None:
-    """Create, list and show topics."""
+    """Create, list, show and delete topics."""
 
 
 @topic.command("create")
@@ -31,8 +31,8 @@ def topic() -> None:
 def create(name: str, partitions: int, max_message_bytes: int | None, exist_ok: bool, http: str | None) -> None:
     """Create a topic; it can be used as soon as this returns."""
     options = current()
-    api = Api(http_url(options, http), timeout_s=options.timeout_s)
-    if exist_ok and any(row["name"] == name for row in api.get("topics")):
+    api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
+    if exist_ok and any(row["name"] == name and row["brokers"] for row in api.get("topics")):
         options.say(f"the topic {name} exists already")
         return
     body: dict[str, object] = {"name": name, "partitions": partitions}
@@ -64,3 +64,26 @@ def show(name: str, http: str | None) -> None:
     options = current()
     found = Api(http_url(options, http), timeout_s=options.timeout_s).get("topics", name)
     emit_object(options, found, name="name")
+
+
+@topic.command("delete")
+@click.argument("name", callback=topic_name)
+@click.option("--yes", is_flag=True, help="Needed, as all messages of the topic go with it.")
+@http_option
+@global_options
+def delete(name: str, yes: bool, http: str | None) -> None:
+    """Delete a topic with its messages from all Brokers, and wait until they have."""
+    if not yes:
+        raise click.UsageError(f"this deletes all messages of {name}, for ever: say so with --yes")
+    options = current()
+    api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
+    found = api.delete("topics", name)
+    if options.output:
+        emit_object(options, found, name="name")
+    for place in found["pending"]:
+        options.say(f"broker {place['broker']}: {place['why']}")
+    if not found["removed"]:
+        options.say(f"{name} is out of use, and being removed: it can be created again when that is done")
+        return
+    kept = "; the rules about who may consume it are kept" if found["record_kept"] else ""
+    options.say(f"deleted {name}{kept}")

@@ -32,6 +32,8 @@ class BrokerRun:
     conf: BrokerConf
     reported: SyncId = field(default_factory=SyncId)
     over_tls: bool = False
+    holds_heartbeats: bool = False
+    """Whether its heartbeats may be held until there is news, so that it hears of a change at once."""
     online: bool = False
     topics: dict[str, TopicConfig] = field(default_factory=dict)
     reported_defaults: str = ""

@@ -207,6 +207,7 @@ class Brokers:
             conf=broker_conf(self._catalogue, broker_id, None, first_id=conf_id),
             reported=SyncId(request.cur_broker_conf_id, request.conf_check_sum_id),
             over_tls=request.enable_tls,
+            holds_heartbeats=Capability.HEARTBEAT_WAIT in call.connection.capabilities,
             online=request.broker_online,
             topics=topics if request.broker_online else {},
             read_status=request.read_status_rpt,

@@ -14,7 +14,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytubemq._version import __version__
-from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableError
+from pytubemq.errors import Code, NotFoundError, UnavailableError
 from pytubemq.master.admission import Admission
 from pytubemq.master.authorization import Authorization
 from pytubemq.master.brokers import Brokers
@@ -29,15 +29,12 @@ from pytubemq.master.producers import Producers
 from pytubemq.master.registry.registry import make_registry
 from pytubemq.master.reports import Reports
 from pytubemq.master.settings import MasterSettings
-from pytubemq.model.ids import Address, check_topic
-from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_PARTITIONS_PER_TOPIC
-from pytubemq.model.policy import check_delete_policy
-from pytubemq.model.records import DeployRecord, ManageStatus, Stamp, TopicProps, TopicRecord
+from pytubemq.master.topic_life import TopicLife
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.pool import ConnectionPool
 from pytubemq.net.server import RpcServer
 from pytubemq.storage.metastore.memory import MemoryMetaStore
-from pytubemq.storage.metastore.problems import no_topic, topic_exists
+from pytubemq.storage.metastore.problems import no_topic
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from pytubemq.wire.messages.master import MasterAuthorizedInfo
 from pytubemq.wire.methods import Service
@@ -45,7 +42,17 @@ from pytubemq.wire.methods import Service
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytubemq.master.views import BrokerView, ClusterView, GroupDetail, GroupView, Health, TopicDetail, TopicView
+    from pytubemq.master.views import (
+        BrokerView,
+        ClusterView,
+        GroupDetail,
+        GroupView,
+        Health,
+        TopicDetail,
+        TopicRemoval,
+        TopicView,
+    )
+    from pytubemq.model.ids import Address
     from pytubemq.net.server_connection import ServerConnection
     from pytubemq.storage.metastore.port import MetaStore
 
@@ -55,9 +62,6 @@ logger = logging.getLogger(__name__)
 
 LONGEST_SLEEP_S = 1.0
 SHORTEST_SLEEP_S = 0.01
-API_USER = "jsonApi"
-"""Who makes what is made through the JSON API."""
-_IN_USE = (ManageStatus.ONLINE, ManageStatus.ONLY_READ, ManageStatus.ONLY_WRITE)
 
 
 class MasterService:
@@ -70,9 +74,9 @@ class MasterService:
         self._catalogue = Catalogue(self._clock)
         self.started_ms = self._clock.wall_ms()
         self._poked = asyncio.Event()
-        self._changed = asyncio.Event()
         self._catalogue.on_change = self._metadata_changed
         self._brokers = Brokers(self._catalogue, settings, self._clock, token, self._layout_changed)
+        self._topic_life = TopicLife(self._catalogue, self._brokers, settings, self._clock)
         admission = Admission(max_clients=settings.max_clients, max_bytes=settings.max_client_state_bytes)
         self._groups = Groups(self._catalogue, self._brokers, settings, self._clock, self._poked.set, admission)
         self._brokers.on_registered = self._groups.broker_registered
@@ -170,6 +174,7 @@ class MasterService:
             self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watcher
+        await self._topic_life.close()
         await self._server.close()
         await self._brokers.upkeep.close()
         await self._pool.close()
@@ -185,35 +190,23 @@ class MasterService:
         Raises:
             MessageError: not a topic name.
             BadRequestError: a number is out of its range.
-            RefusedError: there is a topic of this name.
-            UnavailableError: no Broker is online, or some did not report the topic in time (it is created all the
-                same, and ready as soon as they do).
+            AlreadyExistsError: there is a topic of this name.
+            UnavailableError: no Broker is online, one of this name is still being removed, or some Broker did not
+                report the topic in time (it is created all the same, and ready as soon as they do).
         """
-        check_topic(name)
-        _check_range("partitions", partitions, MAX_PARTITIONS_PER_TOPIC)
-        size = self._catalogue.cluster.max_message_bytes if max_message_bytes is None else max_message_bytes
-        _check_range("max_message_bytes", size, MAX_MESSAGE_BYTES)
-        policy = None if delete_policy is None else check_delete_policy(delete_policy)
-        props = TopicProps(num_partitions=partitions, delete_policy=policy)
-        async with self._catalogue.lock:
-            if name in self._catalogue.topics:
-                raise topic_exists(name)
-            # Brokers that are away now get it as well, when they come back.
-            places = [b for b, record in self._catalogue.brokers.items() if record.manage_status in _IN_USE]
-            online = [b for b in places if (run := self._brokers.runs.get(b)) is not None and run.online]
-            if not online:
-                raise UnavailableError(
-                    f"topic {name} was not created: no Broker is online",
-                    hint="start one: pytubemq server run broker",
-                    code=Code.SERVICE_UNAVAILABLE,
-                )
-            now_ms = self._clock.wall_ms()
-            stamp = Stamp(API_USER, now_ms, API_USER, now_ms)
-            deploys = [DeployRecord(name, broker_id, props=props, stamp=stamp) for broker_id in places]
-            await self._catalogue.apply([TopicRecord(name, max_message_bytes=size, stamp=stamp), *deploys])
-        logger.info("topic %s created with %d partitions on brokers %s", name, partitions, sorted(places))
-        await self._wait_until_ready(name, online)
+        await self._topic_life.create(
+            name, partitions, max_message_bytes=max_message_bytes, delete_policy=delete_policy
+        )
         return await self._reports.topic(name)
+
+    async def delete_topic(self, name: str) -> TopicRemoval:
+        """Remove a topic with its messages from all Brokers; waits for those online, and says what is left to do.
+
+        Raises:
+            NotFoundError: there is no such topic.
+            BadRequestError: it is the system's own.
+        """
+        return await self._topic_life.delete(name)
 
     async def topics(self) -> list[TopicView]:
         """All topics, by name."""
@@ -291,7 +284,7 @@ class MasterService:
             return
         self._groups.partitions_changed()
         self._producers.waiting.wake_all()
-        self._changed.set()
+        self._topic_life.changed()
         self._poked.set()
 
     def _connection_lost(self, connection: ServerConnection) -> None:
@@ -299,26 +292,6 @@ class MasterService:
         self._groups.connection_lost(connection)
         self._brokers.connection_lost(connection)
         self._poked.set()
-
-    async def _wait_until_ready(self, topic: str, online: list[int]) -> None:
-        def late() -> list[int]:
-            places = self._catalogue.deployed(topic)
-            configs = {broker: self._catalogue.config(places[broker]) for broker in online if broker in places}
-            return [broker for broker, config in configs.items() if not self._brokers.carries(broker, config)]
-
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.settings.topic_ready_timeout_s):
-                while late():
-                    self._changed.clear()
-                    await self._changed.wait()
-        if waiting := late():
-            names = ", ".join(map(str, waiting))
-            raise UnavailableError(
-                f"topic {topic} is created, but broker {names} did not report it within "
-                f"{self.settings.topic_ready_timeout_s:g} s",
-                hint=f"it can be used there as soon as the Broker has: pytubemq topic show {topic}",
-                code=Code.SERVICE_UNAVAILABLE,
-            )
 
     async def _watch(self) -> None:
         """Let time-outs happen: sleeps until the next one, or until there may be a sooner one."""
@@ -337,8 +310,3 @@ class MasterService:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(SHORTEST_SLEEP_S, sleep_s)):
                     await self._poked.wait()
-
-
-def _check_range(name: str, value: int, most: int) -> None:
-    if not 1 <= value <= most:
-        raise BadRequestError(f"{name} is {value}", hint=f"it must lie between 1 and {most}", code=Code.BAD_REQUEST)

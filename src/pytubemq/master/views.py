@@ -62,6 +62,25 @@ class TopicDetail(TopicView, frozen=True, kw_only=True):
     partition_list: list[PartitionView]
 
 
+class PendingRemoval(View, frozen=True, kw_only=True):
+    """A Broker that a topic is still to be removed from, and why it is not yet."""
+
+    broker: int
+    why: str
+
+
+class TopicRemoval(View, frozen=True, kw_only=True):
+    """What became of a removal: done (`removed`), or under way at the Brokers in `pending`.
+
+    `record_kept`: the topic is gone, and the rules about who may consume it are left.
+    """
+
+    name: str
+    removed: bool
+    pending: list[PendingRemoval]
+    record_kept: bool
+
+
 class BrokerView(View, frozen=True, kw_only=True):
     """A Broker. `state` is `online`, `starting` (registered, not yet serving) or `away`; `why` says more.
 

@@ -113,7 +113,10 @@ MAX_AUTO_FORBIDDEN: Final = 5
 MAX_HELD_HEARTBEATS: Final = 20_000
 """Heartbeats the Master holds at once; beyond it they are answered at once, which costs traffic and nothing else."""
 TOPIC_READY_TIMEOUT_S: Final = 5.0
-"""How long the creation of a topic waits for the Brokers to report it."""
+"""How long the creation or removal of a topic waits for the Brokers to report it."""
+FOREIGN_TOPIC_TIMEOUT_S: Final = 18.0
+"""The same where a Broker does not hold its heartbeats: with one it hears of the change, with the next it reports it,
+and the original sends one every 8 s."""
 INSPECT_TIMEOUT_S: Final = 2.0
 """How long a question to one Broker about offsets may take."""
 MAX_INSPECTED_AT_ONCE: Final = 16

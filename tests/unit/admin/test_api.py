@@ -22,6 +22,7 @@ from pytubemq.errors import (
     UnavailableError,
     UnreachableError,
 )
+from pytubemq.master.views import PendingRemoval, TopicRemoval
 from pytubemq.model.limits import MAX_HTTP_BODY_BYTES
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Master:
         self.raises: BaseException | None = None
         self.status = "healthy"
         self.created: list[tuple[Any, ...]] = []
+        self.deleted: list[str] = []
+        self.removes = True
 
     def _answer(self, name: str) -> Found:
         if self.raises is not None:
@@ -55,6 +58,12 @@ class Master:
     ) -> Found:
         self.created.append((name, partitions, max_message_bytes, delete_policy))
         return self._answer(name)
+
+    async def delete_topic(self, name: str) -> TopicRemoval:
+        self._answer(name)
+        self.deleted.append(name)
+        pending = [] if self.removes else [PendingRemoval(broker=2, why="away")]
+        return TopicRemoval(name=name, removed=self.removes, pending=pending, record_kept=False)
 
     async def topics(self) -> list[Found]:
         return [self._answer("topics")]
@@ -120,6 +129,17 @@ async def test_a_topic_is_made(api: httpx.AsyncClient, master: Master) -> None:
     answer = await api.post("/topics", json=body)
     assert (answer.status_code, answer.json()["name"]) == (201, "demo")
     assert master.created == [("demo", 4, None, "delete,1h")]
+
+
+async def test_a_topic_is_removed_or_on_its_way_out(api: httpx.AsyncClient, master: Master) -> None:
+    answer = await api.delete("/topics/demo")
+    assert (answer.status_code, answer.json()["removed"]) == (200, True)
+    master.removes = False
+    answer = await api.delete("/topics/demo")
+    assert (answer.status_code, answer.json()["pending"]) == (202, [{"broker": 2, "why": "away"}])
+    master.raises = NotFoundError("no topic demo", code=Code.NOT_FOUND)
+    assert (await api.delete("/topics/demo")).status_code == 404
+    assert master.deleted == ["demo", "demo"]
 
 
 @pytest.mark.parametrize(
@@ -244,6 +264,7 @@ async def test_the_description_covers_every_route(api: httpx.AsyncClient, master
     routes = {route.path for route in create_app(master).routes} - {"/api/v1/openapi.json"}  # type: ignore[attr-defined]
     assert set(description["paths"]) == routes
     assert set(description["paths"]["/api/v1/topics"]) == {"get", "post"}
+    assert set(description["paths"]["/api/v1/topics/{name}"]) == {"get", "delete"}
     assert "try" in description["components"]["schemas"]["Problem"]["properties"]
     assert "partition_list" in description["components"]["schemas"]["TopicDetail"]["properties"]
 
@@ -274,6 +295,8 @@ async def test_a_change_needs_the_token_where_there_is_one(
         answer = await client.post("/topics", json={"name": "demo"})
         assert answer.status_code == status
         assert bool(master.created) == (status == 201)
+        answer = await client.delete("/topics/demo")
+        assert (answer.status_code, bool(master.deleted)) == ((200, True) if status == 201 else (401, False))
         assert "s3cret" not in answer.text
 
 

@@ -33,6 +33,9 @@ class FakeApi:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Any]] = []
         self.answers: dict[str, tuple[int, Any]] = {path: (200, value) for path, value in ANSWERS.items()}
+        self.deletes: tuple[int, Any] = (
+            200, {"name": "flights", "removed": True, "pending": [], "record_kept": False},
+        )  # fmt: skip
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -46,6 +49,10 @@ class FakeApi:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 outer.asked.append(("POST", self.path, body))
                 self._answer(201, {**TOPIC, **body})
+
+            def do_DELETE(self) -> None:
+                outer.asked.append(("DELETE", self.path, None))
+                self._answer(*outer.deletes)
 
             def _answer(self, status: int, value: Any) -> None:
                 data = value if isinstance(value, bytes) else json.dumps(value).encode()

@@ -46,8 +46,8 @@ READING: dict[tuple[str, ...], tuple[str, ...]] = {
     ("errors", "show"): ("404",),
 }
 NOT_READING = {
-    ("dev",), ("produce",), ("consume",), ("server", "run"), ("topic", "create"), ("profile", "use"),
-    ("profile", "add"), ("bench", "produce"), ("bench", "consume"), ("bench", "e2e"),
+    ("dev",), ("produce",), ("consume",), ("server", "run"), ("topic", "create"), ("topic", "delete"),
+    ("profile", "use"), ("profile", "add"), ("bench", "produce"), ("bench", "consume"), ("bench", "e2e"),
 }  # fmt: skip
 
 
@@ -210,6 +210,28 @@ def test_create_tells_the_next_command(tube: Tube, api: FakeApi) -> None:
     assert api.asked[-1][2] == {"name": "big", "partitions": 4, "max_message_bytes": 2_000_000}
     assert tube("-q", "topic", "create", "b", "--http", api.url).err == ""
     assert tube("topic", "create", "flights", "--exist-ok", "--http", api.url).code == ExitCode.DONE
+
+
+def test_an_existing_topic_that_is_on_no_broker_is_created(tube: Tube, api: FakeApi) -> None:
+    api.answers["/api/v1/topics"] = (200, [{"name": "gone", "brokers": []}])
+    assert tube("topic", "create", "gone", "--exist-ok", "--http", api.url).code == ExitCode.DONE
+    assert api.asked[-1] == ("POST", "/api/v1/topics", {"name": "gone", "partitions": 4})
+
+
+def test_delete_wants_to_be_sure_and_says_what_is_left_to_do(tube: Tube, api: FakeApi) -> None:
+    found = tube("topic", "delete", "flights", "--http", api.url)
+    assert (found.code, api.asked) == (ExitCode.USAGE, [])
+    assert "--yes" in found.err
+    found = tube("topic", "delete", "flights", "--yes", "--http", api.url)
+    assert (found.code, found.err) == (ExitCode.DONE, "deleted flights\n")
+    assert api.asked == [("DELETE", "/api/v1/topics/flights", None)]
+    left = {"name": "flights", "removed": False, "pending": [{"broker": 2, "why": "away"}], "record_kept": False}
+    api.deletes = (202, left)
+    found = tube("topic", "delete", "flights", "--yes", "--http", api.url, "-o", "json")
+    assert (found.code, json.loads(found.out)) == (ExitCode.DONE, left)
+    assert "broker 2: away" in found.err
+    api.deletes = (404, {"code": 404, "message": "no topic flights", "try": "t"})
+    assert tube("topic", "delete", "flights", "--yes", "--http", api.url).code == ExitCode.NOT_FOUND
 
 
 def test_names_are_quoted_in_the_path(api: FakeApi) -> None:

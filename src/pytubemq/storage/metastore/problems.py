@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from pytubemq.errors import AlreadyExistsError, Code, NotFoundError
-
-
-def topic_exists(name: str) -> AlreadyExistsError:
-    """For a second topic of a name."""
-    return AlreadyExistsError(
-        f"topic {name} exists already", hint="choose another name, or use the topic as it is", code=Code.BAD_REQUEST
-    )
+from pytubemq.errors import Code, NotFoundError
 
 
 def no_topic(name: str) -> NotFoundError:

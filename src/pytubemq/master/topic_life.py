@@ -1,0 +1,254 @@
+"""A topic from its creation to its removal, as one step for who asks: records, and the wait for the Brokers.
+
+The invariants: a topic that `create` has returned can be produced to and consumed at once; one that `delete` has
+returned as removed is on no Broker any more. A wait ends with what is still under way, and that goes on by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import AlreadyExistsError, BadRequestError, Code, TubeError, UnavailableError
+from pytubemq.master.answers import SYSTEM_TOPIC
+from pytubemq.master.views import PendingRemoval, TopicRemoval
+from pytubemq.model.ids import check_topic
+from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_PARTITIONS_PER_TOPIC
+from pytubemq.model.policy import check_delete_policy
+from pytubemq.model.records import DeployRecord, ManageStatus, Stamp, TopicProps, TopicRecord, TopicStatus
+from pytubemq.storage.metastore.problems import no_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from pytubemq.master.brokers import Brokers
+    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.settings import MasterSettings
+    from pytubemq.net.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+API_USER = "jsonApi"
+"""Who makes what is made through the JSON API."""
+_IN_USE = (ManageStatus.ONLINE, ManageStatus.ONLY_READ, ManageStatus.ONLY_WRITE)
+
+
+class TopicLife:
+    """Makes and removes topics; `changed` is called after whatever may end a wait."""
+
+    def __init__(self, catalogue: Catalogue, brokers: Brokers, settings: MasterSettings, clock: Clock) -> None:
+        self._catalogue = catalogue
+        self._brokers = brokers
+        self._settings = settings
+        self._clock = clock
+        self._change = asyncio.Event()
+        self._leaving: dict[str, asyncio.Task[None]] = {}
+        """What waits for the last place of a topic to go, by topic."""
+
+    def changed(self) -> None:
+        """A record, or what a Broker has reported, is a different one."""
+        self._change.set()
+
+    async def close(self) -> None:
+        """Wait for nothing any more. What was asked for is in the records."""
+        for task in self._leaving.values():
+            task.cancel()
+        await asyncio.gather(*self._leaving.values(), return_exceptions=True)
+
+    # --- creation -----------------------------------------------------------------------------------------------
+
+    async def create(
+        self, name: str, partitions: int, *, max_message_bytes: int | None, delete_policy: str | None
+    ) -> None:
+        """Put a topic on every Broker in use and wait until those online have it.
+
+        A record that is left of a topic which is nowhere any more is taken as it is: its access control goes on to
+        hold, and so does its size limit unless another is given.
+
+        Raises:
+            MessageError: not a topic name.
+            BadRequestError: a number is out of its range.
+            AlreadyExistsError: there is a topic of this name; the hint says what to do with it.
+            UnavailableError: no Broker is online, a topic of this name is still being removed, or some Broker did not
+                report the topic in time (it is created all the same).
+        """
+        check_topic(name)
+        _check_range("partitions", partitions, MAX_PARTITIONS_PER_TOPIC)
+        if max_message_bytes is not None:
+            _check_range("max_message_bytes", max_message_bytes, MAX_MESSAGE_BYTES)
+        policy = None if delete_policy is None else check_delete_policy(delete_policy)
+        props = TopicProps(num_partitions=partitions, delete_policy=policy)
+        async with self._catalogue.lock:
+            if places := self._catalogue.deployed(name):
+                raise self._there_already(name, places)
+            # Brokers that are away now get it as well, when they come back.
+            on = [b for b, record in self._catalogue.brokers.items() if record.manage_status in _IN_USE]
+            online = [broker_id for broker_id in on if self._online(broker_id)]
+            if not online:
+                raise UnavailableError(
+                    f"topic {name} was not created: no Broker is online",
+                    hint="start one: pytubemq server run broker",
+                    code=Code.SERVICE_UNAVAILABLE,
+                )
+            stamp = self._stamp()
+            deploys = [DeployRecord(name, broker_id, props=props, stamp=stamp) for broker_id in on]
+            await self._catalogue.apply([self._record(name, max_message_bytes, stamp), *deploys])
+        logger.info("topic %s created with %d partitions on brokers %s", name, partitions, sorted(on))
+        await self._until_ready(name, online)
+
+    def _record(self, name: str, max_message_bytes: int | None, stamp: Stamp) -> TopicRecord:
+        left = self._catalogue.topics.get(name)
+        if left is None:
+            return TopicRecord(
+                name, max_message_bytes=max_message_bytes or self._catalogue.cluster.max_message_bytes, stamp=stamp
+            )
+        renewed = replace(left.stamp, modify_user=stamp.modify_user, modify_ms=stamp.modify_ms)
+        return replace(left, max_message_bytes=max_message_bytes or left.max_message_bytes, stamp=renewed)
+
+    def _there_already(self, name: str, places: Mapping[int, DeployRecord]) -> TubeError:
+        leaving = [b for b, deploy in places.items() if deploy.topic_status >= TopicStatus.SOFT_REMOVED]
+        deleted = [b for b, deploy in places.items() if deploy.topic_status is TopicStatus.SOFT_DELETED]
+        if len(leaving) == len(places):
+            why = "; ".join(f"{one.broker}: {one.why}" for one in self._pending(name))
+            return UnavailableError(
+                f"topic {name} is being removed, and cannot be created before that is done (broker {why})",
+                hint="try again when the Brokers have removed it",
+                code=Code.SERVICE_UNAVAILABLE,
+            )
+        if len(leaving) + len(deleted) == len(places):
+            text, hint = (
+                f"topic {name} is deleted softly on broker {_names(deleted)}: its data is still there",
+                f"bring it back with admin_redo_deleted_topic_deploy_info, or remove it: pytubemq topic delete {name}",
+            )
+        elif away := [broker_id for broker_id in places if not self._online(broker_id)]:
+            text, hint = (
+                f"topic {name} exists already, and its broker {_names(away)} is away",
+                "start that Broker (`pytubemq cluster health` says more), or choose another name",
+            )
+        else:
+            text, hint = f"topic {name} exists already", "choose another name, or use the topic as it is"
+        return AlreadyExistsError(text, hint=hint, code=Code.BAD_REQUEST)
+
+    async def _until_ready(self, topic: str, online: Collection[int]) -> None:
+        def late() -> list[int]:
+            places = self._catalogue.deployed(topic)
+            configs = {broker: self._catalogue.config(places[broker]) for broker in online if broker in places}
+            return [broker for broker, config in configs.items() if not self._brokers.carries(broker, config)]
+
+        timeout_s = self._timeout_s(online)
+        if waiting := await self._wait_while(late, timeout_s):
+            raise UnavailableError(
+                f"topic {topic} is created, but broker {_names(waiting)} did not report it within {timeout_s:g} s",
+                hint=f"it can be used there as soon as the Broker has: pytubemq topic show {topic}",
+                code=Code.SERVICE_UNAVAILABLE,
+            )
+
+    # --- removal ------------------------------------------------------------------------------------------------
+
+    async def delete(self, name: str) -> TopicRemoval:
+        """Take a topic off all its Brokers, with its messages, and wait for those online to report that it is gone.
+
+        Its record goes with its last place; one that controls access stays, as rules must not be lost unseen.
+
+        Raises:
+            NotFoundError: there is no such topic.
+            BadRequestError: it is the system's own.
+        """
+        if name == SYSTEM_TOPIC:
+            raise BadRequestError(f"{name} is the system's own topic", hint="leave it in place", code=Code.BAD_REQUEST)
+        async with self._catalogue.lock:
+            if name not in self._catalogue.topics:
+                raise no_topic(name)
+            stamp = self._stamp()
+            await self._catalogue.apply(
+                [
+                    replace(
+                        deploy,
+                        topic_status=TopicStatus.SOFT_REMOVED,
+                        props=replace(deploy.props, accept_publish=False, accept_subscribe=False),
+                        stamp=replace(deploy.stamp, modify_user=stamp.modify_user, modify_ms=stamp.modify_ms),
+                    )
+                    for deploy in self._catalogue.deployed(name).values()
+                    if deploy.topic_status < TopicStatus.SOFT_REMOVED
+                ]
+            )
+        logger.info("topic %s is to be removed from brokers %s", name, sorted(self._catalogue.deployed(name)))
+        task = self._leaving.get(name)
+        if task is None:
+            task = self._leaving[name] = asyncio.get_running_loop().create_task(self._leave(name))
+        await self._wait_while(lambda: self._waited_for(name), self._timeout_s(self._waited_for(name)))
+        if not self._catalogue.deployed(name):
+            await asyncio.wait((task,))
+        return TopicRemoval(
+            name=name,
+            removed=not self._catalogue.deployed(name),
+            pending=self._pending(name),
+            record_kept=name in self._catalogue.topics and not self._catalogue.deployed(name),
+        )
+
+    async def _leave(self, name: str) -> None:
+        """Delete a topic's record when the last of its places is gone."""
+        try:
+            while any(d.topic_status >= TopicStatus.SOFT_REMOVED for d in self._catalogue.deployed(name).values()):
+                self._change.clear()
+                await self._change.wait()
+            async with self._catalogue.lock:
+                record = self._catalogue.topics.get(name)
+                rules = record is not None and (record.enable_auth_control or self._catalogue.consumers(name))
+                if record is not None and not rules and not self._catalogue.deployed(name):
+                    await self._catalogue.apply(deletes=[record])
+        except TubeError as error:
+            logger.error("the record of topic %s, which is removed, could not be deleted: %s", name, error)
+        finally:
+            del self._leaving[name]
+
+    def _waited_for(self, name: str) -> list[int]:
+        """The Brokers that will soon have removed a topic."""
+        return [broker_id for broker_id in self._catalogue.deployed(name) if self._online(broker_id)]
+
+    def _pending(self, name: str) -> list[PendingRemoval]:
+        return [
+            PendingRemoval(
+                broker=broker_id,
+                why="has not reported yet that it is gone" if self._online(broker_id) else "away: removes it on return",
+            )
+            for broker_id in sorted(self._catalogue.deployed(name))
+        ]
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    async def _wait_while(self, left: Callable[[], list[int]], timeout_s: float) -> list[int]:
+        """Wait until nobody is `left`; who still is when the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while left():
+                    self._change.clear()
+                    await self._change.wait()
+        return left()
+
+    def _timeout_s(self, broker_ids: Collection[int]) -> float:
+        """How long Brokers may take; one whose heartbeats cannot be held hears of a change with its next one only."""
+        settings = self._settings
+        if all(self._brokers.runs[broker_id].holds_heartbeats for broker_id in broker_ids):
+            return settings.topic_ready_timeout_s
+        return max(settings.topic_ready_timeout_s, settings.foreign_topic_timeout_s)
+
+    def _online(self, broker_id: int) -> bool:
+        run = self._brokers.runs.get(broker_id)
+        return run is not None and run.online
+
+    def _stamp(self) -> Stamp:
+        now_ms = self._clock.wall_ms()
+        return Stamp(API_USER, now_ms, API_USER, now_ms)
+
+
+def _names(broker_ids: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(broker_ids)))
+
+
+def _check_range(name: str, value: int, most: int) -> None:
+    if not 1 <= value <= most:
+        raise BadRequestError(f"{name} is {value}", hint=f"it must lie between 1 and {most}", code=Code.BAD_REQUEST)

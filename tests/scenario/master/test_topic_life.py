@@ -1,0 +1,163 @@
+"""Topics that go and come: what a removal waits for, what may be created again, and what is said meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytubemq.errors import AlreadyExistsError, BadRequestError, NotFoundError, UnavailableError
+from pytubemq.master.registry.audit import Audit
+from pytubemq.master.registry.consumes import ConsumeChange
+from pytubemq.master.registry.topics import DeploySpec, TopicSpec
+from pytubemq.model.records import TopicProps
+from pytubemq.wire.extensions import Capability
+from tests.scenario.master.town import WAIT_MS, FakeBroker, town
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from pytubemq.wire.messages.master import HeartResponseM2B
+    from tests.scenario.master.town import Town
+
+pytestmark = pytest.mark.anyio
+
+BY = Audit("ann", 1000)
+FOREIGN = Capability(0)
+CLOSED = TopicProps(accept_publish=False, accept_subscribe=False)
+
+
+def lively() -> AbstractAsyncContextManager[Town]:
+    """No wait of this Master ends by its time."""
+    return town(topic_ready_timeout_s=60.0, foreign_topic_timeout_s=60.0)
+
+
+class Removing(FakeBroker):
+    """Does what it is told to, removals included, as long as `serve` runs."""
+
+    async def serve(self) -> None:
+        told: HeartResponseM2B | None = None
+        while True:
+            gone = () if told is None or not told.take_remove_topic_info else told.remove_topic_conf_info
+            told = await self.heartbeat(
+                wait_ms=WAIT_MS, take_removed_topic_info=bool(gone), removed_topics_info=tuple(gone)
+            )
+
+
+async def serving(t: Town, broker_id: int = 1) -> asyncio.Task[None]:
+    broker = await t.peer(Removing, broker_id=broker_id)
+    await broker.register()
+    await broker.heartbeat()
+    return asyncio.create_task(broker.serve())
+
+
+async def by_hand(t: Town, topic: str, *, remove: bool) -> None:
+    """Deleted softly, and removed, as an operator does it by the older API."""
+    registry = t.master.registry.topics
+    place = DeploySpec(topic, 1)
+    await registry.update_deploy([(DeploySpec(topic, 1, CLOSED), BY)])
+    assert (await registry.soft_delete([(place, BY)]))[0].ok
+    if remove:
+        assert (await registry.remove([(place, BY)]))[0].ok
+
+
+async def test_a_topic_is_removed_with_its_record_and_may_be_created_again() -> None:
+    async with lively() as t:
+        task = await serving(t)
+        await t.master.create_topic("demo", 2)
+        found = await t.master.delete_topic("demo")
+        assert (found.removed, found.pending, found.record_kept) == (True, [], False)
+        assert "demo" not in t.master.catalogue.topics
+        with pytest.raises(NotFoundError, match="no topic demo"):
+            await t.master.delete_topic("demo")
+        assert (await t.master.create_topic("demo", 3)).partitions == 3
+        task.cancel()
+
+
+async def test_one_removed_by_hand_may_be_created_again_and_keeps_what_its_record_says() -> None:
+    async with lively() as t:
+        task = await serving(t)
+        await t.master.create_topic("demo", 2)
+        await t.master.registry.topics.update(
+            [(TopicSpec("demo", enable_auth_control=True, max_message_bytes=2 << 20), BY)]
+        )
+        await by_hand(t, "demo", remove=True)
+        await until(lambda: not t.master.catalogue.deployed("demo"))
+        assert (await t.master.create_topic("demo", 5)).partitions == 5
+        record = t.master.catalogue.topics["demo"]
+        assert (record.enable_auth_control, record.max_message_bytes) == (True, 2 << 20)
+        task.cancel()
+
+
+async def test_rules_outlive_the_topic_and_the_answer_says_so() -> None:
+    async with lively() as t:
+        task = await serving(t)
+        await t.master.create_topic("demo", 1)
+        await t.master.registry.consumes.add([ConsumeChange(group="g", topic="demo", by=BY)])
+        found = await t.master.delete_topic("demo")
+        assert (found.removed, found.record_kept) == (True, True)
+        assert ("g", "demo") in t.master.catalogue.consumes
+        task.cancel()
+
+
+async def test_what_is_deleted_softly_is_neither_made_anew_nor_lost_and_the_error_tells_both_ways() -> None:
+    async with lively() as t:
+        task = await serving(t)
+        await t.master.create_topic("demo", 1)
+        await by_hand(t, "demo", remove=False)
+        with pytest.raises(AlreadyExistsError, match="deleted softly on broker 1") as refused:
+            await t.master.create_topic("demo", 1)
+        assert "admin_redo_deleted_topic_deploy_info" in str(refused.value)
+        assert "pytubemq topic delete demo" in str(refused.value)
+        assert (await t.master.delete_topic("demo")).removed
+        task.cancel()
+
+
+async def test_a_broker_that_has_not_removed_it_yet_is_named_and_the_record_goes_later() -> None:
+    async with town(topic_ready_timeout_s=0.01) as t:
+        broker = await t.broker()
+        with pytest.raises(UnavailableError, match="did not report it within"):
+            await t.master.create_topic("demo", 1)
+        await broker.heartbeat()
+        found = await t.master.delete_topic("demo")
+        assert (found.removed, [one.broker for one in found.pending]) == (False, [1])
+        assert "not reported yet" in found.pending[0].why
+        with pytest.raises(UnavailableError, match="is being removed"):
+            await t.master.create_topic("demo", 1)
+        await broker.heartbeat(take_removed_topic_info=True, removed_topics_info=("demo",))
+        await until(lambda: "demo" not in t.master.catalogue.topics)
+
+
+async def test_nobody_waits_for_a_broker_that_is_away() -> None:
+    async with lively() as t:
+        task = await serving(t)
+        await t.master.create_topic("demo", 1)
+        task.cancel()
+        await t.peers[0].close()
+        broker = t.master.broker_room
+        await until(lambda: broker.runs[1].lost)
+        broker.runs[1].online = False
+        with pytest.raises(AlreadyExistsError, match="its broker 1 is away"):
+            await t.master.create_topic("demo", 1)
+        found = await t.master.delete_topic("demo")
+        assert (found.removed, found.pending[0].why) == (False, "away: removes it on return")
+
+
+async def test_a_broker_whose_heartbeats_cannot_be_held_gets_the_time_of_two() -> None:
+    async with town(topic_ready_timeout_s=0.01, foreign_topic_timeout_s=60.0) as t:
+        broker = await t.peer(FakeBroker, capabilities=FOREIGN)
+        await broker.register()
+        await broker.heartbeat()
+        creating = asyncio.create_task(t.master.create_topic("demo", 1))
+        await until(lambda: "demo" in t.master.catalogue.topics)
+        await broker.heartbeat()  # hears of it
+        await broker.heartbeat()  # reports it
+        assert (await creating).places[0].ready
+
+
+async def test_the_systems_own_topic_stays() -> None:
+    async with lively() as t:
+        with pytest.raises(BadRequestError, match="the system's own"):
+            await t.master.delete_topic("__offset_history__")
