@@ -1,7 +1,7 @@
-"""One HTTP connection, with a deadline for what it asks and a place only while there is room.
+"""One HTTP connection, with deadlines for asking and for taking the answer, and a place only while there is room.
 
-The invariant: a peer that connects and does not ask, or asks and does not finish asking, is closed within a bounded
-time, and never keeps out one that does.
+The invariants: a peer that connects and does not ask, or asks and does not finish asking, or does not take its answer,
+is closed within a bounded time, and never keeps out one that does; what is held for peers that read slowly is bounded.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pytubemq.model.limits import HTTP_READ_LEAST_BYTES
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,8 +26,10 @@ logger = logging.getLogger(__name__)
 class HttpConnection(H11Protocol):
     """uvicorn's connection with bounds of ours.
 
-    `request_timeout_s` is for the head and the body of a request together; `max_connections` is of the whole server:
-    beyond it the one that has been asking longest makes room, and if all are being answered, the new one goes.
+    `request_timeout_s` is for the head and the body of a request together; in each `read_period_s` a peer must take a
+    part of its answer. `max_connections` and `max_unsent_bytes` are of the whole server: beyond the first the one that
+    has been asking longest makes room, else the one that has been reading longest, and if the server has still to
+    answer all of them, the new one goes; beyond the second those go that have been reading longest.
     """
 
     def __init__(
@@ -36,16 +40,24 @@ class HttpConnection(H11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
         request_timeout_s: float,
+        read_period_s: float,
         max_connections: int,
+        max_unsent_bytes: int,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._request_timeout_s = request_timeout_s
+        self._read_period_s = read_period_s
         self._max_connections = max_connections
+        self._max_unsent_bytes = max_unsent_bytes
         self._deadline: asyncio.TimerHandle | None = None
         self._since_s = self.loop.time()
+        self._reading: asyncio.TimerHandle | None = None
+        """Set while the peer has bytes to take."""
+        self._reading_since_s = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(0)  # so that `pause_writing` tells of every byte that is not taken at once
         self._expect()
         if len(self.connections) > self._max_connections:
             self._make_room()
@@ -59,7 +71,18 @@ class HttpConnection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
+        self._taken()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._reading_since_s = self.loop.time()
+        self._expect_reading()
+        self._bound_unsent()
+
+    def resume_writing(self) -> None:
+        self._taken()
+        super().resume_writing()
 
     @property
     def _asking(self) -> bool:
@@ -81,9 +104,52 @@ class HttpConnection(H11Protocol):
             logger.info("HTTP: closing %s: no whole request within %g s", self.client, self._request_timeout_s)
             self.transport.close()
 
+    # --- the answer ---------------------------------------------------------------------------------------------
+
+    def _expect_reading(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._reading = self.loop.call_later(self._read_period_s, self._check_reading, left)
+
+    def _check_reading(self, before: int) -> None:
+        if before - self.transport.get_write_buffer_size() >= HTTP_READ_LEAST_BYTES:
+            self._expect_reading()
+            return
+        logger.info("HTTP: closing %s: it does not take its answer", self.client)
+        self._drop()
+
+    def _taken(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    # --- room ---------------------------------------------------------------------------------------------------
+
+    def _others(self) -> list[HttpConnection]:
+        return [one for one in self.connections if isinstance(one, HttpConnection) and one is not self]
+
     def _make_room(self) -> None:
-        asking = [one for one in self.connections if isinstance(one, HttpConnection) and one._asking]
-        victim = min(asking, key=lambda one: one._since_s, default=self)
+        readers = [one for one in self._others() if one._reading is not None]
+        asking = [one for one in self._others() if one._reading is None and one._asking]
+        if asking:
+            victim = min(asking, key=lambda one: one._since_s)
+        else:
+            victim = min(readers, key=lambda one: one._reading_since_s, default=self)
         logger.warning("HTTP: %d connections are open, closing %s", len(self.connections) - 1, victim.client)
-        self.connections.discard(victim)
-        victim.transport.abort()
+        victim._drop()
+
+    def _bound_unsent(self) -> None:
+        readers = sorted(
+            (one for one in self._others() if one._reading is not None), key=lambda one: one._reading_since_s
+        )
+        unsent = sum(one.transport.get_write_buffer_size() for one in readers)
+        for one in readers:
+            if unsent <= self._max_unsent_bytes:
+                return
+            unsent -= one.transport.get_write_buffer_size()
+            logger.warning("HTTP: too much waits to be read, closing %s", one.client)
+            one._drop()
+
+    def _drop(self) -> None:
+        self._taken()
+        self.connections.discard(self)
+        self.transport.abort()

@@ -1,8 +1,8 @@
 """Serving HTTP inside the running event loop.
 
 The invariants: the server is a guest: it takes no signals, installs no logging, and binds its socket itself, so that
-a taken port is one clear error before anything runs; connections are bounded in number and in the time they may take
-to ask (see `connection`).
+a taken port is one clear error before anything runs; connections are bounded in number, in the time they may take to
+ask and to read, and in what waits for them (see `connection`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ import uvicorn
 
 from pytubemq.admin.connection import HttpConnection
 from pytubemq.model.ids import Address
-from pytubemq.model.limits import HTTP_REQUEST_TIMEOUT_S, MAX_HTTP_CONNECTIONS
+from pytubemq.model.limits import (
+    HTTP_READ_PERIOD_S,
+    HTTP_REQUEST_TIMEOUT_S,
+    MAX_HTTP_CONNECTIONS,
+    MAX_HTTP_UNSENT_BYTES,
+)
 from pytubemq.net.listening import ListeningSocket, bind
 
 if TYPE_CHECKING:
@@ -48,11 +53,19 @@ class HttpServer:
         listen: Address,
         *,
         request_timeout_s: float = HTTP_REQUEST_TIMEOUT_S,
+        read_period_s: float = HTTP_READ_PERIOD_S,
         max_connections: int = MAX_HTTP_CONNECTIONS,
+        max_unsent_bytes: int = MAX_HTTP_UNSENT_BYTES,
     ) -> None:
         self._app = app
         self._listen = listen
-        self._protocol = partial(HttpConnection, request_timeout_s=request_timeout_s, max_connections=max_connections)
+        self._protocol = partial(
+            HttpConnection,
+            request_timeout_s=request_timeout_s,
+            read_period_s=read_period_s,
+            max_connections=max_connections,
+            max_unsent_bytes=max_unsent_bytes,
+        )
         self._server: _Guest | None = None
         self._task: asyncio.Task[None] | None = None
         self._socket: ListeningSocket | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from pytubemq.admin.guard import read_bounded
 from pytubemq.admin.http import HttpServer
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
+from pytubemq.model.limits import MIB
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -131,4 +134,76 @@ async def test_when_all_are_being_answered_the_new_one_goes() -> None:
                 await other.get(f"http://{address}/")
         release.set()
         assert (await asking).text == "done"
+    await server.close()
+
+
+LONG = 20 * MIB
+GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+
+
+async def long(_: Request) -> PlainTextResponse:
+    return PlainTextResponse("x" * LONG)
+
+
+async def deaf(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A peer that asks for a long answer and takes little more than its beginning."""
+    reader, writer = await asyncio.open_connection(address.host, address.port, limit=1024)
+    writer.write(GET)
+    await reader.readexactly(1)
+    return reader, writer
+
+
+async def taken(reader: asyncio.StreamReader) -> int:
+    """How many bytes there are until the end, or until the connection breaks."""
+    found = 0
+    with contextlib.suppress(ConnectionError):
+        while part := await reader.read(1 << 16):
+            found += len(part)
+    return found
+
+
+async def test_a_peer_that_does_not_take_its_answer_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    server = HttpServer(Starlette(routes=[Route("/", long)]), LISTEN, read_period_s=0.3)
+    address = await server.start()
+    peers = [await deaf(address) for _ in range(3)]
+    await until(lambda: caplog.text.count("does not take its answer") == 3)
+    for reader, writer in peers:
+        assert await taken(reader) < LONG
+        writer.close()
+    await server.close()
+
+
+async def test_a_peer_that_takes_its_answer_gets_all_of_it() -> None:
+    server = HttpServer(Starlette(routes=[Route("/", long)]), LISTEN, max_unsent_bytes=0)
+    address = await server.start()
+    async with httpx.AsyncClient(timeout=60) as client:
+        for _ in range(2):
+            assert len((await client.get(f"http://{address}/")).content) == LONG
+    await server.close()
+
+
+async def test_a_crowd_that_does_not_read_keeps_nobody_out() -> None:
+    app = Starlette(routes=[Route("/", long), Route("/short", hello)])
+    server = HttpServer(app, LISTEN, read_period_s=600, max_connections=8)
+    address = await server.start()
+    crowd = [await deaf(address) for _ in range(8)]
+    for _ in range(3):
+        async with httpx.AsyncClient() as client:
+            assert (await client.get(f"http://{address}/short")).text == "hello"
+    assert await taken(crowd[0][0]) < LONG
+    for _, writer in crowd:
+        writer.close()
+    await server.close()
+
+
+async def test_what_waits_to_be_read_is_bounded_and_the_longest_reader_goes(caplog: pytest.LogCaptureFixture) -> None:
+    server = HttpServer(Starlette(routes=[Route("/", long)]), LISTEN, read_period_s=600, max_unsent_bytes=2 * LONG)
+    address = await server.start()
+    crowd = [await deaf(address) for _ in range(6)]
+    await until(lambda: "too much waits to be read" in caplog.text)
+    assert await taken(crowd[0][0]) < LONG
+    assert await taken(crowd[-1][0]) > LONG
+    for _, writer in crowd:
+        writer.close()
     await server.close()
