@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ from pytubemq.cli.names import group_name, topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
 from pytubemq.cli.sink import Sink
 from pytubemq.cli.target import masters
+from pytubemq.errors import ConfigError, TubeError, UnavailableError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,6 +100,33 @@ class Wanted:
         return len(taken) == len(chosen)
 
 
+class Unread:
+    """The Brokers that a free read passes over, each with the reason: the rest is read first, then this is an error."""
+
+    def __init__(self) -> None:
+        self._why: dict[int, TubeError] = {}
+
+    def __contains__(self, partition: Partition) -> bool:
+        return partition.broker_id in self._why
+
+    def add(self, partition: Partition, error: TubeError) -> bool:
+        """Whether this is news."""
+        if partition in self:
+            return False
+        if isinstance(error, ConfigError):  # a Broker of the original
+            error.hint = "read as a member of a group, which every Broker can serve: add  --group NAME"
+        self._why[partition.broker_id] = error
+        return True
+
+    def check(self) -> None:
+        """Raise why something was not read; nothing if all was."""
+        if self._why:
+            first, *others = self._why.values()
+            for other in others:
+                first.add_note(other.message)
+            raise first
+
+
 async def _consume(
     options: GlobalOptions,
     master: str,
@@ -113,7 +142,7 @@ async def _consume(
     async with pytubemq.connect(master, request_timeout_s=options.timeout_s) as tube:
         try:
             if group is None:
-                await _read(tube, topic, wanted, earliest=earliest, follow=follow, idle_s=idle_s)
+                await _read(options, tube, topic, wanted, earliest=earliest, follow=follow, idle_s=idle_s)
             else:
                 await _in_group(options, tube, topic, group, wanted, earliest=earliest, idle_s=idle_s)
         finally:
@@ -146,19 +175,49 @@ async def _in_group(
                 return
 
 
-async def _read(tube: Tube, topic: str, wanted: Wanted, *, earliest: bool, follow: bool, idle_s: float | None) -> None:
+async def _read(
+    options: GlobalOptions,
+    tube: Tube,
+    topic: str,
+    wanted: Wanted,
+    *,
+    earliest: bool,
+    follow: bool,
+    idle_s: float | None,
+) -> None:
     partitions = await tube.partitions(topic)
     await wanted.sink.open()  # not before: with an unknown topic there is nothing to print
-    if not follow:
+    unread = Unread()
+    if follow:
+        await _follow(options, tube, partitions, wanted, unread, earliest=earliest, idle_s=idle_s)
+    else:
         for partition in partitions:
-            await _read_one(tube, partition, wanted, earliest=earliest, follow=False, idle_s=idle_s)
+            if partition not in unread:
+                error = await _read_one(tube, partition, wanted, earliest=earliest, follow=False, idle_s=idle_s)
+                if error is not None:
+                    unread.add(partition, error)
             if wanted.done:
-                return
-        return
-    readers = [
-        asyncio.ensure_future(_read_one(tube, partition, wanted, earliest=earliest, follow=True, idle_s=idle_s))
-        for partition in partitions
-    ]
+                break
+    if not wanted.done:
+        unread.check()
+
+
+async def _follow(
+    options: GlobalOptions,
+    tube: Tube,
+    partitions: Sequence[Partition],
+    wanted: Wanted,
+    unread: Unread,
+    *,
+    earliest: bool,
+    idle_s: float | None,
+) -> None:
+    async def follow(partition: Partition) -> None:
+        error = await _read_one(tube, partition, wanted, earliest=earliest, follow=True, idle_s=idle_s)
+        if error is not None and unread.add(partition, error):
+            options.say(f"passed over: {error.message}")
+
+    readers = [asyncio.ensure_future(follow(partition)) for partition in partitions]
     try:
         pending: set[asyncio.Future[None]] = set(readers)
         while pending and not wanted.done:
@@ -172,15 +231,27 @@ async def _read(tube: Tube, topic: str, wanted: Wanted, *, earliest: bool, follo
 
 
 async def _read_one(
-    tube: Tube, partition: Partition, wanted: Wanted, *, earliest: bool, follow: bool, idle_s: float | None
-) -> None:
+    tube: Tube,
+    partition: Partition,
+    wanted: Wanted,
+    *,
+    earliest: bool,
+    follow: bool,
+    idle_s: float | None,
+) -> TubeError | None:
+    """Read one partition; returns why it cannot be begun, if its Broker is away or one of the original."""
     from pytubemq.client.options import Start
 
     reader = tube.reader(
         partition, start=Start.EARLIEST if earliest else Start.LATEST, end=None if follow else Start.LATEST
     )
-    async with reader:
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(reader)
+        except (ConfigError, UnavailableError, UnreachableError) as error:
+            return error
         async for batch in reader.batches(max_messages=READ_MESSAGES, idle_timeout_s=idle_s):
             await wanted.put(batch.messages)
             if wanted.done:
-                return
+                break
+    return None
