@@ -104,7 +104,7 @@ class FetchHandlers:
         key = fetch.hold.key
         max_offset = self._state.store.ends(key.topic, key.partition_id)[1]
         if fetch.hold.cursor.request(manual=fetch.manual) == max_offset:
-            self._wait_or(fetch, _AT_END)
+            self._wait_or_end(fetch)
         else:
             Pacer.of(fetch.call.connection).run(lambda: self._read(fetch))
 
@@ -120,7 +120,7 @@ class FetchHandlers:
             state.positions.save(key, cursor.confirmed)
         offset = cursor.request(manual=fetch.manual)
         if offset >= max_offset:
-            self._wait_or(fetch, _AT_END)
+            self._wait_or_end(fetch)
             pacer.ended()
             return
         max_bytes = fetch.limits.max_bytes
@@ -162,7 +162,7 @@ class FetchHandlers:
         _refuse(fetch.call, refusal, min_limit_time=pause_ms)
         return True
 
-    def _wait_or(self, fetch: _Fetch, refusal: Refusal) -> None:
+    def _wait_or_end(self, fetch: _Fetch) -> None:
         """Hold the fetch for what is left of its wait, or answer that there is nothing."""
         state, key = self._state, fetch.hold.key
         held = state.gate.started and state.waiters.hold(
@@ -172,11 +172,21 @@ class FetchHandlers:
             resume=lambda timed_out: self._resume(fetch, timed_out),
         )
         if not held:
-            _refuse(fetch.call, refusal, min_limit_time=_AT_END_LIMIT)
+            self._at_end(fetch)
+
+    def _at_end(self, fetch: _Fetch) -> None:
+        """Answer that there is nothing, and how far the group is: its filter may have passed over the rest."""
+        if Capability.FETCH_LIMITS not in fetch.call.connection.capabilities:
+            _refuse(fetch.call, _AT_END, min_limit_time=_AT_END_LIMIT)
+            return
+        key = fetch.hold.key
+        max_offset = self._state.store.ends(key.topic, key.partition_id)[1]
+        position = fetch.hold.cursor.confirmed
+        _refuse(fetch.call, _AT_END, min_limit_time=_AT_END_LIMIT, max_offset=max_offset, next_offset=position)
 
     def _resume(self, fetch: _Fetch, timed_out: bool) -> None:
         if timed_out:
-            _refuse(fetch.call, _AT_END, min_limit_time=_AT_END_LIMIT)
+            self._at_end(fetch)
         elif self._still_holds(fetch):
             try:  # while it was held, reading may have been stopped, or the topic closed
                 self._state.gate.check_read()
@@ -286,7 +296,14 @@ def _few_left(hold: Hold, max_offset: int, result: Slice) -> bool:
     return hold.codes is not None and max_offset - result.next_offset < to_offset(FEW_LEFT_MESSAGES)
 
 
-def _refuse(call: Call, refusal: Refusal, *, min_limit_time: int = _NO_LIMIT) -> None:
+def _refuse(
+    call: Call,
+    refusal: Refusal,
+    *,
+    min_limit_time: int = _NO_LIMIT,
+    max_offset: int | None = None,
+    next_offset: int | None = None,
+) -> None:
     call.reply(
         encode(
             GetMessageResponseB2C(
@@ -297,6 +314,8 @@ def _refuse(call: Call, refusal: Refusal, *, min_limit_time: int = _NO_LIMIT) ->
                 min_limit_time=min_limit_time,
                 esc_flow_ctrl=False,
                 curr_data_dlt=-1,
+                max_offset=max_offset,
+                next_offset=next_offset,
             )
         )
     )

@@ -40,6 +40,15 @@ if TYPE_CHECKING:
     from pytubemq.client.flow import Flow
     from pytubemq.client.options import ConsumerOptions
 
+_OTHERWISE = "all members of a group read the same topics with the same filters; use another group name"
+_HINTS: dict[int, str] = {
+    Code.CLIENT_INCONSISTENT_CONSUMETYPE: "the members of a group are all bound, or all balanced by the Master, or all "
+    "by themselves; use another group name, or stop those that run",
+    Code.CLIENT_INCONSISTENT_SESSIONKEY: "all members of a run give the same session_key; stop those of the last run",
+    Code.CLIENT_INCONSISTENT_SELECTBIG: "give all members of the group the same select_big",
+    Code.CLIENT_INCONSISTENT_SOURCECOUNT: "all members give the same source_count; stop all before you change it",
+}
+"""What to do about a group that this consumer does not fit."""
 CONNECT_OPS = frozenset({1, 10})
 DISCONNECT_OPS = frozenset({2, 20})
 DONE = 2
@@ -107,7 +116,7 @@ class ConsumerRole:
             raise refused(
                 error.code or Code.BAD_REQUEST,
                 error.message,
-                hint="all members of a group read the same topics with the same filters; use another group name",
+                hint=_HINTS.get(error.code or 0, _OTHERWISE),
             ) from error
         # Events of the time before are void: the Master plans anew from what was reported.
         self._done = None

@@ -284,6 +284,8 @@ class HeldPartition:
     def _not_served(self, head: GetMessageResponseB2C) -> None:
         code = head.err_code
         self.marks.saw_newest(head.max_offset)
+        if code == Code.NOT_FOUND and self.marks.hold is Hold.NOTHING:
+            self.marks.skipped(head.next_offset, head.max_offset)  # a filter may have passed over what there was
         if code in _LOST:
             self.registration_lost()
         elif code not in (Code.NOT_FOUND, Code.SERVER_CONSUME_SPEED_LIMIT):

@@ -244,7 +244,9 @@ def check_filters(
     return found
 
 
-def _filter_item(topic: str, item: str) -> str:
+def _filter_item(topic: str, item: object) -> str:
+    if not isinstance(item, str):
+        raise ConfigError(f"a filter item for {topic} is {item!r}", hint=f"write texts: filters=[{str(item)!r}]")
     text = item.strip()
     if not text or len(text) > MAX_FILTER_ITEM_CHARS or any(char in text for char in ",=#@"):
         raise MessageError(
@@ -257,4 +259,9 @@ def _filter_item(topic: str, item: str) -> str:
 
 def _between(name: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
-        raise ConfigError(f"{name} is {value:g}", hint=f"write a number from {least:g} to {most:g}")
+        raise ConfigError(f"{name} is {_plain(value)}", hint=f"write a number from {_plain(least)} to {_plain(most)}")
+
+
+def _plain(number: float) -> str:
+    """As people write it: 1,000,000 and not 1e+06."""
+    return f"{number:,.0f}" if abs(number) < 1e18 and number == int(number) else f"{number:g}"

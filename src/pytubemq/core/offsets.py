@@ -62,6 +62,8 @@ class Watermarks:
         """A fetch brought nothing for us; the Broker has passed `end` by itself."""
         if end is not None and end >= 0 and (self.start is None or end > self.start):
             self.start = self.fetched = end
+        if end is not None and end > (self.confirmed or 0):
+            self.confirmed = end
         self.saw_newest(newest)
 
     def handed_out(self) -> None:

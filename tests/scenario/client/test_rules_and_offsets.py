@@ -11,9 +11,11 @@ import pytest
 
 import pytubemq
 from pytubemq import Batch, Bound, Message, Partition, Start, Throttled
+from pytubemq.errors import GroupMismatchError
 from pytubemq.model.records import GroupRecord
 from tests.scenario.client.test_real_brokers import TOPIC, Town, town
 from tests.unit.client.test_consumer import event_of
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pytubemq.client.tube import Tube
@@ -90,6 +92,40 @@ async def test_a_seek_moves_the_group_for_good(town: Town) -> None:
         async with tube.consumer("g", TOPIC, start=Start.EARLIEST) as consumer:
             batch = await anext(consumer.batches())
             assert [message.body for message in batch] == [b"7", b"8", b"9"]
+
+
+async def test_what_a_filter_passes_over_is_no_lag(town: Town) -> None:
+    await town.start(1)
+    await town.master.create_topic(TOPIC, 1)
+    async with pytubemq.connect(town.address) as tube:
+        await fill(tube, [b"a"] * 30)
+        async with tube.consumer("g", TOPIC, start=Start.EARLIEST, filters=["none"]) as consumer:
+            batches = asyncio.ensure_future(anext(consumer.batches(max_wait_s=0.05)))
+            await until(lambda: consumer.lag() == {Partition(1, TOPIC, 0): 0})
+            batches.cancel()
+
+
+@pytest.mark.parametrize(
+    ("bound", "says"),
+    [
+        (Bound(session_key="another", source_count=1), "the same session_key"),
+        (Bound(session_key="run", source_count=2), "the same source_count"),
+        (Bound(session_key="run", source_count=1, select_big=False), "the same select_big"),
+        (None, "all bound, or all balanced"),
+    ],
+)
+async def test_who_does_not_fit_a_bound_group_is_told_what_to_change(
+    town: Town, bound: Bound | None, says: str
+) -> None:
+    await town.start(1)
+    await town.master.create_topic(TOPIC, 1)
+    async with (
+        pytubemq.connect(town.address) as tube,
+        tube.consumer("g", TOPIC, bound=Bound(session_key="run", source_count=1)),
+    ):
+        with pytest.raises(GroupMismatchError, match=says):
+            async with tube.consumer("g", TOPIC, bound=bound):
+                pass
 
 
 async def test_a_bound_group_begins_at_its_offsets_when_all_are_there(town: Town) -> None:

@@ -537,6 +537,8 @@ async def test_options_that_make_no_sense_are_refused_by_name() -> None:
             tube.consumer("g", "demo", filters={"other": ["AA"]})
         with pytest.raises(MessageError, match="filter item"):
             tube.consumer("g", "demo", filters=["a,b"])
+        with pytest.raises(ConfigError, match=r"write texts: filters=\['1'\]"):
+            tube.consumer("g", "demo", filters=[1])  # type: ignore[list-item]
         with pytest.raises(ConfigError, match="confirm_timeout_s"):
             tube.consumer("g", "demo", confirm_timeout_s=0)
         with pytest.raises(ConfigError, match=r"tube.consumer\(group, 'a', 'b'\)"):

@@ -118,6 +118,11 @@ async def test_a_group_that_was_divided_before_is_read_where_it_stands() -> None
             assert [message.body for message in batch] == [b"a", b"b", b"c"]
 
 
+def test_bounds_are_told_as_people_write_them() -> None:
+    with pytest.raises(ConfigError, match="write a number from 1 to 1,000,000"):
+        Bound(session_key="k", source_count=0)
+
+
 async def test_a_plain_consumer_is_not_bound() -> None:
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube, tube.consumer("g", "demo"):
         (register,) = mock.received(Method.CONSUMER_REGISTER_C2M)

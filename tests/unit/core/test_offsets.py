@@ -23,6 +23,17 @@ def test_a_batch_from_fetch_to_confirm() -> None:
     assert (marks.hold, marks.confirmed, marks.start, marks.lag()) == (Hold.NOTHING, 112, 112, 6)
 
 
+def test_what_a_filter_passes_over_is_not_behind() -> None:
+    marks = Watermarks()
+    marks.registered(0, 280)
+    marks.skipped(112, 280)
+    assert (marks.start, marks.confirmed, marks.lag()) == (112, 112, 6)
+    marks.skipped(280, 280)
+    assert marks.lag() == 0
+    marks.skipped(None, 308)
+    assert (marks.confirmed, marks.lag()) == (280, 1)
+
+
 def test_what_is_given_back_begins_again_where_it_began() -> None:
     marks = Watermarks()
     marks.registered(28, 280)
