@@ -23,7 +23,6 @@ DIFFERS = {
     "createDate": "a clock",
     "modifyDate": "a clock",
     "brokerIp": "the original leaves it out of many outcomes, or writes null",
-    "topicNameId": "of a record that made itself: -2 there, 0 here as for every other",
     "disableCsmRsn": "the original writes a sentence of its own",
     "dataVersionId": "of a record that made itself: 0 there, -2 here as for every other",
 }

@@ -224,6 +224,17 @@ async def test_leave_to_consume_is_asked_for_or_not() -> None:
         assert "nosuch" not in m.catalogue.topics
 
 
+async def test_the_number_of_a_topic_is_none_where_a_place_brought_its_record_or_it_was_given_so() -> None:
+    async with master() as m:
+        await add(m.registry, 1)
+        await deploy(m.registry, "placed", 1)
+        specs = [(TopicSpec("told"), BY), (TopicSpec("restored", -2), BY), (TopicSpec("numbered", 7), BY)]
+        await m.registry.topics.add(specs)
+        assert codes(await m.registry.topics.update([(TopicSpec("numbered", -2), BY)])) == [403]
+        found = {name: record.topic_name_id for name, record in m.catalogue.topics.items()}
+        assert found == {"__offset_history__": -2, "placed": -2, "told": 0, "restored": -2, "numbered": 7}
+
+
 # --- the cluster ------------------------------------------------------------------------------------------------
 
 

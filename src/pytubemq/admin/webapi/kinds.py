@@ -107,6 +107,17 @@ class Int:
 
 
 @dataclass(frozen=True, slots=True)
+class NameId:
+    """The number of a topic; -2 is one's that has none, as the original writes it."""
+
+    shape: str = f"a whole number, 0 to {INT32_MAX} ({UNDEFINED}: none)"
+
+    def parse(self, text: str) -> int:
+        value = Int(0, or_undefined=True).parse(text)
+        return UNDEFINED if value is None else value
+
+
+@dataclass(frozen=True, slots=True)
 class QryPriority:
     """A priority of reads: three digits, the first and the last of them 1, 2 or 3, a 0 between them."""
 

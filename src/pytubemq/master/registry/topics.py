@@ -21,6 +21,7 @@ from pytubemq.master.registry.outcome import (
     UNCHANGED,
     Outcome,
 )
+from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
 from pytubemq.model.records import DeployRecord, TopicProps, TopicRecord, TopicStatus
 
@@ -34,7 +35,10 @@ SYSTEM_USER = "systemSelf"
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic's record, or what is to become different about it; None is the default, or as it is."""
+    """A topic's record, or what is to become different about it; None is the default, or as it is.
+
+    A `topic_name_id` of UNDEFINED, which topics have whose records came along with a place, is for new records.
+    """
 
     topic: str
     topic_name_id: int | None = None
@@ -43,10 +47,10 @@ class TopicSpec:
 
     def over(self, record: TopicRecord) -> TopicRecord:
         """A record with what this says; its stamp stays."""
-        auth = self.enable_auth_control
+        auth, name_id = self.enable_auth_control, self.topic_name_id
         return replace(
             record,
-            topic_name_id=record.topic_name_id if self.topic_name_id is None else self.topic_name_id,
+            topic_name_id=record.topic_name_id if name_id is None or name_id == UNDEFINED else name_id,
             enable_auth_control=record.enable_auth_control if auth is None else auth,
             max_message_bytes=self.max_message_bytes or record.max_message_bytes,
         )
@@ -74,7 +78,7 @@ _Decide = Callable[[DeploySpec, Audit, DeployRecord | None], Step[DeployRecord]]
 
 def new_topic(topic: str, catalogue: Catalogue, by: Audit, spec: TopicSpec | None = None) -> TopicRecord:
     """The record of a topic that there is none of yet."""
-    spec = spec or TopicSpec(topic)
+    spec = spec or TopicSpec(topic, topic_name_id=UNDEFINED)
     return TopicRecord(
         topic,
         topic_name_id=spec.topic_name_id or 0,

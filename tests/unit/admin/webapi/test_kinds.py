@@ -26,6 +26,7 @@ from pytubemq.admin.webapi.kinds import (
     JsonSet,
     Kind,
     ListOf,
+    NameId,
     QryPriority,
 )
 from pytubemq.admin.webapi.names import SHORT_NAMES
@@ -199,3 +200,9 @@ def test_a_misspelt_key_is_compared_once_however_often_it_comes(monkeypatch: pyt
     )
     assert len(found.items("topicJsonSet")) == 100
     assert compared == ["hcaErVeryOwn"]
+
+
+def test_a_topics_number_may_be_none_as_answers_write_it() -> None:
+    assert (NameId().parse("-2"), NameId().parse("7")) == (-2, 7)
+    with pytest.raises(BadValueError, match="at least 0"):
+        NameId().parse("-1")

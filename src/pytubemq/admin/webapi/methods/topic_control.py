@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.admin.webapi.envelope import Reply, Turns, base, date, many_rows, outcomes, rows, who
-from pytubemq.admin.webapi.kinds import TOPIC, Bool, Int, ListOf
+from pytubemq.admin.webapi.kinds import TOPIC, Bool, ListOf, NameId
 from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.methods.cluster import MESSAGE_MIB
 from pytubemq.admin.webapi.methods.consume_lists import cond_status
@@ -30,7 +30,7 @@ _TOPIC = Param("topicName", TOPIC, required=True)
 _TOPICS = Param("topicName", ListOf(TOPIC))
 _TOPICS_NEEDED = Param("topicName", ListOf(TOPIC), required=True)
 _CONTROL = (
-    Param("topicNameId", Int(0, or_undefined=True)),
+    Param("topicNameId", NameId()),
     Param("enableAuthControl", Bool()),
     Param("maxMsgSizeInMB", MESSAGE_MIB),
 )
