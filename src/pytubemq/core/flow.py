@@ -24,6 +24,7 @@ from pytubemq.model.limits import MAX_FLOW_RULES, MAX_FLOW_RULES_CHARS, MIB
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_DEAD_TYPE: Final = 2
 _MOST: Final = 2**31 - 1
 _LEAST_LAG_MIB: Final = 21
 _LEAST_PAUSE_MS: Final = 200
@@ -125,8 +126,8 @@ def parse_rules(text: str) -> FlowRules:
         kind = _number(fields, "type", where, least=0, most=3)
         if kind in found:
             raise FormatError(f"{where}: type {kind} stands twice; put its rules into one entry")
-        found[kind] = _array(_given(fields, "rule", where), f"{where}: `rule`")
-        if not found[kind]:
+        found[kind] = _array(fields.get("rule", []), f"{where}: `rule`")
+        if not found[kind] and kind != _DEAD_TYPE:
             raise FormatError(f"{where}: type {kind} has no rule; give one, or leave the entry out")
         if len(found[kind]) > MAX_FLOW_RULES:
             raise FormatError(f"{where}: {len(found[kind])} rules given, {MAX_FLOW_RULES} are allowed")

@@ -94,7 +94,7 @@ def test_the_originals_example() -> None:
     assert format_rules(rules) == _EXAMPLE
 
 
-@pytest.mark.parametrize("text", ["", " ", "[]", '[{"type":2,"rule":[{"any":1}]}]'])
+@pytest.mark.parametrize("text", ["", " ", "[]", '[{"type":2,"rule":[{"any":1}]}]', '[{"type":2,"rule":[]}]'])
 def test_no_rules(text: str) -> None:
     assert parse_rules(text) == NO_FLOW_RULES
     assert format_rules(NO_FLOW_RULES) == "[]"
@@ -149,7 +149,7 @@ def _low(**fields: int) -> str:
         ('[{"type":true,"rule":[]}]', "type must be a whole number"),
         ('[{"type":1,"rule":[{}]},{"type":1,"rule":[]}]', "type 1 stands twice"),
         ('[{"type":0,"rule":[]}]', "entry 0: type 0 has no rule"),
-        ('[{"type":1}]', "entry 0 has no rule"),
+        ('[{"type":1}]', "entry 0: type 1 has no rule"),
         ('[{"type":1,"rule":{}}]', "`rule` must be a JSON array"),
         (_limit(start="18:00"), "start 18:00 must be before end 17:59"),
         (_limit(start="17:59"), "must be before"),
