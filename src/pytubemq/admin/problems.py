@@ -112,7 +112,7 @@ async def on_http_error(_: Request, error: Exception) -> Response:
         code=int(status),
         message=error.detail,
         why=status.phrase,
-        try_="GET /api/v1/openapi.json lists what there is",
+        try_="GET /api/v1/openapi.json lists what there is; the original's calls are at /webapi.htm?method=...",
         retriable=False,
         exit=int(ExitCode.NOT_FOUND if status is HTTPStatus.NOT_FOUND else ExitCode.USAGE),
     )

@@ -253,6 +253,7 @@ async def test_a_server_that_listens_everywhere_takes_any_address_but_no_name(
 async def test_what_is_not_there_says_where_to_look(api: httpx.AsyncClient) -> None:
     missing = await api.get("/nosuch")
     assert (missing.status_code, missing.json()["exit"]) == (404, 3)
+    assert "/webapi.htm" in missing.json()["try"]
     wrong = await api.delete("/topics")
     assert (wrong.status_code, wrong.json()["code"]) == (405, 405)
     assert "openapi.json" in wrong.json()["try"]

@@ -2,7 +2,8 @@
 
 The invariants: a request is read within its bounds before anything looks at it; the checks come in the original's order
 (method given, method known, token, parameters); whatever goes wrong is answered in the envelope, and nothing of the
-inside gets out. The log names each change, who asked and how it ended, and never a parameter's value but the user's.
+inside gets out. The log names each change as it was called, what it was about, who asked and how it ended, and no other
+value of a parameter.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pytubemq.admin.webapi.envelope import Reply, check_callback, failure, respo
 from pytubemq.admin.webapi.kinds import shown
 from pytubemq.admin.webapi.method import A, Method, Table
 from pytubemq.admin.webapi.params import Args, CallError, read_args
+from pytubemq.admin.webapi.targets import targets
 from pytubemq.errors import TubeError
 from pytubemq.model.limits import MAX_WEBAPI_PARAMS
 
@@ -77,9 +79,9 @@ class WebApi(Generic[A]):
             {key: text for key, text in texts.items() if key not in TOKEN_NAMES},
             now_ms=self._wall_ms(),
         )
-        return await self._run(method, args, peer)
+        return await self._run(method, args, called=name, peer=peer)
 
-    async def _run(self, method: Method[A], args: Args, peer: str) -> Reply:
+    async def _run(self, method: Method[A], args: Args, *, called: str, peer: str) -> Reply:
         try:
             reply = await method.run(self._server, args)
         except CallError as error:
@@ -93,7 +95,8 @@ class WebApi(Generic[A]):
         if method.modify:
             user = args.audit.user or "?"
             end = "done" if reply.get("result") else "refused"
-            logger.info("%s by %s from %s: %s", method.name, user, peer, end)
+            about = f" ({named})" if (named := targets(args)) else ""
+            logger.info("%s%s by %s from %s: %s", called, about, user, peer, end)
         return reply
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pytubemq.admin.webapi.envelope import Reply, rows
-from pytubemq.admin.webapi.params import Args, CallError, Param
+from pytubemq.admin.webapi.kinds import shown
+from pytubemq.admin.webapi.params import LONGEST_NAME, Args, CallError, Param
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -53,12 +55,13 @@ class Table(Generic[A]):
         method = self._by_name.get(name)
         if method is None:
             reason = self.not_offered.get(name)
-            raise CallError(
-                "no such method: admin_get_methods lists those there are"
-                if reason is None
-                else f"{name} is not offered: {reason}"
-            )
+            raise CallError(self._unknown(name) if reason is None else f"{name} is not offered: {reason}")
         return method
+
+    def _unknown(self, name: str) -> str:
+        near = difflib.get_close_matches(name[:LONGEST_NAME], self._by_name, 1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        return f"there is no such method as {shown(name)}: {meant}admin_get_methods lists those there are"
 
     def _listing(self) -> Method[A]:
         async def run(_: A, __: Args) -> Reply:

@@ -135,7 +135,8 @@ async def test_get_and_post_are_one(client: Make, server: Server) -> None:
     [
         ("", "parameter method is missing"),
         ("method=", "parameter method is missing"),
-        ("method=nonsense", "no such method"),
+        ("method=nonsense", "no such method as 'nonsense': admin_get_methods"),
+        ("method=bath_chnge", "did you mean bath_change?"),
         ("method=gone", "gone is not offered: look elsewhere"),
         ("method=change&createUser=me", "parameter topicName is missing: give topicName or topic"),
         ("method=change&createUser=me&topicName=+", "parameter topicName is missing"),
@@ -314,10 +315,22 @@ async def test_changes_are_logged_and_the_token_never(client: Make, caplog: pyte
     await call(client(access), method="change", authToken=TOKEN[:-1])
     ours = [record for record in caplog.records if record.name.startswith("pytubemq")]
     said = [record.getMessage() for record in ours]
-    assert said[:3] == ["change by me from 127.0.0.1: done"] * 3
+    assert said[:3] == ["change (topicName t) by me from 127.0.0.1: done"] * 3
     assert "refused: the token is wrong" in said[-1]
     assert TOKEN[:-1] not in "".join(record.getMessage() for record in ours)
     assert TOKEN not in repr(access)
+
+
+async def test_the_log_says_what_a_change_was_about_and_by_which_name_it_was_called(
+    client: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    await call(client(), method="bath_change", topicName="t", createUser="me")
+    groups = json.dumps([{"groupName": f"g{number}"} for number in range(12)])
+    await call(client(), method="many", groupCsmJsonSet=groups, createUser="me")
+    said = [one.getMessage() for one in caplog.records if one.name.startswith("pytubemq")]
+    assert said[0].startswith("bath_change (topicName t) by me")
+    assert "(groupName g0, g1, g2, g3, g4, g5, g6, g7 and 4 more) by me" in said[1]
 
 
 async def test_a_head_request_changes_nothing(client: Make, server: Server) -> None:
