@@ -14,6 +14,7 @@ from pytubemq.errors import (
     ConnectionLostError,
     FormatError,
     RemoteError,
+    RequestTimeoutError,
     StandbyError,
     TransportError,
     TubeError,
@@ -99,7 +100,12 @@ class MasterClient:
                 return await connection.request(message, response_type, method, Service.MASTER, timeout_s=timeout_s)
             except ConnectionLostError as error:
                 if connection is not None and not connection.answered:
-                    error.hint = f"is {address} the port of a Master ({_PORT}), and not that of the JSON API?"
+                    error.hint = _other_port(address)
+                failures.append((address, error))
+                self._current = (self._current + 1) % len(self._masters)
+            except RequestTimeoutError as error:
+                if connection is not None and not connection.answered:  # an HTTP server waits for the end of a line
+                    error.hint = f"it may be overloaded or gone; or {_other_port(address)}"
                 failures.append((address, error))
                 self._current = (self._current + 1) % len(self._masters)
             except (TransportError, StandbyError) as error:
@@ -118,6 +124,10 @@ class MasterClient:
                     hint=f"give the Master's address, {_PORT}",
                 ) from error
         raise _failure(failures) from failures[-1][1]
+
+
+def _other_port(address: Address) -> str:
+    return f"is {address} the port of a Master ({_PORT}), and not that of the JSON API?"
 
 
 def _failure(failures: Sequence[tuple[Address, TubeError]]) -> TubeError:

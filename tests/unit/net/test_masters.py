@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq import Start, connect
-from pytubemq.errors import RemoteError, StandbyError
+from pytubemq.errors import RemoteError, RequestTimeoutError, StandbyError
 from pytubemq.model.ids import Address
 from pytubemq.net.connection import RpcConnection
 from pytubemq.net.masters import MasterClient
@@ -57,6 +57,29 @@ async def replaying(frame: bytes) -> AsyncIterator[Address]:
     finally:
         server.close()
         await asyncio.gather(*served)  # the clients have closed by now
+
+
+async def test_a_server_that_never_answers_may_be_one_of_http() -> None:
+    gone = asyncio.Event()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        gone.set()
+
+    silent = await asyncio.start_server(listen, "127.0.0.1", 0)
+    address = Address("127.0.0.1", silent.sockets[0].getsockname()[1])
+    pool = ConnectionPool()
+    with pytest.raises(RequestTimeoutError) as caught:
+        await MasterClient((address,), pool).request(
+            CloseRequestP2M(client_id="c"), CloseResponseM2P, CLOSE, timeout_s=0.2
+        )
+    assert f"is {address} the port of a Master" in str(caught.value.hint)
+    assert "JSON API?" in str(caught.value.hint)
+    await pool.close()
+    await gone.wait()
+    silent.close()
 
 
 def test_there_are_recorded_standbys_of_every_version() -> None:
