@@ -78,7 +78,7 @@ def _field(key: str, item: Any, width: int) -> str:
 
 
 def _cell(value: Any) -> str:
-    if value is None:
+    if value is None or value == "":
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -105,6 +105,8 @@ def _csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, list) and value and all(isinstance(item, str | int | float) for item in value):
+        return ", ".join(map(str, value))
     if isinstance(value, list | dict | bool):
         return json.dumps(value, ensure_ascii=False)
     return "" if value is None else value

@@ -226,7 +226,7 @@ class Reports:
             brokers=len(brokers),
             brokers_online=sum(broker.state == "online" for broker in brokers),
             topics=len(self._topics()),
-            groups=len(self.members.groups),
+            groups_with_members=len(self.members.groups),
             producers=len(self.producers.by_id),
             consumers=sum(len(group.members) for group in self.members.groups.values()),
         )

@@ -162,7 +162,7 @@ class Health(View, frozen=True, kw_only=True):
     brokers: int
     brokers_online: int
     topics: int
-    groups: int
+    groups_with_members: int
     producers: int
     consumers: int
 

@@ -95,6 +95,12 @@ def test_every_reading_command_speaks_every_form(tube: Tube, api: FakeApi, path:
     assert tube("-o", "csv", *arguments, "-o", "json").out == said["json"].out, "the later one counts"
 
 
+def test_lists_in_csv_and_what_is_not_known_in_a_table(tube: Tube, api: FakeApi) -> None:
+    assert 'flights,4,"1, 2",' in tube("topic", "list", "--http", api.url, "-o", "csv").out
+    api.answers["/api/v1/groups/readers"] = (200, {"name": "readers", "kind": "", "members": 0})
+    assert re.search(r"^kind +-$", tube("group", "show", "readers", "--http", api.url).out, re.MULTILINE)
+
+
 def test_the_list_of_commands_loads_nothing() -> None:
     probe = (
         "import sys\n"
