@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import logging
+import re
 import socket
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from pytubemq import Batch, Consumer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
+
+REFERENCE = Path(__file__).parents[3].joinpath("docs/reference/broker-htm.md").read_text("utf-8")
 
 
 class Page:
@@ -74,6 +78,8 @@ async def test_a_consumer_is_looked_at_and_moved() -> None:
             await batch.confirm()
             held = (await page.good("admin_query_broker_all_consumer_info", group="g"))["dataSet"]
             assert {row["partitionId"] for row in held} == {0, 1}
+            (told,) = re.findall(r"^\| `admin_get_group_detail_info` \|(.*)", REFERENCE, re.MULTILINE)
+            assert held[0].keys() == set(re.findall(r"`(\w+)`", told)), "the reference names every field"
             assert len({row["consumerId"] for row in held}) == 1
             assert {(row["receivedFrom"], row["curFreqLimit"], row["totalSentSec"]) for row in held} == {
                 ("127.0.0.1", 0, 0)
@@ -104,15 +110,22 @@ async def test_offsets_are_set_cloned_and_removed() -> None:
             for number in range(4):
                 await producer.send(b"%d" % number, partition=1, attrs={"n": str(number)})
         offsets = '{"1:demo:1": 57, "1:demo:0": 999999, "2:other:0": 5}'
-        await page.good("admin_set_offset", groupName="a,b", manualSet="true", offsetJsonInfo=offsets, modifyUser="me")
-        await page.good("admin_clone_offset", sourceGroupName="a", targetGroupName="c", modifyUser="me")
+        made = await page.good(
+            "admin_set_offset", groupName="a,b", manualSet="true", offsetJsonInfo=offsets, modifyUser="me"
+        )
+        assert made["changed"] == 4
+        elsewhere = {"manualSet": "true", "offsetJsonInfo": '{"2:demo:0": 0}', "modifyUser": "me"}
+        assert (await page.good("admin_set_offset", groupName="a", **elsewhere))["changed"] == 0
+        made = await page.good("admin_clone_offset", sourceGroupName="a", targetGroupName="c", modifyUser="me")
+        assert made["changed"] == 2
         await page.good("admin_set_offset", groupName="b", manualSet="false", topicName="demo", modifyUser="me")
         found = {
             row["groupName"]: [one["curOffset"] for one in row["subInfo"][0]["offsets"]]
             for row in (await page.good("admin_query_offset"))["dataSet"]
         }
         assert found == {"a": [0, 56], "b": [0, 112], "c": [0, 56]}
-        await page.good("admin_rmv_offset", groupName="a,b", modifyUser="me")
+        assert (await page.good("admin_rmv_offset", groupName="a,b", modifyUser="me"))["changed"] == 4
+        assert (await page.good("admin_rmv_offset", groupName="nobody", modifyUser="me"))["changed"] == 0
         names = (await page.good("admin_query_group", divide="true"))["dataSet"]
         assert names == [
             {"type": "online", "groupName": [], "groupCount": 0},

@@ -31,12 +31,10 @@ async def _set_many(broker: BrokerService, args: Args) -> Reply:
     if not args["manualSet"]:
         if not args["topicName"]:
             raise CallError("parameter topicName is missing: manualSet=false puts groups to the end of named topics")
-        await broker.offsets.to_end(args["groupName"], args["topicName"])
-        return done()
+        return _changed(await broker.offsets.to_end(args["groupName"], args["topicName"]))
     if args["offsetJsonInfo"] is None:
         raise CallError("parameter offsetJsonInfo is missing: manualSet=true puts groups where it says")
-    await broker.offsets.set_many(args["groupName"], _ours(broker, args["offsetJsonInfo"]))
-    return done()
+    return _changed(await broker.offsets.set_many(args["groupName"], _ours(broker, args["offsetJsonInfo"])))
 
 
 def _ours(broker: BrokerService, items: Iterable[OffsetItem]) -> dict[tuple[str, int], int]:
@@ -46,13 +44,16 @@ def _ours(broker: BrokerService, items: Iterable[OffsetItem]) -> dict[tuple[str,
 
 
 async def _clone(broker: BrokerService, args: Args) -> Reply:
-    await broker.offsets.clone(args["sourceGroupName"], args["targetGroupName"], args["topicName"])
-    return done()
+    return _changed(await broker.offsets.clone(args["sourceGroupName"], args["targetGroupName"], args["topicName"]))
 
 
 async def _remove(broker: BrokerService, args: Args) -> Reply:
-    await broker.offsets.remove(args["groupName"], args["topicName"])
-    return done()
+    return _changed(await broker.offsets.remove(args["groupName"], args["topicName"]))
+
+
+def _changed(count: int) -> Reply:
+    """How many positions were changed: 0 tells of a name that is not here, or of keys that are all another Broker's."""
+    return {**done(), "changed": count}
 
 
 METHODS: tuple[Method[BrokerService], ...] = (
@@ -92,7 +93,8 @@ METHODS: tuple[Method[BrokerService], ...] = (
     Method(
         "admin_rmv_offset",
         "Forgets offsets of groups, in all topics if none is named. `onlyMemory` is taken and makes no difference: "
-        "offsets are kept in one place.",
+        "offsets are kept in one place. A group that is "
+        "reading begins again at once, at the first message that is kept.",
         True,
         (_GROUPS, TOPICS, Param("onlyMemory", Bool(), default=False), *OPS_UPD),
         _remove,
