@@ -13,7 +13,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 from pytubemq.errors import ExitCode
@@ -36,8 +37,21 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
         factory = None
     else:
         factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with _terminated_as_interrupted(), asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(main)
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends what runs as Ctrl-C does: a member leaves its group, what was sent is counted."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are not this thread's
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _collect_less_often() -> None:

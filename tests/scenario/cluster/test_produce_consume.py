@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import time
+import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
@@ -97,6 +98,21 @@ def test_tail_prints_what_comes_and_ends_with_130(tube: CommandLine, at: tuple[s
     assert process.stdout.readline() == b"fresh\n"
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == ExitCode.INTERRUPTED
+    assert process.stderr is not None
+    assert b"Traceback" not in process.stderr.read()
+
+
+def test_a_member_that_is_terminated_leaves_its_group(
+    tube: CommandLine, cluster: ThreadedCluster, at: tuple[str, str]
+) -> None:
+    process = tube.start("consume", "t", "--group", "g", "--from", "earliest", *at)
+    assert process.stdout is not None
+    assert tube("produce", "t", "fresh", *at).returncode == ExitCode.DONE
+    assert process.stdout.readline() == b"fresh\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == ExitCode.INTERRUPTED
+    with urllib.request.urlopen(f"{cluster.http}/api/v1/health", timeout=60) as health:
+        assert json.load(health)["groups_with_members"] == 0
     assert process.stderr is not None
     assert b"Traceback" not in process.stderr.read()
 
