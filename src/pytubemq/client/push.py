@@ -265,7 +265,10 @@ class PushConsumer:
     def _tell(self, batch: Batch, messages: int, error: Exception) -> None:
         self._failed += 1
         group, then = self._consumer.options.group, self.options.on_error
-        logger.error("%s: the handler failed at %s, %s", group, batch, _THEN[then], exc_info=error)
+        if then == "stop":  # whoever waits for this consumer is raised the first one with its traceback
+            logger.error("%s: the handler failed at %s, %s: %r", group, batch, _THEN[then], error)
+        else:
+            logger.error("%s: the handler failed at %s, %s", group, batch, _THEN[then], exc_info=error)
         self._consumer.emit(HandlerFailed(group, batch.partition, messages, error, then))
 
     @property

@@ -161,7 +161,7 @@ async def test_skip_confirms_what_a_handler_fails_at() -> None:
             await mock.until(lambda: mock.confirmed("h", "demo") == 2)
 
 
-async def test_stop_ends_the_consumer_with_what_the_handler_raised() -> None:
+async def test_stop_ends_the_consumer_with_what_the_handler_raised(caplog: pytest.LogCaptureFixture) -> None:
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
         mock.store("demo", b"bad")
 
@@ -171,6 +171,8 @@ async def test_stop_ends_the_consumer_with_what_the_handler_raised() -> None:
         async with tube.push_consumer("g", "demo", handler=handler, on_error="stop", start=FIRST) as push:
             with pytest.raises(LookupError, match="this one"):
                 await push.wait(timeout_s=30)
+        assert "which ends this consumer: LookupError('this one')" in caplog.text
+        assert "Traceback" not in caplog.text, "it was raised"
         assert mock.confirmed("g", "demo") == 0
         with pytest.raises(LookupError):
             async with tube.push_consumer("g", "demo", handler=handler, on_error="stop", start=FIRST) as push:
