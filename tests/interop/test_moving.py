@@ -286,7 +286,7 @@ async def _clients(shell: Shell) -> None:
 
 async def _broker(shell: Shell, traffic: Traffic) -> None:
     steps = [text for _, text in blocks("2. A Broker")]
-    tell, settings, run, groups, writable, stop_writing, forget, drained, offline = steps
+    tell, settings, run, groups, writable, alone, stop_writing, forget, drained, offline = steps
     await shell.good(tell)
     save(shell.home, shell.translated(settings))
     await shell.serve("broker-2", run)
@@ -296,16 +296,18 @@ async def _broker(shell: Shell, traffic: Traffic) -> None:
     assert (await shell.good(groups)).startswith("0 groups in 2 partitions"), "the second time there is nothing to do"
     await shell.until(writable, lambda _, said: '"isSrvAcceptPublish":true' in said)
     await traffic.moved_on(2)
+    assert await shell.run(alone) == (1, "returns lies on Broker 1 only\n")
     await shell.good(stop_writing)
     await shell.good(forget)
-    await shell.until(drained, lambda code, _: code == 0)
+    assert '"trial"' not in await shell.good(known)
+    await shell.until(drained, lambda code, said: code == 0 and said.endswith("drained\n"))
     await traffic.moved_on(2)
     await shell.good(offline)
 
 
 async def _master(shell: Shell, traffic: Traffic, java: JavaMaster) -> None:
     steps = blocks("3. The Master")
-    (_, beside), (_, run_beside), (_, copy), (_, settings), (_, run), (_, status) = steps
+    (_, beside), (_, run_beside), (_, copy), (_, settings), (_, run), (_, status), (_, forget) = steps
     save(shell.home, shell.translated(beside))
     await shell.serve("master-beside", run_beside)
     said = await shell.good(copy)
@@ -328,3 +330,9 @@ async def _master(shell: Shell, traffic: Traffic, java: JavaMaster) -> None:
     assert (denied["topicName"], denied["consumeEnable"]) == ("returns", False)
     (slow,) = await ours.query("admin_query_group_resctrl_info", groupName="slow")
     assert slow["flowCtrlInfo"] == [{"type": 1, "rule": [{"zeroCnt": 5, "freqInMs": 500}]}]
+    await shell.good(forget)
+    assert [row["brokerId"] for row in await ours.query("admin_query_broker_configure")] == [2]
+    (orders,) = await ours.query("admin_query_topic_info", topicName="orders")
+    assert [place["brokerId"] for place in orders["topicInfo"]] == [2]
+    everything = await shell.good("pytubemq consume orders -o name --master 127.0.0.1:8715")
+    assert {name.partition(":")[0] for name in everything.split()} == {"2"}, "read without a group, old Broker and all"
