@@ -12,7 +12,8 @@ from pytubemq.cli.formats import FIELDS
 from pytubemq.cli.names import group_name, topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
 from pytubemq.cli.sink import Sink
-from pytubemq.cli.target import masters
+from pytubemq.cli.target import http_url, masters
+from pytubemq.cli.why_nothing import Why
 from pytubemq.errors import ConfigError, TubeError, UnavailableError, UnreachableError
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def consume(
     if not earliest and not tail and group is None:
         options.say("nothing to print: --from latest begins behind the last message, and only --tail waits for more")
     wanted = Wanted(sink, count, frozenset(types))
-    run_loop(_consume(options, masters(options, master), topic, group, wanted, earliest, tail, idle_s))
+    why = Why(options, group, None if master else http_url(options, None)) if group else None
+    run_loop(_consume(options, masters(options, master), topic, why, wanted, earliest, tail, idle_s))
     options.note(f"{sink.written:,} messages")
 
 
@@ -131,7 +133,7 @@ async def _consume(
     options: GlobalOptions,
     master: str,
     topic: str,
-    group: str | None,
+    why: Why | None,
     wanted: Wanted,
     earliest: bool,
     follow: bool,
@@ -141,10 +143,10 @@ async def _consume(
 
     async with pytubemq.connect(master, request_timeout_s=options.timeout_s) as tube:
         try:
-            if group is None:
+            if why is None:
                 await _read(options, tube, topic, wanted, earliest=earliest, follow=follow, idle_s=idle_s)
             else:
-                await _in_group(options, tube, topic, group, wanted, earliest=earliest, idle_s=idle_s)
+                await _in_group(options, tube, topic, why, wanted, earliest=earliest, idle_s=idle_s)
         finally:
             await wanted.sink.close()
 
@@ -153,7 +155,7 @@ async def _in_group(
     options: GlobalOptions,
     tube: Tube,
     topic: str,
-    group: str,
+    why: Why,
     wanted: Wanted,
     *,
     earliest: bool,
@@ -164,7 +166,10 @@ async def _in_group(
     # A batch is confirmed as a whole: small ones for a small number make the end exact.
     size = BATCH_MESSAGES if wanted.left is None else min(BATCH_MESSAGES, max(1, wanted.left // 100))
     start = Start.EARLIEST if earliest else Start.LATEST
-    async with tube.consumer(group, topic, start=start, filters=sorted(wanted.types) or None) as consumer:
+    async with (
+        tube.consumer(why.group, topic, start=start, filters=sorted(wanted.types) or None) as consumer,
+        why.watching(lambda: bool(consumer.assignment)),
+    ):
         await wanted.sink.open()
         async for batch in consumer.batches(max_messages=size, idle_timeout_s=idle_s):
             if not await wanted.put(batch.messages):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq._version import __version__
 from pytubemq.master.answers import SYSTEM_TOPIC
+from pytubemq.master.closed import closed_topics
 from pytubemq.master.inspect import Inspector, Offsets
 from pytubemq.master.views import (
     BrokerView,
@@ -162,7 +163,12 @@ class Reports:
             return None
         view = self._group(name, offsets)
         fields = {field: getattr(view, field) for field in GroupView.__struct_fields__}
-        return GroupDetail(**fields, member_list=_members(group), lag=self._lag(name, offsets))
+        return GroupDetail(
+            **fields,
+            closed=closed_topics(self.catalogue, self.rooms, name, view.topics),
+            member_list=_members(group),
+            lag=self._lag(name, offsets),
+        )
 
     def _group(self, name: str, offsets: Offsets) -> GroupView:
         group = self.members.groups.get(name)

@@ -138,9 +138,17 @@ class GroupView(View, frozen=True, kw_only=True):
     cannot_tell: list[str] = msgspec.field(default_factory=list)
 
 
-class GroupDetail(GroupView, frozen=True, kw_only=True):
-    """A group with its members and the lag per partition."""
+class ClosedTopic(View, frozen=True, kw_only=True):
+    """A topic of a group that its members get nothing of, or will not get at their next registration; and why."""
 
+    topic: str
+    why: str
+
+
+class GroupDetail(GroupView, frozen=True, kw_only=True):
+    """A group with its members, the topics that are closed for it, and the lag per partition."""
+
+    closed: list[ClosedTopic]
     member_list: list[MemberView]
     lag: list[LagView]
 
