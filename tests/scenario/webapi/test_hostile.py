@@ -55,7 +55,7 @@ async def test_a_server_with_a_token_keeps_it(tmp_path: Path, caplog: pytest.Log
         for page in ("/webapi.htm?method=admin_get_methods", "/master.htm?type=broker", "/api/v1/cluster"):
             said.append((await client.get(page)).text)
     assert TOKEN[:-1] not in ours(caplog) + "".join(said)
-    assert "admin_add_group_resctrl_info by me from 127.0.0.1: done" in caplog.text
+    assert "admin_add_group_resctrl_info (groupName g1) by me from 127.0.0.1: done" in caplog.text
 
 
 async def test_the_json_api_and_the_command_line_know_the_token(

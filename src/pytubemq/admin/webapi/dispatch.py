@@ -20,6 +20,7 @@ from pytubemq.admin.webapi.kinds import shown
 from pytubemq.admin.webapi.method import A, Method, Table
 from pytubemq.admin.webapi.params import Args, CallError, read_args
 from pytubemq.admin.webapi.targets import targets
+from pytubemq.admin.webapi.turns import LongAnswers
 from pytubemq.errors import TubeError
 from pytubemq.model.limits import MAX_WEBAPI_PARAMS
 
@@ -43,6 +44,7 @@ class WebApi(Generic[A]):
         self._server = server
         self._access = access
         self._wall_ms = wall_ms
+        self._long = LongAnswers()
 
     async def answer(self, request: Request) -> Response:
         """The endpoint of a route."""
@@ -83,7 +85,8 @@ class WebApi(Generic[A]):
 
     async def _run(self, method: Method[A], args: Args, *, called: str, peer: str) -> Reply:
         try:
-            reply = await method.run(self._server, args)
+            async with self._long.answer():
+                reply = await method.run(self._server, args)
         except CallError as error:
             reply = failure(error.text, error.code)
         except TubeError as error:

@@ -7,28 +7,24 @@ success is 200, the envelope's 0 (all of this the original's).
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.responses import Response
 
 from pytubemq.admin.webapi.kinds import DATE_FORMAT
 from pytubemq.admin.webapi.params import PROP_FIELDS, CallError
+from pytubemq.admin.webapi.turns import Turns
 from pytubemq.model.ids import UNDEFINED
 
 if TYPE_CHECKING:
     from pytubemq.master.registry.outcome import Outcome
     from pytubemq.model.records import Stamp, TopicProps
-
-ROWS_A_TURN = 500
-
-T = TypeVar("T")
 
 Reply = Mapping[str, Any]
 """The object that is answered."""
@@ -49,28 +45,6 @@ def rows(data: Iterable[Mapping[str, Any]]) -> Reply:
 async def many_rows(data: Iterable[Mapping[str, Any]]) -> Reply:
     """The same of what may be very many: others have their turn meanwhile, so `data` must not change by that."""
     return rows(await Turns().all(data))
-
-
-class Turns:
-    """Lets others have their turn after every so many rows of one long answer."""
-
-    def __init__(self) -> None:
-        self._made = 0
-
-    async def took(self, made: int) -> None:
-        """So many rows have been made, or looked at."""
-        self._made += made
-        if self._made >= ROWS_A_TURN:
-            self._made = 0
-            await asyncio.sleep(0)
-
-    async def all(self, data: Iterable[T]) -> list[T]:
-        """A list of `data`, which must not change by what others do meanwhile."""
-        found = []
-        for row in data:
-            found.append(row)
-            await self.took(1)
-        return found
 
 
 def done() -> Reply:

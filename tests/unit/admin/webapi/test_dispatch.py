@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from pytubemq.admin.webapi.envelope import Reply, done, outcomes, rows
 from pytubemq.admin.webapi.kinds import GROUP, TOPIC, Int, ListOf, Text
 from pytubemq.admin.webapi.method import Method, Table
 from pytubemq.admin.webapi.params import OPS_ADD, Args, CallError, Param, json_set
+from pytubemq.admin.webapi.turns import ROWS_A_TURN, Turns
 from pytubemq.errors import BadRequestError
 from pytubemq.master.registry.outcome import Outcome
 from pytubemq.model.limits import MAX_HTTP_BODY_BYTES, MAX_WEBAPI_PARAMS
@@ -57,6 +59,14 @@ async def fail(_: Server, args: Args) -> Reply:
             raise RuntimeError("/etc/secret " + TOKEN)
 
 
+async def long(server: Server, args: Args) -> Reply:
+    turns = Turns()
+    for _ in range(3):
+        server.asked.append(args)
+        await turns.took(ROWS_A_TURN)
+    return done()
+
+
 async def nothing(_: Server, __: Args) -> Reply:
     return done()
 
@@ -68,6 +78,7 @@ TABLE = Table[Server](
             "change", "", True, (*OPS_ADD, Param("topicName", TOPIC, required=True)), change, aliases=("bath_change",)
         ),
         Method("many", "", True, (*OPS_ADD, json_set("groupCsmJsonSet", Param("groupName", GROUP, True))), change),
+        Method("long", "", False, (Param("groupName", GROUP),), long),
         Method("number", "", False, (Param("regionId", Int(1, 9)),), nothing),
         Method("fail", "", False, (Param("disableCsmRsn", Text(100)),), fail),
     ),
@@ -120,6 +131,16 @@ async def test_rows_and_outcomes_come_in_the_originals_envelope(client: Make) ->
         {"groupName": "h", "topicName": "t", "success": False, "errCode": 401, "errInfo": "no such"},
     ]
     assert await call(client(), method="number") == {"result": True, "errCode": 0, "errMsg": "OK", "data": []}
+
+
+async def test_long_answers_are_made_one_after_the_other_and_short_ones_meanwhile(client: Make, server: Server) -> None:
+    one = client()
+    await asyncio.gather(
+        *(call(one, method="long", groupName=name) for name in "ab"), call(one, method="ask", group="s")
+    )
+    order = [args["groupName"] for args in server.asked]
+    assert [name for name in order if name in ("a", "b")] in (list("abaabb"), list("babbaa"))
+    assert order.index(("s",)) < order.index("b", order.index("b") + 1), "a short one does not wait for them"
 
 
 async def test_get_and_post_are_one(client: Make, server: Server) -> None:
@@ -364,7 +385,7 @@ async def test_the_methods_list_themselves(client: Make) -> None:
     found = await call(client(), method="admin_get_methods")
     assert {"method": "bath_change", "needAuth": True} in found["data"]
     assert {"method": "admin_get_methods", "needAuth": False} in found["data"]
-    assert found["count"] == 7
+    assert found["count"] == 8
 
 
 async def test_objects_of_a_set_say_who_asks_or_the_request_does(client: Make, server: Server) -> None:
