@@ -86,9 +86,15 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
         "the message is longer than the topic allows",
         "split it, or make a topic that takes more: pytubemq topic create TOPIC --max-message-size BYTES",
     ),
-    Code.CONSUME_GROUP_FORBIDDEN: ("the group may not consume", "ask an administrator for the right"),
+    Code.CONSUME_GROUP_FORBIDDEN: (
+        "the group may not consume the topic",
+        "ask an administrator to name it: admin_add_authorized_consumergroup_info, see docs/how-to/control-groups.md",
+    ),
     Code.SERVER_CONSUME_SPEED_LIMIT: ("flow control slows the group down", "nothing; it goes on by itself"),
-    Code.CONSUME_CONTENT_FORBIDDEN: ("the group may not use these filters", "use the filters that are allowed"),
+    Code.CONSUME_CONTENT_FORBIDDEN: (
+        "the group may consume the topic only by the filter items that it is allowed",
+        "filter by some of them: --type ITEM; an administrator allows more, see docs/how-to/control-groups.md",
+    ),
     Code.INTERNAL_SERVER_ERROR: ("the server failed at the request", "look into its log; try again"),
     Code.SERVICE_UNAVAILABLE: ("the server cannot serve now: it starts, stops or lost its disk", "try again later"),
     Code.SERVER_MSGSET_NULL: ("an answer held no messages", "nothing; ask again"),

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pytubemq.client.membership import HeldPacing
-from pytubemq.errors import Code, GroupMismatchError, NotFoundError, refused
+from pytubemq.client.misfits import with_hint
+from pytubemq.errors import Code, GroupMismatchError, NotAllowedError, NotFoundError, refused
 from pytubemq.model.ids import BrokerInfo, Partition
 from pytubemq.model.limits import HEARTBEAT_PERIOD_S, MAX_HEARTBEAT_WAIT_S
 from pytubemq.wire.extensions import Capability
@@ -40,15 +41,6 @@ if TYPE_CHECKING:
     from pytubemq.client.flow import Flow
     from pytubemq.client.options import ConsumerOptions
 
-_OTHERWISE = "all members of a group read the same topics with the same filters; use another group name"
-_HINTS: dict[int, str] = {
-    Code.CLIENT_INCONSISTENT_CONSUMETYPE: "the members of a group are all bound, or all balanced by the Master, or all "
-    "by themselves; use another group name, or stop those that run",
-    Code.CLIENT_INCONSISTENT_SESSIONKEY: "all members of a run give the same session_key; stop those of the last run",
-    Code.CLIENT_INCONSISTENT_SELECTBIG: "give all members of the group the same select_big",
-    Code.CLIENT_INCONSISTENT_SOURCECOUNT: "all members give the same source_count; stop all before you change it",
-}
-"""What to do about a group that this consumer does not fit."""
 CONNECT_OPS = frozenset({1, 10})
 DISCONNECT_OPS = frozenset({2, 20})
 DONE = 2
@@ -103,6 +95,7 @@ class ConsumerRole:
         Raises:
             NotFoundError: a topic does not exist.
             GroupMismatchError: the group reads something else.
+            NotAllowedError: the group is not let in, or not with these filters.
         """
         try:
             await self._register()
@@ -112,12 +105,8 @@ class ConsumerRole:
                 error.message,
                 hint=f"create it with  pytubemq topic create {' or '.join(self._options.topics)}",
             ) from error
-        except GroupMismatchError as error:
-            raise refused(
-                error.code or Code.BAD_REQUEST,
-                error.message,
-                hint=_HINTS.get(error.code or 0, _OTHERWISE),
-            ) from error
+        except (GroupMismatchError, NotAllowedError) as error:
+            raise with_hint(error) from error
         # Events of the time before are void: the Master plans anew from what was reported.
         self._done = None
         self._last_done = None

@@ -46,6 +46,7 @@ async def test_a_group_is_kept_out_let_in_and_goes_on_where_it_was(tmp_path: Pat
                 async with tube.consumer("stranger", "demo"):
                     pass
             assert caught.value.code == Code.CONSUME_GROUP_FORBIDDEN
+            assert "docs/how-to/control-groups.md" in str(caught.value)
             await producer.send(b"third")
             async with tube.consumer("g", "demo", start=pytubemq.Start.EARLIEST) as consumer:
                 await consume_one(consumer, b"third")

@@ -16,8 +16,17 @@ from typing import TYPE_CHECKING, Any
 from pytubemq.client.balance.meta import PartitionMeta
 from pytubemq.client.cluster import is_refusal
 from pytubemq.client.membership import HeldPacing
+from pytubemq.client.misfits import with_hint
 from pytubemq.core.retry import Verdict, verdict
-from pytubemq.errors import Code, GroupMismatchError, NotFoundError, NotRegisteredError, TubeError, refused
+from pytubemq.errors import (
+    Code,
+    GroupMismatchError,
+    NotAllowedError,
+    NotFoundError,
+    NotRegisteredError,
+    TubeError,
+    refused,
+)
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import HEARTBEAT_PERIOD_S, MAX_HEARTBEAT_WAIT_S
 from pytubemq.wire.extensions import Capability
@@ -129,6 +138,8 @@ class BalanceRole:
                 if not told:
                     logger.warning("%s: %s; waiting for it to leave", self._options.group, error.message)
                 told = True
+            except NotAllowedError as error:
+                raise with_hint(error) from error
             except TubeError as error:
                 # the Master that has us wait may be started anew meanwhile
                 if not told or verdict(error) is not Verdict.RETRY or loop.time() + NODE_RETRY_S > until_s:
