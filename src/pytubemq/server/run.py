@@ -51,7 +51,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
 def _collect_less_often() -> None:
