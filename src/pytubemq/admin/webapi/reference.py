@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.admin.webapi.names import SHORT_NAMES
-from pytubemq.admin.webapi.params import OPS_ADD, OPS_QUERY, OPS_UPD, PROPS, Param
+from pytubemq.admin.webapi.params import OPS_ADD, OPS_QUERY, OPS_UPD, PROP_FIELDS, PROPS, Param
+from pytubemq.model.records import BUILT_IN_PROPS, ManageStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -65,18 +66,39 @@ def _written(param: Param) -> str:
 
 def _parameters(methods: Iterable[Method[Any]]) -> Iterable[str]:
     shapes: dict[str, dict[str, None]] = {}
+    defaults: dict[str, dict[str, None]] = {}
     others: dict[str, set[str]] = {}
     for param in _all([param for method in methods for param in method.params]):
         shapes.setdefault(param.name, {})[param.kind.shape] = None
+        if not param.required:
+            defaults.setdefault(param.name, {})[_default(param)] = None
         others.setdefault(param.name, set()).update(param.old)
     yield "## Parameters"
     yield ""
-    yield "| name | other names | value |"
-    yield "|---|---|---|"
+    yield "| name | other names | value | left out |"
+    yield "|---|---|---|---|"
     for name in sorted(shapes):
         short = SHORT_NAMES.get(name)
         names = ", ".join(f"`{other}`" for other in (*([short] if short else []), *sorted(others[name])))
-        yield f"| `{name}` | {names} | {'; or '.join(shapes[name])} |"
+        left_out = " or ".join(filter(None, defaults.get(name, {})))
+        yield f"| `{name}` | {names} | {'; or '.join(shapes[name])} | {left_out} |"
+
+
+def _default(param: Param) -> str:
+    """What holds when a parameter is left out; blank where nothing does."""
+    if param in PROPS:
+        return (
+            f"{_plain(getattr(BUILT_IN_PROPS, PROP_FIELDS[param.name]))}, unless the Broker or the cluster has another"
+        )
+    return "" if param.default is None else _plain(param.default)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, ManageStatus):
+        return f"`{value.text}`"
+    return f"`{value}`" if isinstance(value, int | str) and value != "" else ""
 
 
 def _all(params: Iterable[Param]) -> Iterable[Param]:

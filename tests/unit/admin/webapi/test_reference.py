@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_QUERY, OPS_UPD, PROPS, CallError
-from pytubemq.admin.webapi.reference import put
+from pytubemq.admin.webapi.reference import put, tables
 from pytubemq.admin.webapi.table import NOT_OFFERED, master_table
 
 QUERIES = """
@@ -86,3 +86,14 @@ def test_all_of_the_originals_methods_are_there_or_said_not_to_be() -> None:
         for name in names:
             if name not in NOT_OFFERED:
                 assert table.find(name).modify is modify, name
+
+
+def test_what_holds_when_a_parameter_is_left_out() -> None:
+    page = tables(master_table())
+    assert "| `1`, unless the Broker or the cluster has another |" in _row(page, "numPartitions")
+    assert _row(page, "isReservedData").endswith("| `false` |")
+    assert _row(page, "brokerPort").endswith("|  |")
+
+
+def _row(page: str, name: str) -> str:
+    return next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
