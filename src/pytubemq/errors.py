@@ -137,7 +137,7 @@ class MissingExtraError(ConfigError):
     def __init__(self, extra: str, needed_for: str) -> None:
         super().__init__(
             f"{needed_for} needs the extra [{extra}], which is not installed",
-            hint=f"try  pip install 'pytubemq[{extra}]'",
+            hint=f"in the checkout that it was installed from:  pip install '.[{extra}]'",
         )
         self.extra = extra
 
