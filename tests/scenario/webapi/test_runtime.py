@@ -131,6 +131,11 @@ async def test_the_master_and_its_methods_are_shown() -> None:
             assert name not in methods
 
 
+async def test_a_question_about_a_group_where_there_is_none_is_answered_in_one_line() -> None:
+    async with house() as here:
+        assert await here.text("consumer", group="g") == ["No group g has members, nor has any other."]
+
+
 async def test_text_queries() -> None:
     async with house() as here:
         await crowd(here)
@@ -144,6 +149,7 @@ async def test_text_queries() -> None:
         assert await here.text("producer", id=producer) == [f"{producer}#demo:other@overTLS=false"]
         assert await here.text("producer", id="x") == ["No such producer!"]
         assert await here.text("producer", topic="demo") == [f"1. {producer}"]
+        assert await here.text("producer", topic="nope") == ["No producer of topic nope is there."]
         assert await here.text("topic_pub", topic="demo") == [producer]
         assert len(await here.text("topic_pub", topic="nope")) == 1
         line = "1:127.0.0.9:8123#demo:2:true:true:1"
@@ -156,7 +162,7 @@ async def test_text_queries() -> None:
 @pytest.mark.parametrize(
     ("query", "text"),
     [
-        ("", "parameter type is ''"),
+        ("", "parameter type is missing: it must be one of consumer,"),
         ("type=nonsense", "parameter type is 'nonsense'"),
         ("type=consumer", "parameter group is missing"),
         ("type=consumer&group=%3Cscript%3E", "parameter group is '<script>'"),

@@ -55,7 +55,8 @@ class TextQueries:
             name = clean(texts.get("type", ""))
             kind = self._kinds.get(name)
             if kind is None:
-                raise CallError(f"parameter type is {shown(name)}: it must be one of {', '.join(self._kinds)}")
+                what = f"is {shown(name)}" if name else "is missing"
+                raise CallError(f"parameter type {what}: it must be one of {', '.join(self._kinds)}")
             text = "".join(f"{line}\n" for line in kind(texts))
         except CallError as error:
             status, text = HTTPStatus.BAD_REQUEST, f"{error.text}\n"
@@ -90,6 +91,9 @@ class TextQueries:
 
     def _no_group(self, name: str) -> Iterator[str]:
         groups = sorted(self._master.group_room.groups)
+        if not groups:
+            yield f"No group {name} has members, nor has any other."
+            return
         yield f"No group {name} has members. Those that have ({len(groups)}):"
         yield from groups
 
@@ -113,7 +117,8 @@ class TextQueries:
         if client_id is None and topic is None:
             raise CallError("parameter id or topic is missing: give one of them")
         if client_id is None:
-            yield from (f"{number}. {found}" for number, found in enumerate(self._of_topic(topic), 1))
+            found = self._of_topic(topic)
+            yield from [f"{number}. {name}" for number, name in enumerate(found, 1)] or [_no_producer(topic)]
             return
         producer = self._master.producer_room.by_id.get(client_id)
         yield "No such producer!" if producer is None else f"{client_id}#{':'.join(producer.topics)}@overTLS=false"
@@ -121,7 +126,7 @@ class TextQueries:
     def _publishers(self, texts: Mapping[str, str]) -> Iterator[str]:
         topic = Param("topic", TOPIC, required=True).read(texts)
         found = self._of_topic(topic)
-        yield from found or [f"No producer of topic {topic} is there."]
+        yield from found or [_no_producer(topic)]
 
     def _of_topic(self, topic: str) -> list[str]:
         by_id = self._master.producer_room.by_id
@@ -144,3 +149,7 @@ class TextQueries:
                     status = f"#{served.status}" if with_status else ""
                     accepts = f"{str(served.accept_publish).lower()}:{str(served.accept_subscribe).lower()}"
                     yield f"{broker_id}:{run.address}#{topic}:{served.partitions}:{accepts}:{served.stores}{status}"
+
+
+def _no_producer(topic: str) -> str:
+    return f"No producer of topic {topic} is there."
