@@ -55,6 +55,11 @@ async def test_a_java_broker_is_looked_after(master: tuple[MasterService, WebApi
         await api.modify("admin_modify_topic_info", brokerId=1, topicName="kept", numPartitions=5)
         await until(lambda: _partitions(ours, "kept") == 5, timeout_s=WAIT_S)
 
+        shown = await ours.topic("kept")
+        assert (shown.messages, shown.unreachable) == (None, []), "it answers, but not this"
+        assert "broker 1 at 127.0.0.1" in shown.cannot_tell[0]
+        assert "is not a pytubemq Broker" in shown.cannot_tell[0]
+
         where: dict[str, Any] = {"brokerId": 1, "topicName": "gone"}
         await api.modify("admin_modify_topic_info", **where, acceptPublish=False, acceptSubscribe=False)
         assert _partitions(ours, "gone") == 0, "closed at once"
