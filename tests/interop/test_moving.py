@@ -224,8 +224,8 @@ async def test_every_step_of_the_page(tmp_path: Path) -> None:
         "127.0.0.1:8082": f"127.0.0.1:{free_port()}",
         "127.0.0.1:8725": f"127.0.0.1:{free_port()}",
         "127.0.0.1:8090": f"127.0.0.1:{free_port()}",
-        "127.0.0.2:8123": f"127.0.0.2:{port}",
-        "brokerPort=8123": f"brokerPort={port}",
+        "127.0.0.2:9123": f"127.0.0.2:{port}",
+        "brokerPort=9123": f"brokerPort={port}",
         "TOKEN=abc": f"TOKEN={TOKEN}",
         'token = "abc"': f'token = "{TOKEN}"',
     })  # fmt: skip
