@@ -30,7 +30,9 @@ WAIT_S = 90.0
 
 @pytest.fixture
 async def master(tmp_path: Path) -> AsyncIterator[tuple[MasterService, WebApi]]:
-    made = MasterService(MasterSettings(listen=Address("127.0.0.1", 0), data_dir=tmp_path / "master"))
+    made = MasterService(
+        MasterSettings(listen=Address("127.0.0.1", 0), data_dir=tmp_path / "master", foreign_topic_timeout_s=WAIT_S)
+    )
     await made.start()
     server = HttpServer(create_app(made, pages=master_routes(made, Access(TOKEN))), Address("127.0.0.1", 0))
     try:
@@ -66,6 +68,12 @@ async def test_a_java_broker_is_looked_after(master: tuple[MasterService, WebApi
         await api.modify("admin_delete_topic_info", **where)
         await api.modify("admin_remove_topic_info", **where)
         await until(lambda: not ours.catalogue.deployed("gone"), timeout_s=WAIT_S)
+
+        # In one step each, which waits for its heartbeats.
+        assert (await ours.create_topic("gone", 3)).places[0].ready
+        removal = await ours.delete_topic("gone")
+        assert (removal.removed, removal.pending) == (True, [])
+        assert (await ours.create_topic("gone", 1)).places[0].ready
 
         await api.modify("admin_offline_broker_configure", brokerId=1)
         assert _partitions(ours, "kept") == 0
