@@ -20,6 +20,7 @@ from pytubemq.model.ids import Address
 from pytubemq.model.limits import (
     HTTP_READ_PERIOD_S,
     HTTP_REQUEST_TIMEOUT_S,
+    HTTP_SEND_BUFFER_BYTES,
     MAX_HTTP_CONNECTIONS,
     MAX_HTTP_UNSENT_BYTES,
 )
@@ -76,7 +77,7 @@ class HttpServer:
         Raises:
             ConfigError: the address is taken or not ours.
         """
-        self._socket = bind(self._listen, name="HTTP")
+        self._socket = bind(self._listen, name="HTTP", send_buffer_bytes=HTTP_SEND_BUFFER_BYTES)
         config = uvicorn.Config(
             self._app,
             log_config=None,

@@ -16,8 +16,11 @@ BACKLOG = 128
 ListeningSocket: TypeAlias = socket.socket
 
 
-def bind(listen: Address, *, name: str) -> ListeningSocket:
+def bind(listen: Address, *, name: str, send_buffer_bytes: int | None = None) -> ListeningSocket:
     """A socket that listens on the address; port 0 picks a free one. `name` is who wants it, for the error.
+
+    `send_buffer_bytes` is about what the operating system takes of an answer before its peer does; what it has not
+    taken, the server can count. None leaves that to the system, which may take megabytes.
 
     Raises:
         ConfigError: the address is taken or not ours.
@@ -28,6 +31,8 @@ def bind(listen: Address, *, name: str) -> ListeningSocket:
         raise ConfigError(f"{name} cannot listen on {listen}: {error.strerror or error}") from error
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if send_buffer_bytes is not None:  # accepted sockets inherit it, if it is set before they come
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
         bound.bind((listen.host, listen.port))
         bound.listen(BACKLOG)
         bound.setblocking(False)

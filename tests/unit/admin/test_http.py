@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import socket
 from typing import TYPE_CHECKING
 
 import httpx
@@ -207,3 +208,30 @@ async def test_what_waits_to_be_read_is_bounded_and_the_longest_reader_goes(capl
     for _, writer in crowd:
         writer.close()
     await server.close()
+
+
+async def test_what_the_system_could_take_of_an_answer_counts_too(caplog: pytest.LogCaptureFixture) -> None:
+    # Left alone, it takes megabytes of each answer, and whole answers stay in memory until their last byte is gone.
+    async def middling(_: Request) -> PlainTextResponse:
+        return PlainTextResponse("x" * (4 * MIB))
+
+    server = HttpServer(Starlette(routes=[Route("/", middling)]), LISTEN, read_period_s=600, max_unsent_bytes=6 * MIB)
+    address = await server.start()
+    crowd = []
+    for _ in range(4):
+        client = await asyncio.to_thread(narrow, address)
+        crowd.append(client)
+    await until(lambda: "too much waits to be read" in caplog.text)
+    for client in crowd:
+        client.close()
+    await server.close()
+
+
+def narrow(address: Address) -> socket.socket:
+    """A peer that asks, takes one byte, and has room for few more."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect((address.host, address.port))
+    client.sendall(GET)
+    client.recv(1)
+    return client
