@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import TubeError
+from pytubemq.master.removal import with_records
 from pytubemq.model.records import TopicStatus
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class BrokerUpkeep:
                 for deploy in self._catalogue.deployed_on(broker_id)
                 if deploy.topic in topics and deploy.topic_status is TopicStatus.SOFT_REMOVED
             ]
-            await self._catalogue.apply(deletes=gone)
+            await self._catalogue.apply(deletes=with_records(self._catalogue, gone))
         for deploy in gone:
             logger.info("topic %s is removed from broker %d", deploy.topic, broker_id)
 

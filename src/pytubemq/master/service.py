@@ -174,7 +174,6 @@ class MasterService:
             self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watcher
-        await self._topic_life.close()
         await self._server.close()
         await self._brokers.upkeep.close()
         await self._pool.close()

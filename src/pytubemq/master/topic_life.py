@@ -1,7 +1,8 @@
 """A topic from its creation to its removal, as one step for who asks: records, and the wait for the Brokers.
 
 The invariants: a topic that `create` has returned can be produced to and consumed at once; one that `delete` has
-returned as removed is on no Broker any more. A wait ends with what is still under way, and that goes on by itself.
+returned as removed is on no Broker any more. A wait ends with what is still under way, and that goes on by itself, also
+when the Master restarts meanwhile: all of it is in the records.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import AlreadyExistsError, BadRequestError, Code, TubeError, UnavailableError
 from pytubemq.master.answers import SYSTEM_TOPIC
+from pytubemq.master.removal import API_USER, deleted, free_record, is_deleted
 from pytubemq.master.views import PendingRemoval, TopicRemoval
 from pytubemq.model.ids import check_topic
 from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_PARTITIONS_PER_TOPIC
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-API_USER = "jsonApi"
-"""Who makes what is made through the JSON API."""
 _IN_USE = (ManageStatus.ONLINE, ManageStatus.ONLY_READ, ManageStatus.ONLY_WRITE)
 
 
@@ -45,18 +45,10 @@ class TopicLife:
         self._settings = settings
         self._clock = clock
         self._change = asyncio.Event()
-        self._leaving: dict[str, asyncio.Task[None]] = {}
-        """What waits for the last place of a topic to go, by topic."""
 
     def changed(self) -> None:
         """A record, or what a Broker has reported, is a different one."""
         self._change.set()
-
-    async def close(self) -> None:
-        """Wait for nothing any more. What was asked for is in the records."""
-        for task in self._leaving.values():
-            task.cancel()
-        await asyncio.gather(*self._leaving.values(), return_exceptions=True)
 
     # --- creation -----------------------------------------------------------------------------------------------
 
@@ -151,7 +143,8 @@ class TopicLife:
     async def delete(self, name: str) -> TopicRemoval:
         """Take a topic off all its Brokers, with its messages, and wait for those online to report that it is gone.
 
-        Its record goes with its last place; one that controls access stays, as rules must not be lost unseen.
+        Its record goes with its last place, however much later and in whichever run of the Master that is; one that
+        controls access stays, as rules must not be lost unseen.
 
         Raises:
             NotFoundError: there is no such topic.
@@ -162,48 +155,22 @@ class TopicLife:
         async with self._catalogue.lock:
             if name not in self._catalogue.topics:
                 raise no_topic(name)
-            stamp = self._stamp()
+            places = self._catalogue.deployed(name)
+            record = None if places else free_record(self._catalogue, name)
+            now_ms = self._clock.wall_ms()
             await self._catalogue.apply(
-                [
-                    replace(
-                        deploy,
-                        topic_status=TopicStatus.SOFT_REMOVED,
-                        props=replace(deploy.props, accept_publish=False, accept_subscribe=False),
-                        stamp=replace(deploy.stamp, modify_user=stamp.modify_user, modify_ms=stamp.modify_ms),
-                    )
-                    for deploy in self._catalogue.deployed(name).values()
-                    if deploy.topic_status < TopicStatus.SOFT_REMOVED
-                ]
+                [deleted(place, now_ms) for place in places.values() if not is_deleted(place)],
+                [] if record is None else [record],
             )
         logger.info("topic %s is to be removed from brokers %s", name, sorted(self._catalogue.deployed(name)))
-        task = self._leaving.get(name)
-        if task is None:
-            task = self._leaving[name] = asyncio.get_running_loop().create_task(self._leave(name))
         await self._wait_while(lambda: self._waited_for(name), self._timeout_s(self._waited_for(name)))
-        if not self._catalogue.deployed(name):
-            await asyncio.wait((task,))
+        left = self._catalogue.deployed(name)
         return TopicRemoval(
             name=name,
-            removed=not self._catalogue.deployed(name),
+            removed=not left,
             pending=self._pending(name),
-            record_kept=name in self._catalogue.topics and not self._catalogue.deployed(name),
+            record_kept=name in self._catalogue.topics and not left,
         )
-
-    async def _leave(self, name: str) -> None:
-        """Delete a topic's record when the last of its places is gone."""
-        try:
-            while any(d.topic_status >= TopicStatus.SOFT_REMOVED for d in self._catalogue.deployed(name).values()):
-                self._change.clear()
-                await self._change.wait()
-            async with self._catalogue.lock:
-                record = self._catalogue.topics.get(name)
-                rules = record is not None and (record.enable_auth_control or self._catalogue.consumers(name))
-                if record is not None and not rules and not self._catalogue.deployed(name):
-                    await self._catalogue.apply(deletes=[record])
-        except TubeError as error:
-            logger.error("the record of topic %s, which is removed, could not be deleted: %s", name, error)
-        finally:
-            del self._leaving[name]
 
     def _waited_for(self, name: str) -> list[int]:
         """The Brokers that will soon have removed a topic."""

@@ -11,13 +11,15 @@ from pytubemq.errors import AlreadyExistsError, BadRequestError, NotFoundError, 
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.consumes import ConsumeChange
 from pytubemq.master.registry.topics import DeploySpec, TopicSpec
-from pytubemq.model.records import TopicProps
+from pytubemq.model.ids import Address
+from pytubemq.model.records import ManageStatus, TopicProps
 from pytubemq.wire.extensions import Capability
 from tests.scenario.master.town import WAIT_MS, FakeBroker, town
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
 
     from pytubemq.wire.messages.master import HeartResponseM2B
     from tests.scenario.master.town import Town
@@ -37,8 +39,7 @@ def lively() -> AbstractAsyncContextManager[Town]:
 class Removing(FakeBroker):
     """Does what it is told to, removals included, as long as `serve` runs."""
 
-    async def serve(self) -> None:
-        told: HeartResponseM2B | None = None
+    async def serve(self, told: HeartResponseM2B | None = None) -> None:
         while True:
             gone = () if told is None or not told.take_remove_topic_info else told.remove_topic_conf_info
             told = await self.heartbeat(
@@ -47,10 +48,9 @@ class Removing(FakeBroker):
 
 
 async def serving(t: Town, broker_id: int = 1) -> asyncio.Task[None]:
-    broker = await t.peer(Removing, broker_id=broker_id)
+    broker = await t.peer(Removing, broker_id=broker_id, address=Address("127.0.0.9", 8122 + broker_id))
     await broker.register()
-    await broker.heartbeat()
-    return asyncio.create_task(broker.serve())
+    return asyncio.create_task(broker.serve(await broker.heartbeat()))
 
 
 async def by_hand(t: Town, topic: str, *, remove: bool) -> None:
@@ -130,19 +130,59 @@ async def test_a_broker_that_has_not_removed_it_yet_is_named_and_the_record_goes
         await until(lambda: "demo" not in t.master.catalogue.topics)
 
 
+async def away(t: Town, task: asyncio.Task[None]) -> None:
+    """Broker 1, the first peer, is gone, and the Master has given it up."""
+    task.cancel()
+    await t.peers[0].close()
+    runs = t.master.broker_room.runs
+    await until(lambda: runs[1].lost)
+    runs[1].online = False
+
+
 async def test_nobody_waits_for_a_broker_that_is_away() -> None:
     async with lively() as t:
         task = await serving(t)
         await t.master.create_topic("demo", 1)
-        task.cancel()
-        await t.peers[0].close()
-        broker = t.master.broker_room
-        await until(lambda: broker.runs[1].lost)
-        broker.runs[1].online = False
+        await away(t, task)
         with pytest.raises(AlreadyExistsError, match="its broker 1 is away"):
             await t.master.create_topic("demo", 1)
         found = await t.master.delete_topic("demo")
         assert (found.removed, found.pending[0].why) == (False, "away: removes it on return")
+
+
+async def test_the_record_goes_also_when_the_master_restarts_before_the_broker_is_back(tmp_path: Path) -> None:
+    async with town(data_dir=tmp_path) as t:
+        task = await serving(t)
+        for topic in ("whole", "by_hand", "both", "ruled"):
+            await t.master.create_topic(topic, 1)
+        await t.master.registry.consumes.add([ConsumeChange(group="g", topic="ruled", by=BY)])
+        await away(t, task)
+        await by_hand(t, "by_hand", remove=True)
+        await by_hand(t, "both", remove=True)
+        for topic in ("whole", "both", "ruled"):
+            assert not (await t.master.delete_topic(topic)).removed
+    async with town(data_dir=tmp_path) as t:
+        catalogue = t.master.catalogue
+        assert {"whole", "by_hand", "both", "ruled"} <= catalogue.topics.keys()
+        task = await serving(t)
+        await until(lambda: not any(map(catalogue.deployed, ("whole", "by_hand", "both", "ruled"))))
+        assert {"whole", "by_hand", "both", "ruled"} & catalogue.topics.keys() == {"by_hand", "ruled"}
+        task.cancel()
+
+
+async def test_the_record_goes_with_the_last_of_two_places_whatever_takes_that_one() -> None:
+    async with lively() as t:
+        task, other = await serving(t, 1), await serving(t, 2)
+        await t.master.create_topic("demo", 1)
+        await away(t, task)
+        found = await t.master.delete_topic("demo")
+        assert [one.broker for one in found.pending] == [1]
+        assert "demo" in t.master.catalogue.topics
+        registry = t.master.registry.brokers
+        assert (await registry.set_status([1], ManageStatus.OFFLINE, by=BY))[0].ok
+        assert (await registry.delete([1], with_topics=True))[0].ok
+        assert "demo" not in t.master.catalogue.topics
+        other.cancel()
 
 
 async def test_a_broker_whose_heartbeats_cannot_be_held_gets_the_time_of_two() -> None:

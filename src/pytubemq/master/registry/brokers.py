@@ -22,6 +22,7 @@ from pytubemq.master.registry.outcome import (
     Outcome,
 )
 from pytubemq.master.registry.topics import SYSTEM_USER, new_topic
+from pytubemq.master.removal import with_records
 from pytubemq.model.ids import Address
 from pytubemq.model.records import BrokerRecord, DeployRecord, ManageStatus, TopicProps
 
@@ -235,7 +236,7 @@ class BrokerRegistry:
                     text = f"topic {place.topic} is in use there: set its acceptPublish and acceptSubscribe to false"
                     return Outcome(key, BAD_STATE, text)
             try:
-                await self._catalogue.apply(deletes=[*places, record])
+                await self._catalogue.apply(deletes=[*with_records(self._catalogue, places), record])
             except StorageError as error:
                 logger.error("broker %d was not deleted: %s", broker_id, error)
                 return Outcome(key, STORE_FAILED, "the Master's store failed: its log says more")
