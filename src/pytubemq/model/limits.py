@@ -144,6 +144,8 @@ HTTP_REQUEST_TIMEOUT_S: Final = 10.0
 """A request to the JSON API, head and body, must be whole by then, or its connection is closed."""
 MAX_HTTP_CONNECTIONS: Final = 256
 """Beyond it the connection that has been asking longest is closed for the new one, or that has been reading longest."""
+MAX_LONG_ANSWERS: Final = 16
+"""Long answers over HTTP that wait while another is made; beyond them: 503."""
 HTTP_SEND_BUFFER_BYTES: Final = 128 * KIB
 """What the operating system may take of an answer over HTTP before its peer does; the rest is counted as not taken."""
 HTTP_READ_PERIOD_S: Final = 30.0

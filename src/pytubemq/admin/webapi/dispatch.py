@@ -81,11 +81,11 @@ class WebApi(Generic[A]):
             {key: text for key, text in texts.items() if key not in TOKEN_NAMES},
             now_ms=self._wall_ms(),
         )
-        return await self._run(method, args, called=name, peer=peer)
+        return await self._run(request, method, args, called=name, peer=peer)
 
-    async def _run(self, method: Method[A], args: Args, *, called: str, peer: str) -> Reply:
+    async def _run(self, request: Request, method: Method[A], args: Args, *, called: str, peer: str) -> Reply:
         try:
-            async with self._long.answer():
+            async with self._long.answer(request.is_disconnected):
                 reply = await method.run(self._server, args)
         except CallError as error:
             reply = failure(error.text, error.code)

@@ -1,7 +1,7 @@
 """Long answers: others have their turn while one is made, and they are made one after the other.
 
 The invariants: nobody waits for more than so many rows of a long answer, however many are asked for; the rows of only
-one are held while they become more.
+one are held while they become more; so many may wait for that, and none is made for a peer that has gone.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
+from pytubemq.admin.webapi.params import CallError
+from pytubemq.model.limits import MAX_LONG_ANSWERS
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 ROWS_A_TURN = 500
+UNAVAILABLE = 503
 
 T = TypeVar("T")
 
@@ -22,39 +26,61 @@ T = TypeVar("T")
 class _Place:
     """The place of one answer among the long ones of its server; taken when it has turned out to be long."""
 
-    def __init__(self, lock: asyncio.Lock) -> None:
-        self._lock = lock
+    def __init__(self, line: LongAnswers, gone: Callable[[], Awaitable[bool]]) -> None:
+        self._line = line
+        self._gone = gone
         self._taken = False
 
     async def take(self) -> None:
+        """Wait for the place, or go on in it. Raises CallError: too many wait, or nobody waits for this answer."""
         if not self._taken:
-            await self._lock.acquire()
+            await self._line.enter()
             self._taken = True
+        if await self._gone():
+            raise CallError("nobody waits for this answer any more")
 
     def leave(self) -> None:
         if self._taken:
-            self._lock.release()
+            self._line.leave()
 
 
 _place: ContextVar[_Place | None] = ContextVar("place", default=None)
 
 
 class LongAnswers:
-    """The long answers of one server."""
+    """The long answers of one server: one is made, some may wait."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
+        self._waiting = 0
 
     @asynccontextmanager
-    async def answer(self) -> AsyncIterator[None]:
-        """One answer, which may become long."""
-        place = _Place(self._lock)
+    async def answer(self, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
+        """One answer, which may become long; `gone` tells whether its peer has left."""
+        place = _Place(self, gone)
         before = _place.set(place)
         try:
             yield
         finally:
             _place.reset(before)
             place.leave()
+
+    async def enter(self) -> None:
+        """Wait for the ones before. Raises CallError: too many wait."""
+        if self._waiting >= MAX_LONG_ANSWERS:
+            raise CallError(
+                f"{MAX_LONG_ANSWERS} long answers wait to be made: ask again later, or name what is wanted",
+                code=UNAVAILABLE,
+            )
+        self._waiting += 1
+        try:
+            await self._lock.acquire()
+        finally:
+            self._waiting -= 1
+
+    def leave(self) -> None:
+        """Let the next one in."""
+        self._lock.release()
 
 
 class Turns:

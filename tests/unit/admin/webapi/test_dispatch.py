@@ -21,10 +21,10 @@ from pytubemq.admin.webapi.params import OPS_ADD, Args, CallError, Param, json_s
 from pytubemq.admin.webapi.turns import ROWS_A_TURN, Turns
 from pytubemq.errors import BadRequestError
 from pytubemq.master.registry.outcome import Outcome
-from pytubemq.model.limits import MAX_HTTP_BODY_BYTES, MAX_WEBAPI_PARAMS
+from pytubemq.model.limits import MAX_HTTP_BODY_BYTES, MAX_LONG_ANSWERS, MAX_WEBAPI_PARAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, MutableMapping
 
 pytestmark = pytest.mark.anyio
 
@@ -141,6 +141,36 @@ async def test_long_answers_are_made_one_after_the_other_and_short_ones_meanwhil
     order = [args["groupName"] for args in server.asked]
     assert [name for name in order if name in ("a", "b")] in (list("abaabb"), list("babbaa"))
     assert order.index(("s",)) < order.index("b", order.index("b") + 1), "a short one does not wait for them"
+
+
+async def test_only_so_many_long_answers_wait(client: Make, server: Server) -> None:
+    async with client() as one:
+        found = await asyncio.gather(
+            *(call(one, method="long", groupName=f"g{number}") for number in range(MAX_LONG_ANSWERS + 5))
+        )
+        refused = [answer for answer in found if not answer["result"]]
+        assert [answer["errCode"] for answer in refused] == [503] * len(refused)
+        assert 0 < len(refused) < 5
+        assert "wait to be made" in refused[0]["errMsg"]
+        assert (await call(one, method="long"))["result"]  # there is room again
+
+
+async def test_no_long_answer_is_made_for_a_peer_that_has_gone(server: Server) -> None:
+    api = WebApi(TABLE, server, Access(), wall_ms=lambda: NOW_MS)
+    gone = {"type": "http.disconnect"}
+    ended: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return gone
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        ended.append(message)
+
+    app = Starlette(routes=[Route("/webapi.htm", api.answer)])
+    scope = {"type": "http", "method": "GET", "path": "/webapi.htm", "query_string": b"method=long", "headers": []}
+    await app(scope, receive, send)
+    assert len(server.asked) == 1  # and not all three turns
+    assert ended
 
 
 async def test_get_and_post_are_one(client: Make, server: Server) -> None:
