@@ -19,7 +19,7 @@ from pytubemq.client.cluster import check, is_refusal
 from pytubemq.client.events import Skipped, SlowConsumer
 from pytubemq.client.options import Start
 from pytubemq.client.pace import Pace
-from pytubemq.client.registration import Registration
+from pytubemq.client.registration import UNREGISTER_TIMEOUT_S, Registration
 from pytubemq.core.offsets import Hold, Watermarks
 from pytubemq.core.retry import BRIEF_S, Backoff, Verdict, verdict
 from pytubemq.errors import Code, RefusedError, RequestTimeoutError, StaleBatchError, TransportError, TubeError
@@ -128,6 +128,7 @@ class HeldPartition:
                 attempt += 1
                 occupied_s = loop.time() - began_s if is_refusal(error, Code.PARTITION_OCCUPIED) else 0.0
                 if occupied_s > self._keeper.occupied_for_s or verdict(error) is Verdict.GIVE_UP:
+                    await self._registration.give_back(timeout_s=UNREGISTER_TIMEOUT_S)  # an earlier one may stand
                     self._finish(f"its partition was given up: {error.message}")
                     self.tried.set()
                     self._keeper.gave_up(self, error)

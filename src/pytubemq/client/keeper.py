@@ -20,6 +20,7 @@ from pytubemq.client.heartbeats import beat
 from pytubemq.client.membership import Membership
 from pytubemq.client.options import ConsumerOptions, FetchOptions
 from pytubemq.client.pace import Rates
+from pytubemq.client.registration import UNREGISTER_TIMEOUT_S
 from pytubemq.client.tasks import Tasks
 from pytubemq.errors import (
     BadRequestError,
@@ -48,7 +49,6 @@ logger = logging.getLogger(__name__)
 RELEASE_WAIT_S = 3.0
 """How long a batch in the user's hands may still be confirmed when its partition is to be given away (the original's
 pullRebConfirmWaitPeriodMs)."""
-UNREGISTER_TIMEOUT_S = 1.0
 OCCUPIED_FOR_S = LEASE_TIMEOUT_S + 15.0
 """A dead owner's hold ends with its lease; whoever is refused for longer than that is refused for another reason."""
 LOOK_UP_TIMEOUT_S = 3.0

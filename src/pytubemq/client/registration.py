@@ -11,7 +11,8 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from pytubemq.client import asks
-from pytubemq.errors import RefusedError, TubeError
+from pytubemq.client.cluster import is_refusal
+from pytubemq.errors import Code, RefusedError, TubeError
 from pytubemq.wire.messages.broker import RegisterRequestC2B, RegisterResponseB2C
 from pytubemq.wire.methods import Method
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from pytubemq.model.ids import Partition
     from pytubemq.net.connection import RpcConnection
+
+UNREGISTER_TIMEOUT_S = 1.0
+"""How long a Broker is waited for that is to hold a partition no more."""
 
 
 class Registration:
@@ -30,6 +34,8 @@ class Registration:
         self._partition = partition
         self._asked: asyncio.Task[RegisterResponseB2C] | None = None
         """The last asking, which goes on when whoever waits for it does not."""
+        self._held_before = False
+        """Whether the Broker may have held it already when it was asked last."""
 
     async def ask(
         self, *, read_status: int, filters: Iterable[str], offset: int | None
@@ -41,6 +47,7 @@ class Registration:
         """
         connection = await self._connect()
         request = asks.registration(self._who, self._partition, read_status=read_status, filters=filters, offset=offset)
+        self._held_before = self._may_be_held()
         self._asked = asyncio.get_running_loop().create_task(self._tell(connection, request))
         self._asked.add_done_callback(_failure)  # looked at, though perhaps nobody waits any more
         return connection, await asyncio.shield(self._asked)
@@ -56,10 +63,22 @@ class Registration:
         with contextlib.suppress(TubeError, TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await asyncio.wait([asked], timeout=timeout_s / 2)
-                if not isinstance(_failure(asked), RefusedError):
+                if self._may_be_held():
                     await self._tell(await self._connect(), asks.unregistration(self._who, self._partition))
         asked.cancel()
-        self._asked = None
+        self._asked, self._held_before = None, False
+
+    def _may_be_held(self) -> bool:
+        """Whether the Broker may hold it for us: a refusal takes nothing away that was there before.
+
+        Two do say that it is not ours: 410, another holds it, and 411, the Broker does not know us.
+        """
+        if self._asked is None:
+            return False
+        error = _failure(self._asked)
+        if not isinstance(error, RefusedError):
+            return True  # done, under way, or nobody knows
+        return self._held_before and not is_refusal(error, Code.PARTITION_OCCUPIED, Code.HB_NO_NODE)
 
     async def _connect(self) -> RpcConnection:
         cluster = self._who.cluster

@@ -10,9 +10,11 @@ import pytest
 from pytubemq import Partition, connect
 from pytubemq.client import keeper as keeper_module
 from pytubemq.client.balance import consumer as balance_module
-from pytubemq.errors import OccupiedError, RequestTimeoutError
+from pytubemq.errors import OccupiedError, RequestTimeoutError, StaleBatchError
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
+from pytubemq.wire.messages.broker import RegisterResponseB2C
 from pytubemq.wire.methods import Method
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +36,17 @@ def done_but_not_answered(mock: MockBroker) -> Callable[[Any, Any], Any]:
     def work(call: Any, request: Any) -> Any:
         mock.work(call, request)
         return SILENCE
+
+    return work
+
+
+def refuses_to_register(mock: MockBroker, code: int) -> Callable[[Any, Any], Any]:
+    """A Broker that refuses each registration with a code, and takes what is given back."""
+
+    def work(call: Any, request: Any) -> Any:
+        if request.op_type == 32:
+            return mock.work(call, request)
+        return RegisterResponseB2C(success=False, err_code=code, err_msg="no")
 
     return work
 
@@ -125,3 +138,48 @@ async def test_what_a_broken_connection_was_to_carry_goes_over_another() -> None
         assert mock.partitions["demo", 0].owners == {"g": consumer.client_id}
         await consumer.disconnect(P0)
         assert mock.partitions["demo", 0].owners == {}
+
+
+@pytest.mark.parametrize("code", [403, 404, 415, 500, 503])
+async def test_a_refusal_to_register_again_leaves_the_earlier_registration_to_be_given_back(code: int) -> None:
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters) as tube,
+        tube.balance_consumer("g", "demo", manual=True) as consumer,
+    ):
+        await consumer.connect(P0)
+        mock.respond_fn(Method.CONSUMER_REGISTER_C2B, refuses_to_register(mock, code))
+        seeking = asyncio.create_task(consumer.seek(P0, 0))
+        await mock.until(lambda: len(mock.received(Method.CONSUMER_REGISTER_C2B)) >= 3)  # refused more than once
+        assert mock.partitions["demo", 0].owners == {"g": consumer.client_id}
+        await consumer.disconnect(P0)
+        with pytest.raises(StaleBatchError):
+            await seeking
+        assert mock.partitions["demo", 0].owners == {}
+
+
+@pytest.mark.parametrize("code", [400, 450])
+async def test_a_refusal_for_good_gives_the_earlier_registration_back_at_once(code: int) -> None:
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters) as tube,
+        tube.balance_consumer("g", "demo", manual=True) as consumer,
+    ):
+        await consumer.connect(P0)
+        mock.respond_fn(Method.CONSUMER_REGISTER_C2B, refuses_to_register(mock, code))
+        with pytest.raises(StaleBatchError, match="given up: no"):
+            await consumer.seek(P0, 0)
+        assert consumer.holds == frozenset()
+        assert mock.partitions["demo", 0].owners == {}
+
+
+async def test_what_another_member_holds_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_module.PartitionKeeper, "occupied_for_s", 60.0)
+    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
+        async with tube.consumer("g", "demo") as consumer:
+            await until(lambda: consumer.assignment)
+            mock.respond_fn(Method.CONSUMER_REGISTER_C2B, refuses_to_register(mock, 410))
+            seeking = asyncio.create_task(consumer.seek(P0, 0))
+            await mock.until(lambda: len(mock.received(Method.CONSUMER_REGISTER_C2B)) >= 3)
+        assert not unregistrations(mock)
+        seeking.cancel()

@@ -18,7 +18,8 @@ from pytubemq.client.balance.share import keep_share
 from pytubemq.client.cluster import is_refusal
 from pytubemq.client.events import Rebalanced
 from pytubemq.client.held import HeldPartition
-from pytubemq.client.keeper import UNREGISTER_TIMEOUT_S, PartitionKeeper
+from pytubemq.client.keeper import PartitionKeeper
+from pytubemq.client.registration import UNREGISTER_TIMEOUT_S
 from pytubemq.core.share import share_of
 from pytubemq.errors import BadRequestError, Code, ConfigError, TransportError, TubeError, refused
 from pytubemq.model.ids import Partition
