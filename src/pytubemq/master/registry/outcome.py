@@ -22,7 +22,6 @@ BAD_STATE: Final = 406
 BAD_VALUE: Final = 407
 CONFLICT: Final = 408
 STORE_FAILED: Final = 501
-STORE_MISSING: Final = 502
 UNKNOWN: Final = 599
 
 
