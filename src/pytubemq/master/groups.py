@@ -280,10 +280,18 @@ class Groups:
         for name, group in list(self.groups.items()):
             if not group.view.planned:
                 continue
-            for member, known in group.view.members.items():
-                held = frozenset(p for p in known.holds if p.broker_id == broker_id and (name, member, p) not in reads)
-                if held and not self._peers.is_ours((name, member)):
-                    self.apply(group, Unread(member, held))
+            unread = {
+                member: held
+                for member, known in group.view.members.items()
+                if not self._peers.is_ours((name, member))
+                and (
+                    held := frozenset(
+                        p for p in known.holds if p.broker_id == broker_id and (name, member, p) not in reads
+                    )
+                )
+            }
+            if unread:
+                self.apply(group, Unread(unread))
 
     def rules_changed(self, rules: Callable[[str], FlowIds]) -> None:
         """Flow control may be another: who waits and was told of other rules is answered."""

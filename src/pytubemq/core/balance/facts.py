@@ -157,13 +157,13 @@ class Leased:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A Broker that has come back does not know a member as the reader of these: it may have lost what it holds.
+    """A Broker that has come back does not know members as the readers of these: they may have lost what they hold.
 
-    It is told to take them once more. Who has them all the same does nothing for that.
+    They are told to take them once more. Who has them all the same does nothing for that.
     """
 
-    member: str
-    partitions: frozenset[Partition]
+    partitions: Mapping[str, frozenset[Partition]]
+    """By member."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,11 +194,12 @@ def _leased(view: GroupView, fact: Leased, now_s: float) -> tuple[GroupView, tup
 
 
 def _unread(view: GroupView, fact: Unread, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:
-    member = view.members.get(fact.member)
-    if member is None:
-        return view, ()
-    again = member.again | (fact.partitions & member.holds)
-    return _settle(_put(view, replace(member, again=again)), now_s, replan=False)
+    lost = {
+        name: replace(member, again=member.again | (fact.partitions[name] & member.holds))
+        for name, member in view.members.items()
+        if name in fact.partitions
+    }
+    return _settle(replace(view, members={**view.members, **lost}), now_s, replan=False)
 
 
 def _tick(view: GroupView, _: Tick, now_s: float) -> tuple[GroupView, tuple[Action, ...]]:

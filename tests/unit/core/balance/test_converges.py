@@ -166,7 +166,7 @@ class Group(RuleBasedStateMachine):
         if name in self.consumers:
             if lost:
                 self.consumers[name].held -= partitions
-            self.apply(Unread(name, partitions))
+            self.apply(Unread({name: partitions}))
 
     @rule(name=NAMES)
     def report(self, name: str) -> None:

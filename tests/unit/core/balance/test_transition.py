@@ -269,19 +269,34 @@ def test_what_a_broker_that_is_back_does_not_know_as_read_is_told_again_once_it_
     story(Joined("a"))
     story.serve("a")
     story(PartitionsChanged(frozenset(), absent=FOUR))
-    assert story(Unread("a", parts(0, 1))) == ()
-    assert story(Unread("b", parts(0, 1))) == (), "nobody of that name is there"
+    assert story(Unread({"a": parts(0, 1)})) == ()
+    assert story(Unread({"b": parts(0, 1)})) == (), "nobody of that name is there"
     assert not story.view.balanced
     assert story(PartitionsChanged(FOUR)) == (Wake("a"),)
     again = story.serve("a")
     assert (again.op, frozenset(again.partitions)) == (OpType.ONLY_CONNECT, parts(0, 1))
     assert story.view.members["a"].holds == FOUR
     assert story.view.balanced
-    story(Unread("a", parts(0)))
+    story(Unread({"a": parts(0)}))
     story(Reported("a", parts(1, 2, 3)))
     assert story.ask("a") is None, "it is known to be lost now, and rests"
     story.now_s += TIMING.retry_s
     story(Tick())
+    assert frozenset(story.told("a").partitions) == parts(0)
+
+
+def test_what_another_still_reports_is_told_again_only_when_that_one_has_let_go() -> None:
+    story = Story()
+    story(Joined("a", parts(0, 1)))
+    story(Joined("b", parts(2, 3)))
+    assert story.view.balanced
+    story(Reported("b", parts(0, 2, 3)))
+    story(Unread({"a": parts(0)}))
+    assert story.ask("a") is None
+    giving = story.told("b")
+    assert (giving.op, frozenset(giving.partitions)) == (OpType.ONLY_DISCONNECT, parts(0))
+    story(Acked("b", giving.rebalance_id))
+    story(Reported("b", parts(2, 3)))
     assert frozenset(story.told("a").partitions) == parts(0)
 
 
