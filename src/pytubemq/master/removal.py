@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.model.records import DeployRecord, Record, TopicRecord
 
-API_USER = "jsonApi"
-"""Who changes what is changed through the JSON API. A place it removed is one of a topic that is deleted as a whole:
-the JSON API removes none otherwise."""
+DELETED_BY = "jsonApi_topic_delete"
+"""Who removed the places of a topic that was deleted as a whole; the mark of one. Nobody who removes single places may
+give this name; it is one the webapi takes otherwise, so a backup of such a place can be restored."""
 
 
 def is_deleted(place: DeployRecord) -> bool:
     """Whether a place goes because its topic was deleted as a whole."""
-    return place.topic_status >= TopicStatus.SOFT_REMOVED and place.stamp.modify_user == API_USER
+    return place.topic_status >= TopicStatus.SOFT_REMOVED and place.stamp.modify_user == DELETED_BY
 
 
 def deleted(place: DeployRecord, now_ms: int) -> DeployRecord:
@@ -34,7 +34,7 @@ def deleted(place: DeployRecord, now_ms: int) -> DeployRecord:
         place,
         topic_status=max(place.topic_status, TopicStatus.SOFT_REMOVED),
         props=replace(place.props, accept_publish=False, accept_subscribe=False),
-        stamp=replace(place.stamp, modify_user=API_USER, modify_ms=now_ms),
+        stamp=replace(place.stamp, modify_user=DELETED_BY, modify_ms=now_ms),
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import AlreadyExistsError, BadRequestError, Code, TubeError, UnavailableError
 from pytubemq.master.answers import SYSTEM_TOPIC
-from pytubemq.master.removal import API_USER, deleted, free_record, is_deleted
+from pytubemq.master.removal import deleted, free_record, is_deleted
 from pytubemq.master.views import PendingRemoval, TopicRemoval
 from pytubemq.model.ids import check_topic
 from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_PARTITIONS_PER_TOPIC
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+API_USER = "jsonApi"
+"""Who makes what is made through the JSON API."""
 _IN_USE = (ManageStatus.ONLINE, ManageStatus.ONLY_READ, ManageStatus.ONLY_WRITE)
 
 

@@ -10,7 +10,10 @@ import pytest
 from pytubemq.errors import AlreadyExistsError, BadRequestError, NotFoundError, UnavailableError
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.consumes import ConsumeChange
+from pytubemq.master.registry.outcome import BAD_VALUE
 from pytubemq.master.registry.topics import DeploySpec, TopicSpec
+from pytubemq.master.removal import DELETED_BY
+from pytubemq.master.topic_life import API_USER
 from pytubemq.model.ids import Address
 from pytubemq.model.records import ManageStatus, TopicProps
 from pytubemq.wire.extensions import Capability
@@ -53,14 +56,14 @@ async def serving(t: Town, broker_id: int = 1) -> asyncio.Task[None]:
     return asyncio.create_task(broker.serve(await broker.heartbeat()))
 
 
-async def by_hand(t: Town, topic: str, *, remove: bool) -> None:
+async def by_hand(t: Town, topic: str, *, remove: bool, by: Audit = BY) -> None:
     """Deleted softly, and removed, as an operator does it by the older API."""
     registry = t.master.registry.topics
     place = DeploySpec(topic, 1)
-    await registry.update_deploy([(DeploySpec(topic, 1, CLOSED), BY)])
-    assert (await registry.soft_delete([(place, BY)]))[0].ok
+    await registry.update_deploy([(DeploySpec(topic, 1, CLOSED), by)])
+    assert (await registry.soft_delete([(place, by)]))[0].ok
     if remove:
-        assert (await registry.remove([(place, BY)]))[0].ok
+        assert (await registry.remove([(place, by)]))[0].ok
 
 
 async def test_a_topic_is_removed_with_its_record_and_may_be_created_again() -> None:
@@ -88,6 +91,18 @@ async def test_one_removed_by_hand_may_be_created_again_and_keeps_what_its_recor
         assert (await t.master.create_topic("demo", 5)).partitions == 5
         record = t.master.catalogue.topics["demo"]
         assert (record.enable_auth_control, record.max_message_bytes) == (True, 2 << 20)
+        task.cancel()
+
+
+async def test_no_operator_can_have_the_name_that_marks_a_topic_deleted_as_a_whole() -> None:
+    async with lively() as t:
+        task = await serving(t)
+        await t.master.create_topic("demo", 1)
+        outcome = (await t.master.registry.topics.remove([(DeploySpec("demo", 1), Audit(DELETED_BY, 1000))]))[0]
+        assert (outcome.code, "give another name" in outcome.text) == (BAD_VALUE, True)
+        await by_hand(t, "demo", remove=True, by=Audit(API_USER, 1000))
+        await until(lambda: not t.master.catalogue.deployed("demo"))
+        assert "demo" in t.master.catalogue.topics
         task.cancel()
 
 

@@ -21,6 +21,7 @@ from pytubemq.master.registry.outcome import (
     UNCHANGED,
     Outcome,
 )
+from pytubemq.master.removal import DELETED_BY
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
 from pytubemq.model.records import DeployRecord, TopicProps, TopicRecord, TopicStatus
@@ -119,7 +120,15 @@ class TopicRegistry:
 
     async def remove(self, specs: Sequence[tuple[DeploySpec, Audit]]) -> list[Outcome]:
         """Have Brokers delete the data of what is soft deleted."""
-        return await self._change(specs, self._existing(_remove))
+        existing = self._existing(_remove)
+
+        def decide(spec: DeploySpec, by: Audit, record: DeployRecord | None) -> Step[DeployRecord]:
+            if by.user == DELETED_BY:
+                text = f"modifyUser {DELETED_BY} marks topics that are deleted as a whole: give another name"
+                return Step(Outcome(spec.key, BAD_VALUE, text))
+            return existing(spec, by, record)
+
+        return await self._change(specs, decide)
 
     async def _change(
         self,
