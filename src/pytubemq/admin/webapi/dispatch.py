@@ -85,7 +85,8 @@ class WebApi(Generic[A]):
 
     async def _run(self, request: Request, method: Method[A], args: Args, *, called: str, peer: str) -> Reply:
         try:
-            async with self._long.answer(request.is_disconnected):
+            # A change that was asked for is made, whoever has gone meanwhile.
+            async with self._long.answer(_stays if method.modify else request.is_disconnected):
                 reply = await method.run(self._server, args)
         except CallError as error:
             reply = failure(error.text, error.code)
@@ -101,6 +102,10 @@ class WebApi(Generic[A]):
             about = f" ({named})" if (named := targets(args)) else ""
             logger.info("%s%s by %s from %s: %s", called, about, user, peer, end)
         return reply
+
+
+async def _stays() -> bool:
+    return False
 
 
 def fields(encoded: bytes) -> dict[str, str]:

@@ -36,6 +36,10 @@ class _Place:
         if not self._taken:
             await self._line.enter()
             self._taken = True
+        await self.check()
+
+    async def check(self) -> None:
+        """Raises CallError: nobody waits for this answer."""
         if await self._gone():
             raise CallError("nobody waits for this answer any more")
 
@@ -58,6 +62,7 @@ class LongAnswers:
     async def answer(self, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
         """One answer, which may become long; `gone` tells whether its peer has left."""
         place = _Place(self, gone)
+        await place.check()
         before = _place.set(place)
         try:
             yield

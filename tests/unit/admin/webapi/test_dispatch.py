@@ -155,13 +155,13 @@ async def test_only_so_many_long_answers_wait(client: Make, server: Server) -> N
         assert (await call(one, method="long"))["result"]  # there is room again
 
 
-async def test_no_long_answer_is_made_for_a_peer_that_has_gone(server: Server) -> None:
+@pytest.mark.parametrize(("early", "turns"), [(True, 0), (False, 1)])
+async def test_no_long_answer_is_made_for_a_peer_that_has_gone(server: Server, *, early: bool, turns: int) -> None:
     api = WebApi(TABLE, server, Access(), wall_ms=lambda: NOW_MS)
-    gone = {"type": "http.disconnect"}
     ended: list[MutableMapping[str, Any]] = []
 
     async def receive() -> MutableMapping[str, Any]:
-        return gone
+        return {"type": "http.disconnect" if server.asked or early else "http.request"}
 
     async def send(message: MutableMapping[str, Any]) -> None:
         ended.append(message)
@@ -169,7 +169,7 @@ async def test_no_long_answer_is_made_for_a_peer_that_has_gone(server: Server) -
     app = Starlette(routes=[Route("/webapi.htm", api.answer)])
     scope = {"type": "http", "method": "GET", "path": "/webapi.htm", "query_string": b"method=long", "headers": []}
     await app(scope, receive, send)
-    assert len(server.asked) == 1  # and not all three turns
+    assert len(server.asked) == turns
     assert ended
 
 
