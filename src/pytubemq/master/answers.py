@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code
-from pytubemq.model.ids import DEFAULT_BROKER_PORT, UNDEFINED
+from pytubemq.model.ids import UNDEFINED, BrokerInfo
 from pytubemq.model.limits import MAX_CLIENT_ID_CHARS, MAX_GROUP_CHARS, MAX_HOST_CHARS, MAX_TOPICS_PER_CLIENT
 from pytubemq.wire.messages.master import ApprovedClientConfig, ClusterConfig
+from pytubemq.wire.strings import format_broker_infos
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,11 +100,7 @@ def cluster_config(cluster: ClusterRecord, asked: ClusterConfig | None) -> Clust
 
 def broker_infos(brokers: Iterable[BrokerRecord]) -> tuple[str, ...]:
     """Every configured Broker, running or not; the default port is written as one blank."""
-    return tuple(
-        f"{broker.broker_id}:{broker.address.host}:"
-        f"{' ' if broker.address.port == DEFAULT_BROKER_PORT else broker.address.port}"
-        for broker in sorted(brokers, key=lambda broker: broker.broker_id)
-    )
+    return format_broker_infos(BrokerInfo(broker.broker_id, broker.address) for broker in brokers)
 
 
 NO_FLOW_CONTROL = {

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from pytubemq.admin.webapi.access import Access
     from pytubemq.broker.service import BrokerService
 
-PAGE = "/broker.htm"
-"""The page by convention; the original's manager asks for `/webapi.htm`."""
-
 
 def create_broker_app(broker: BrokerService, access: Access, *, hosts: Iterable[str] = ()) -> Starlette:
     """The administration of `broker`; `hosts` are the names under which it may be called beside loopback addresses."""

@@ -5,13 +5,11 @@ The invariant: as in `webapi.kinds`: what got through is bounded and of its kind
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Final, NamedTuple
-from urllib.parse import unquote_plus
 
-from pytubemq.admin.webapi.kinds import INT64_MAX, TOPIC, BadValueError, Int, shown
+from pytubemq.admin.webapi.kinds import INT64_MAX, TOPIC, BadValueError, Int, read_json, shown
 from pytubemq.model.limits import MAX_WEBAPI_ITEMS
 
 _OFFSET: Final = Int(0, INT64_MAX)
@@ -35,25 +33,12 @@ class OffsetMap:
     shape: str = 'a JSON object such as {"1:demo:0":2800}, brokerId:topicName:partitionId to offset'
 
     def parse(self, text: str) -> tuple[OffsetItem, ...]:
-        try:
-            found = json.loads(unquote_plus(text, errors="strict"), object_pairs_hook=_pairs)
-        except (ValueError, RecursionError) as error:
-            reason = str(error).splitlines()[0] if isinstance(error, ValueError) else "it is nested too deep"
-            raise BadValueError(f"is not JSON: {reason}; it must be {self.shape}") from None
+        found = read_json(text, self.shape, parse_int=str)  # each is read below, as any other offset
         if not isinstance(found, dict):
             raise BadValueError(f"must be {self.shape}")
         if not 0 < len(found) <= self.most:
             raise BadValueError(f"has {len(found):,} partitions: it must have at least 1 and at most {self.most:,}")
         return tuple(_item(key, value) for key, value in found.items())
-
-
-def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        double = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {shown(double)} stands there twice")
-    return found
 
 
 def _item(key: str, value: object) -> OffsetItem:

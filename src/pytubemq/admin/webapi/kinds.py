@@ -28,7 +28,7 @@ from pytubemq.model.policy import check_delete_policy
 from pytubemq.model.records import ManageStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -258,15 +258,7 @@ class JsonSet:
     shape: str = "a JSON array of objects, URL-encoded twice"
 
     def parse(self, text: str) -> tuple[dict[str, str], ...]:
-        try:
-            found = json.loads(
-                unquote_plus(text, errors="strict"),
-                object_pairs_hook=_without_doubles,
-                parse_int=_bounded_int,
-                parse_constant=_no_constant,
-            )
-        except (ValueError, RecursionError) as error:
-            raise BadValueError(f"is not JSON: {_reason(error)}; it must be {self.shape}") from None
+        found = read_json(text, self.shape)
         if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
             raise BadValueError(f"must be {self.shape}")
         if not 0 < len(found) <= self.most:
@@ -275,6 +267,22 @@ class JsonSet:
         if keys > self.most_keys:
             raise BadValueError(f"has {keys:,} different keys: its objects may have {self.most_keys} in all")
         return tuple({key: _as_text(value) for key, value in item.items() if value is not None} for item in found)
+
+
+def read_json(text: str, shape: str, *, parse_int: Callable[[str], object] | None = None) -> Any:
+    """What a JSON text says, percent-decoded once more, as the original does. Raises BadValueError.
+
+    An object has each key once. Numbers are bounded in length, unless `parse_int` reads them.
+    """
+    try:
+        return json.loads(
+            unquote_plus(text, errors="strict"),
+            object_pairs_hook=_without_doubles,
+            parse_int=parse_int or _bounded_int,
+            parse_constant=_no_constant,
+        )
+    except (ValueError, RecursionError) as error:
+        raise BadValueError(f"is not JSON: {_reason(error)}; it must be {shape}") from None
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
