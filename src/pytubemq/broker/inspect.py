@@ -159,7 +159,7 @@ class BrokerInspect:
             ConsumerFacts(
                 hold.key,
                 hold.consumer_id,
-                wall_ms - max(0, int((now_s + state.registry.lease_timeout_s - hold.lease_until_s) * 1000)),
+                wall_ms - max(0, int((now_s - hold.heard_s) * 1000)),
                 hold.codes is not None,
                 hold.host,
                 hold.priority_id,

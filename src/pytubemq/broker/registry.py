@@ -33,12 +33,13 @@ class HoldKey(NamedTuple):
 @dataclass(slots=True, eq=False)
 class Hold:
     """A consumer's hold on a partition. `connection` is the token of the connection it spoke on last, None once that is
-    lost; `priority_id` is the consumer's `qryPriorityId`, kept to be shown."""
+    lost; `heard_s` is when that was; `priority_id` is the consumer's `qryPriorityId`, kept to be shown."""
 
     key: HoldKey
     consumer_id: str
     cursor: Cursor
     lease_until_s: float
+    heard_s: float
     codes: frozenset[int] | None = None
     connection: int | None = None
     priority_id: int = UNDEFINED
@@ -93,14 +94,14 @@ class ConsumerRegistry:
             self.drop(previous)
         elif len(self._holds) >= self.max_holds:
             raise RegistryFullError
-        hold = Hold(key, consumer_id, cursor, now_s + self.lease_timeout_s, codes, priority_id=priority_id)
+        hold = Hold(key, consumer_id, cursor, now_s + self.lease_timeout_s, now_s, codes, priority_id=priority_id)
         self._holds[key] = hold
         self._seen_on(hold, connection)
         return hold
 
     def renew(self, hold: Hold, *, connection: int | None, now_s: float) -> None:
         """The holder was heard of."""
-        hold.lease_until_s = now_s + self.lease_timeout_s
+        hold.lease_until_s, hold.heard_s = now_s + self.lease_timeout_s, now_s
         if hold.connection != connection:
             self._seen_on(hold, connection)
 

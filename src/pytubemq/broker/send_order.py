@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.broker.submission import Refusal
 from pytubemq.errors import Code
 from pytubemq.model.limits import MAX_CLIENT_ID_CHARS, MAX_ORDERED_PRODUCERS, MAX_TOPIC_CHARS
-from pytubemq.wire.extensions import EARLIER_BATCH_REFUSED
+from pytubemq.wire.extensions import COUNTED_REFUSALS, EARLIER_BATCH_REFUSED
 
 if TYPE_CHECKING:
     from pytubemq.net.server_connection import ServerConnection
 
 _CONTEXT: Final = "send order"
-_FOR_NOW: Final = frozenset({Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE})
-"""Codes after which a producer sends the same messages again."""
 _BEHIND: Final = Refusal(Code.SERVER_RECEIVE_OVERFLOW, f"{EARLIER_BATCH_REFUSED}; send again in order")
 
 
@@ -39,7 +37,7 @@ class SendOrder:
 
     def refused(self, code: Code) -> None:
         """The batch is answered with a refusal; one for good changes nothing, its messages do not come again."""
-        if code in _FOR_NOW:
+        if code in COUNTED_REFUSALS:
             self.dropped()
 
     def dropped(self) -> None:

@@ -54,10 +54,6 @@ class Consumer(PartitionKeeper):
         await self._join(role)
         return self
 
-    def _holdings_changed(self) -> None:
-        if self._role is not None:
-            self._role.report_soon()
-
     # --- events of the Master -------------------------------------------------------------------------------
 
     def _work(self, job: Callable[[], Awaitable[None]]) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pytubemq.client.membership import HeldPacing
-from pytubemq.client.misfits import with_hint
-from pytubemq.errors import Code, GroupMismatchError, NotAllowedError, NotFoundError, refused
+from pytubemq.client.misfits import missing, with_hint
+from pytubemq.errors import GroupMismatchError, NotAllowedError, NotFoundError
 from pytubemq.model.ids import BrokerInfo, Partition
 from pytubemq.model.limits import HEARTBEAT_PERIOD_S, MAX_HEARTBEAT_WAIT_S
 from pytubemq.wire.extensions import Capability
@@ -100,11 +100,7 @@ class ConsumerRole:
         try:
             await self._register()
         except NotFoundError as error:
-            raise refused(
-                error.code or Code.TOPIC_NOT_DEPLOYED,
-                error.message,
-                hint=f"create it with  pytubemq topic create {' or '.join(self._options.topics)}",
-            ) from error
+            raise missing(error, self._options.topics) from error
         except (GroupMismatchError, NotAllowedError) as error:
             raise with_hint(error) from error
         # Events of the time before are void: the Master plans anew from what was reported.

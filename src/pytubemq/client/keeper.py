@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pytubemq.client.cluster import Cluster
     from pytubemq.client.held import HeldPartition
     from pytubemq.client.lookup import Lookup
-    from pytubemq.client.membership import Role
+    from pytubemq.client.membership import ConsumingRole
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +90,7 @@ class PartitionKeeper:
         self._ready: OrderedDict[HeldPartition, Batch] = OrderedDict()
         self._arrived = asyncio.Event()
         self._membership: Membership | None = None
+        self._role: ConsumingRole | None = None
         self._failure: TubeError | None = None
         self._closed = False
         self._entered = False
@@ -114,7 +115,7 @@ class PartitionKeeper:
         self._entered = True
         self.client_id = self.cluster.client_id(group=self.options.group, kind=kind)
 
-    async def _join(self, role: Role) -> None:
+    async def _join(self, role: ConsumingRole) -> None:
         """Register at the Master, then keep the membership and the holds on partitions."""
         self._membership = Membership(self.cluster, role)
         try:
@@ -307,8 +308,9 @@ class PartitionKeeper:
     # --- for the kinds of consumers -------------------------------------------------------------------------
 
     def _holdings_changed(self) -> None:
-        """What is held has changed by itself."""
-        raise NotImplementedError
+        """What is held has changed by itself: the Master is told with the next report."""
+        if self._role is not None:
+            self._role.report_soon()
 
     def _hold(self, held: HeldPartition) -> None:
         """Hold a partition from now on, and keep it registered."""

@@ -21,7 +21,7 @@ from pytubemq.errors import Code, ConnectionLostError, RequestTimeoutError, Tube
 from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES
 from pytubemq.model.message import Receipt
 from pytubemq.wire.codec import decode
-from pytubemq.wire.extensions import EARLIER_BATCH_REFUSED, Capability
+from pytubemq.wire.extensions import COUNTED_REFUSALS, EARLIER_BATCH_REFUSED, Capability
 from pytubemq.wire.hot import SendTemplate, encode_send_batch
 from pytubemq.wire.messages.broker import SendMessageResponseB2P
 from pytubemq.wire.messages.extension import SendBatchResponseB2P
@@ -45,8 +45,6 @@ EAGER_BYTES = MAX_BATCH_BYTES // 4
 """So much is worth a batch of its own while another is on its way; less waits for that one's answer."""
 RETRY = Backoff(first_s=0.02, most_s=1.0)
 RECONNECT = Backoff(first_s=0.02, most_s=0.5)
-_FOR_NOW = frozenset({Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE})
-"""Refusals that Broker and producer count."""
 _OVERHEAD_BYTES = 32
 """What an entry takes beyond its payload, roughly."""
 
@@ -387,10 +385,10 @@ class Lane:
 
 
 def _refuses_for_now(answer: SendBatchResponseB2P) -> bool:
-    if answer.err_code in _FOR_NOW:
+    if answer.err_code in COUNTED_REFUSALS:
         return True
     codes = answer.err_codes
-    return codes.count(Code.SUCCESS) != len(codes) and not _FOR_NOW.isdisjoint(codes)
+    return codes.count(Code.SUCCESS) != len(codes) and not COUNTED_REFUSALS.isdisjoint(codes)
 
 
 def _old_style_id(text: str) -> int:

@@ -66,6 +66,14 @@ class Role(Protocol):
         ...
 
 
+class ConsumingRole(Role, Protocol):
+    """What a consumer says to the Master, whoever divides the partitions."""
+
+    def report_soon(self) -> None:
+        """Tell what is held with the next heartbeat."""
+        ...
+
+
 class Membership:
     """Drives one role through the table."""
 

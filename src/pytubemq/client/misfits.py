@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import Code, GroupMismatchError, NotAllowedError, refused
 
 if TYPE_CHECKING:
-    from pytubemq.errors import RefusedError
+    from collections.abc import Iterable, Mapping
+
+    from pytubemq.errors import NotFoundError, RefusedError
 
 _OTHERWISE = "all members of a group read the same topics with the same filters; use another group name"
 _HINTS: dict[int, str] = {
@@ -26,8 +28,17 @@ _HINTS: dict[int, str] = {
 }
 
 
-def with_hint(error: GroupMismatchError | NotAllowedError) -> RefusedError:
-    """The same refusal, with what to do about it."""
+def missing(error: NotFoundError, topics: Iterable[str]) -> RefusedError:
+    """The same refusal for topics that do not exist, with how to make them."""
+    return refused(
+        error.code or Code.TOPIC_NOT_DEPLOYED,
+        error.message,
+        hint=f"create it with  pytubemq topic create {' or '.join(topics)}",
+    )
+
+
+def with_hint(error: GroupMismatchError | NotAllowedError, hints: Mapping[int, str] | None = None) -> RefusedError:
+    """The same refusal, with what to do about it; `hints` by code go before those here."""
     otherwise = _OTHERWISE if isinstance(error, GroupMismatchError) else error.hint
-    hint = _HINTS.get(error.code or 0, otherwise)
+    hint = {**_HINTS, **(hints or {})}.get(error.code or 0, otherwise)
     return refused(error.code or Code.BAD_REQUEST, error.message, hint=hint)

@@ -12,7 +12,6 @@ from zlib import crc32
 
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES
-from pytubemq.model.records import TopicStatus
 from pytubemq.model.topic import TopicConfig
 from pytubemq.wire.confstrings import (
     BrokerDefaultConf,
@@ -78,7 +77,7 @@ def broker_conf(catalogue: Catalogue, broker_id: int, before: BrokerConf | None,
     removed: list[str] = []
     for deploy in catalogue.deployed_on(broker_id):
         text = format_broker_topic_conf(_conf_of(deploy, base, catalogue.max_message_bytes(deploy.topic), limit))
-        (kept if deploy.topic_status <= TopicStatus.SOFT_DELETED else removed).append(text)
+        (removed if deploy.topic_status.removed else kept).append(text)
     defaults = format_broker_default_conf(_default_conf(base))
     checksum = crc32((defaults + "".join(sorted(kept))).encode()) & 0x7FFFFFFF
     made = BrokerConf(SyncId(first_id, checksum), defaults, tuple(kept), tuple(removed))

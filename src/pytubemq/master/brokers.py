@@ -104,7 +104,7 @@ class Brokers:
         """Where a topic lies, whether the Brokers there run or not."""
         found = []
         for broker_id, deploy in sorted(self._catalogue.deployed(topic).items()):
-            if deploy.topic_status <= TopicStatus.SOFT_DELETED:
+            if not deploy.topic_status.removed:
                 config = self._catalogue.config(deploy)
                 found.append(TopicBroker(broker_id, config.partitions, config.stores))
         return tuple(found)
@@ -156,7 +156,7 @@ class Brokers:
     def _readable(self, deploy: DeployRecord) -> bool:
         """Whether the records allow a topic to be read on a Broker."""
         return (
-            deploy.topic_status <= TopicStatus.SOFT_DELETED
+            not deploy.topic_status.removed
             and self._catalogue.config(deploy).accept_subscribe
             and self._status(deploy.broker_id).subscribes
         )

@@ -25,7 +25,7 @@ give this name; it is one the webapi takes otherwise, so a backup of such a plac
 
 def is_deleted(place: DeployRecord) -> bool:
     """Whether a place goes because its topic was deleted as a whole."""
-    return place.topic_status >= TopicStatus.SOFT_REMOVED and place.stamp.modify_user == DELETED_BY
+    return place.topic_status.removed and place.stamp.modify_user == DELETED_BY
 
 
 def deleted(place: DeployRecord, now_ms: int) -> DeployRecord:

@@ -114,8 +114,8 @@ class Reports:
 
     def _configs(self, topic: str) -> dict[int, TopicConfig]:
         """A topic on each of its Brokers, but where it is being removed."""
-        configs = {broker: self.catalogue.config(d) for broker, d in sorted(self.catalogue.deployed(topic).items())}
-        return {broker_id: config for broker_id, config in configs.items() if config.status <= 1}
+        places = sorted(self.catalogue.deployed(topic).items())
+        return {broker: self.catalogue.config(place) for broker, place in places if not place.topic_status.removed}
 
     def _partitions(self, topic: str) -> list[Partition]:
         return [

@@ -103,7 +103,7 @@ class TopicLife:
         return replace(left, max_message_bytes=max_message_bytes or left.max_message_bytes, stamp=renewed)
 
     def _there_already(self, name: str, places: Mapping[int, DeployRecord]) -> TubeError:
-        leaving = [b for b, deploy in places.items() if deploy.topic_status >= TopicStatus.SOFT_REMOVED]
+        leaving = [b for b, deploy in places.items() if deploy.topic_status.removed]
         deleted = [b for b, deploy in places.items() if deploy.topic_status is TopicStatus.SOFT_DELETED]
         if len(leaving) == len(places):
             why = "; ".join(f"{one.broker}: {one.why}" for one in self._pending(name))

@@ -54,6 +54,11 @@ class TopicStatus(IntEnum):
     SOFT_REMOVED = 2
     HARD_REMOVED = 3
 
+    @property
+    def removed(self) -> bool:
+        """Whether the Broker is to take the topic off its disk, or has."""
+        return self >= TopicStatus.SOFT_REMOVED
+
 
 @dataclass(frozen=True, slots=True)
 class Stamp:

@@ -15,6 +15,10 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag, unique
 from typing import Final
 
+from pytubemq.errors import Code
+
+COUNTED_REFUSALS: Final = frozenset({Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE})
+"""Codes after which a producer sends a batch again; it and the Broker count them on each connection alike."""
 EARLIER_BATCH_REFUSED: Final = "an earlier batch of this producer was refused"
 """How the text begins with which a Broker refuses a batch that was sent without knowledge of an earlier refusal."""
 

@@ -336,10 +336,6 @@ class BalanceConsumer(PartitionKeeper):
         """What is held, also while it is being registered again."""
         return frozenset(self._held)
 
-    def _holdings_changed(self) -> None:
-        if self._role is not None:
-            self._role.report_soon()
-
     def _told_partitions(self) -> None:
         self._news.set()
         if not self._dropping:

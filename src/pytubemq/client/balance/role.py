@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytubemq.client.balance.meta import PartitionMeta
 from pytubemq.client.cluster import is_refusal
 from pytubemq.client.membership import HeldPacing
-from pytubemq.client.misfits import with_hint
+from pytubemq.client.misfits import missing, with_hint
 from pytubemq.core.retry import Verdict, verdict
 from pytubemq.errors import (
     Code,
@@ -25,7 +25,6 @@ from pytubemq.errors import (
     NotFoundError,
     NotRegisteredError,
     TubeError,
-    refused,
 )
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import HEARTBEAT_PERIOD_S, MAX_HEARTBEAT_WAIT_S
@@ -127,14 +126,10 @@ class BalanceRole:
                 await self._register()
                 return
             except NotFoundError as error:
-                raise refused(
-                    error.code or Code.TOPIC_NOT_DEPLOYED,
-                    error.message,
-                    hint=f"create it with  pytubemq topic create {' or '.join(self._options.topics)}",
-                ) from error
+                raise missing(error, self._options.topics) from error
             except GroupMismatchError as error:
                 if not is_refusal(error, Code.CLIENT_DUPLICATE_INDEXID) or loop.time() + NODE_RETRY_S > until_s:
-                    raise refused(error.code or Code.BAD_REQUEST, error.message, hint=self._hint(error)) from error
+                    raise with_hint(error, self._hints()) from error
                 if not told:
                     logger.warning("%s: %s; waiting for it to leave", self._options.group, error.message)
                 told = True
@@ -146,15 +141,14 @@ class BalanceRole:
                     raise
             await asyncio.sleep(NODE_RETRY_S)
 
-    def _hint(self, error: GroupMismatchError) -> str:
-        match error.code:
-            case Code.CLIENT_DUPLICATE_INDEXID:
-                return f"another running member of the group is node {self._options.node_id}; give each its own node_id"
-            case Code.CLIENT_INCONSISTENT_SOURCECOUNT:
-                return "all members of a group have the same source_count; stop all before you change it"
-            case Code.CLIENT_INCONSISTENT_CONSUMETYPE:
-                return "a group is balanced by the Master or by itself, not both; use another group name"
-        return "all members of a group read the same topics with the same filters; use another group name"
+    def _hints(self) -> dict[int, str]:
+        """What to do where it is different from what other consumers do."""
+        return {
+            Code.CLIENT_DUPLICATE_INDEXID: f"another running member of the group is node {self._options.node_id}; "
+            "give each its own node_id",
+            Code.CLIENT_INCONSISTENT_CONSUMETYPE: "a group is balanced by the Master or by itself, not both; "
+            "use another group name",
+        }
 
     async def _register(self) -> None:
         options = self._options
