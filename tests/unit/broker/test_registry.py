@@ -31,6 +31,14 @@ def test_a_hold_ends_when_it_is_not_renewed() -> None:
     assert len(held) == 0
 
 
+def test_a_lost_connection_does_not_change_when_a_consumer_was_heard_of() -> None:
+    held = registry()
+    hold = put(held, now_s=1.0)
+    held.renew(hold, connection=7, now_s=5.0)
+    held.connection_lost(7, now_s=6.0, grace_s=3.0)
+    assert (hold.heard_s, hold.lease_until_s) == (5.0, 9.0)
+
+
 def test_expire_names_those_that_have_run_out() -> None:
     held = registry()
     first = put(held)
