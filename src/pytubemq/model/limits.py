@@ -184,6 +184,12 @@ MAX_TOLD_LEASES: Final = 20_000
 """Holds that a Broker tells a Master when it registers; of the others the Broker alone keeps newcomers away (410)."""
 MAX_BATCH_ENTRIES: Final = 50_000
 """Entries of one batch send; beyond it the whole request is refused with 400."""
+MAX_PACK_MESSAGES: Final = 16_384
+"""Messages of one pack: many enough that work per pack does not count, few enough that a reader takes it whole."""
+MAX_PACK_BYTES: Final = 1 * MIB
+"""Payload bytes after which a producer closes a pack; one message may be larger and is then a pack alone."""
+MAX_PACKS: Final = 4_096
+"""Packs of one send; beyond it the whole request is refused with 400."""
 MAX_POSITIONS: Final = 1_000_000
 """Confirmed offsets one Broker keeps, one for each group and partition; beyond it a new one is refused with 400."""
 MAX_POSITIONS_TOLD_CHARS: Final = 6 * MIB

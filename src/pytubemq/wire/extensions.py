@@ -36,6 +36,9 @@ class Capability(IntFlag):
     READ_RANGE = 1 << 7  # READ_RANGE: read a partition without a group
     PARTITION_OFFSETS = 1 << 8  # PARTITION_OFFSETS: ends of partitions and positions of groups
     BIG_BLOCKS = 1 << 9  # frames may come in one block of any size instead of blocks of 8,192 bytes
+    PACKS = 1 << 10  # SEND_PACKS, and packs in the answers of GetMessage and READ_RANGE
+    IDEMPOTENT = 1 << 11  # repeats of a producer's sequence are dropped; told by Brokers
+    RESET_OFFSETS = 1 << 12  # RESET_OFFSETS and RESET_HISTORY
 
 
 @unique
@@ -45,6 +48,9 @@ class ExtensionMethod(IntEnum):
     SEND_BATCH = 100
     READ_RANGE = 101
     PARTITION_OFFSETS = 102
+    SEND_PACKS = 103
+    RESET_OFFSETS = 104
+    RESET_HISTORY = 105
 
 
 class ExtensionField(IntEnum):
@@ -73,6 +79,8 @@ class ExtensionField(IntEnum):
     FETCH_MAX_BYTES = 1002
     # GetMessageResponseB2C: the offset after the last one delivered or skipped
     NEXT_OFFSET = 1000
+    # GetMessageResponseB2C, ReadRangeResponseB2C: stored packs, for a consumer that has shown PACKS
+    PACKS = 1003
     # CommitOffsetRequestC2B: confirm everything below this offset, whatever was fetched after it
     COMMIT_UP_TO = 1000
 

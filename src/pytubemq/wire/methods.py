@@ -54,6 +54,9 @@ class Method(IntEnum):
     SEND_BATCH_P2B = ExtensionMethod.SEND_BATCH
     READ_RANGE_C2B = ExtensionMethod.READ_RANGE
     PARTITION_OFFSETS = ExtensionMethod.PARTITION_OFFSETS
+    SEND_PACKS_P2B = ExtensionMethod.SEND_PACKS
+    RESET_OFFSETS = ExtensionMethod.RESET_OFFSETS
+    RESET_HISTORY = ExtensionMethod.RESET_HISTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,9 @@ _SPECS: Final = (
     MethodSpec(Method.SEND_BATCH_P2B, _WRITE, extension.SendBatchRequestP2B, extension.SendBatchResponseB2P),
     MethodSpec(Method.READ_RANGE_C2B, _READ, extension.ReadRangeRequestC2B, extension.ReadRangeResponseB2C),
     MethodSpec(Method.PARTITION_OFFSETS, _READ, extension.PartitionOffsetsRequest, extension.PartitionOffsetsResponse),
+    MethodSpec(Method.SEND_PACKS_P2B, _WRITE, extension.SendPacksRequestP2B, extension.SendPacksResponseB2P),
+    MethodSpec(Method.RESET_OFFSETS, _READ, extension.ResetOffsetsRequest, extension.ResetOffsetsResponse),
+    MethodSpec(Method.RESET_HISTORY, _READ, extension.ResetHistoryRequest, extension.ResetHistoryResponse),
 )
 
 METHODS: Final[Mapping[int, MethodSpec]] = MappingProxyType({int(spec.method): spec for spec in _SPECS})

@@ -5,6 +5,7 @@ Names and numbers are the protocol's own (proto2, no package); extension fields 
 
 from __future__ import annotations
 
+from pytubemq.wire.extensions import ExtensionField
 from pytubemq.wire.messages.broker import AuthorizedInfo, TransferedMessage
 from pytubemq.wire.schema import BOOL, BYTES, I32, I64, STR, message, optional, repeated, required
 
@@ -57,6 +58,69 @@ class SendBatchResponseB2P:
 
 
 @message
+class PackEntry:
+    """A pack for one partition: `data` holds its columns (`wire.pack`), `first_sequence` its first message's."""
+
+    partition_id: int = required(1, I32)
+    data: bytes = required(2, BYTES)
+    first_sequence: int | None = optional(3, I64, default=None)
+
+
+@message
+class SendPacksRequestP2B:
+    """Packs of one topic, for one Broker; each message of each pack is accepted or refused by itself.
+
+    `refusals_seen` as in `SendBatchRequestP2B`.
+    """
+
+    client_id: str = required(1, STR)
+    topic_name: str = required(2, STR)
+    sent_addr: int = required(3, I32)
+    packs: tuple[PackEntry, ...] = repeated(4, PackEntry, default=())
+    producer_id: int | None = optional(5, I64, default=None)
+    producer_epoch: int | None = optional(6, I32, default=None)
+    auth_info: AuthorizedInfo | None = optional(7, AuthorizedInfo, default=None)
+    refusals_seen: int | None = optional(8, I64, default=None)
+
+
+@message
+class PackSpan:
+    """What became of the next `count` messages of a pack: all taken or all refused.
+
+    Taken (200): offsets and ids count up from the first one's; `repeated` says that they stood there before, and both
+    are -1 if that was too long ago to tell.
+    """
+
+    count: int = required(1, I32)
+    err_code: int = required(2, I32)
+    first_offset: int = required(3, I64)
+    first_message_id: int = required(4, I64)
+    repeated: bool | None = optional(5, BOOL, default=None)
+    err_msg: str | None = optional(6, STR, default=None)
+
+
+@message
+class PackResult:
+    """The spans of one pack, in order; together they have as many messages as it."""
+
+    spans: tuple[PackSpan, ...] = repeated(1, PackSpan, default=())
+
+
+@message
+class SendPacksResponseB2P:
+    """Answers by position; when all packs share one fate `results` may be empty and the code speaks for every message.
+
+    `err_msg` tells about the first refused message.
+    """
+
+    success: bool = required(1, BOOL)
+    err_code: int = required(2, I32)
+    err_msg: str = required(3, STR)
+    results: tuple[PackResult, ...] = repeated(4, PackResult, default=())
+    append_time: int | None = optional(5, I64, default=None)
+
+
+@message
 class ReadRangeRequestC2B:
     """Read a partition from `offset` on, below `end_offset` if given, without a group and without a registration."""
 
@@ -85,6 +149,7 @@ class ReadRangeResponseB2C:
     next_offset: int | None = optional(5, I64, default=None)
     min_offset: int | None = optional(6, I64, default=None)
     max_offset: int | None = optional(7, I64, default=None)
+    packs: tuple[bytes, ...] = repeated(ExtensionField.PACKS, BYTES, default=())
 
 
 @message
@@ -99,7 +164,8 @@ class TopicPartition:
 class PartitionOffsetsRequest:
     """Ends of the given partitions, of all when none is given; with groups, their positions too.
 
-    `group_names` empty and `all_groups` unset: no positions. `not_before_ms` is reserved: offset lookup by time.
+    `group_names` empty and `all_groups` unset: no positions. With `not_before_ms` every partition also tells
+    (`PartitionEnds.offset_by_time`) the offset of the first message appended at that time or later.
     """
 
     client_id: str = required(1, STR)
@@ -117,6 +183,7 @@ class PartitionEnds:
     partition_id: int = required(2, I32)
     min_offset: int = required(3, I64)
     max_offset: int = required(4, I64)
+    offset_by_time: int | None = optional(5, I64, default=None)
 
 
 @message
@@ -139,3 +206,79 @@ class PartitionOffsetsResponse:
     err_msg: str = required(3, STR)
     partitions: tuple[PartitionEnds, ...] = repeated(4, PartitionEnds, default=())
     groups: tuple[GroupPosition, ...] = repeated(5, GroupPosition, default=())
+
+
+@message
+class OffsetReset:
+    """Where a group's position in one partition goes: to a given offset, or to what `to` names.
+
+    `to`: "earliest", "latest" or "time" (then `time_ms` counts: the first message appended then or later).
+    """
+
+    topic_name: str = required(1, STR)
+    partition_id: int = required(2, I32)
+    offset: int | None = optional(3, I64, default=None)
+    to: str | None = optional(4, STR, default=None)
+    time_ms: int | None = optional(5, I64, default=None)
+
+
+@message
+class ResetOffsetsRequest:
+    """Move a group's confirmed offsets; `dry_run` only tells what would happen."""
+
+    client_id: str = required(1, STR)
+    group_name: str = required(2, STR)
+    user: str = required(3, STR)
+    resets: tuple[OffsetReset, ...] = repeated(4, OffsetReset, default=())
+    dry_run: bool | None = optional(5, BOOL, default=None)
+    auth_info: AuthorizedInfo | None = optional(6, AuthorizedInfo, default=None)
+
+
+@message
+class ResetResult:
+    """What became of one reset, by position; `old_offset` is absent if the group had none there."""
+
+    err_code: int = required(1, I32)
+    err_msg: str | None = optional(2, STR, default=None)
+    old_offset: int | None = optional(3, I64, default=None)
+    new_offset: int | None = optional(4, I64, default=None)
+
+
+@message
+class ResetOffsetsResponse:
+    success: bool = required(1, BOOL)
+    err_code: int = required(2, I32)
+    err_msg: str = required(3, STR)
+    results: tuple[ResetResult, ...] = repeated(4, ResetResult, default=())
+
+
+@message
+class ResetHistoryRequest:
+    """The resets that this Broker remembers, newest first; of one group, or of all."""
+
+    client_id: str = required(1, STR)
+    group_name: str | None = optional(2, STR, default=None)
+    max_records: int | None = optional(3, I32, default=None)
+    auth_info: AuthorizedInfo | None = optional(4, AuthorizedInfo, default=None)
+
+
+@message
+class ResetRecord:
+    """One reset that was made; `asked` in words: "earliest", "time 2026-01-01T00:00:00Z", "offset 28"."""
+
+    time_ms: int = required(1, I64)
+    user: str = required(2, STR)
+    group_name: str = required(3, STR)
+    topic_name: str = required(4, STR)
+    partition_id: int = required(5, I32)
+    asked: str = required(6, STR)
+    new_offset: int = required(7, I64)
+    old_offset: int | None = optional(8, I64, default=None)
+
+
+@message
+class ResetHistoryResponse:
+    success: bool = required(1, BOOL)
+    err_code: int = required(2, I32)
+    err_msg: str = required(3, STR)
+    records: tuple[ResetRecord, ...] = repeated(4, ResetRecord, default=())
