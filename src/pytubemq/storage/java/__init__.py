@@ -1,0 +1,1 @@
+"""What a Java Broker leaves on disk, read and never changed."""
