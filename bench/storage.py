@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from pytubemq.storage.journal import Durability
+from pytubemq.model.durability import Durability
 from pytubemq.storage.store import BrokerStore, StoreSettings
 
 TOPIC = "bench"

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pytubemq.errors import DiskFailedError, DiskFullError, StorageError
+from pytubemq.model.durability import Durability
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.storage.journal import Durability
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from pytubemq.wire.hot import StoredMessage, decode_stored

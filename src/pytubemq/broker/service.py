@@ -48,10 +48,10 @@ from pytubemq.storage.store import BrokerStore, StoreSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from pytubemq.model.durability import Durability
     from pytubemq.model.ids import Address
     from pytubemq.net.server_connection import ServerConnection
     from pytubemq.storage.disk import Disk
-    from pytubemq.storage.journal import Durability
 
 __all__ = ["BrokerService", "BrokerSettings"]
 

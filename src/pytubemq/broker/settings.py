@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytubemq.model.durability import Durability
 from pytubemq.model.limits import (
     FOREIGN_CONNECTION_GRACE_S,
     LEASE_TIMEOUT_S,
@@ -15,7 +16,6 @@ from pytubemq.model.limits import (
     MAX_UNAPPLIED_BYTES,
 )
 from pytubemq.model.records import DEFAULT_BROKER_TLS_PORT
-from pytubemq.storage.journal import Durability
 from pytubemq.storage.store import StoreSettings
 
 if TYPE_CHECKING:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pytubemq.model.ids import STORE_BASE
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES
+from pytubemq.model.policy import DEFAULT_RETENTION, RetentionPolicy
+
+if TYPE_CHECKING:
+    from pytubemq.model.durability import Durability
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
     """A topic on one Broker.
 
+    `delete_policy` is a policy's text and `retention` what it says; `durability` None: the Broker's own setting.
     `status` is the original's: 0 normal, 1 soft deleted (readable, not writable), 2 soft removed, 3 removed.
     """
 
@@ -23,6 +29,8 @@ class TopicConfig:
     delete_policy: str = "delete,168h"
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     status: int = 0
+    durability: Durability | None = None
+    retention: RetentionPolicy = DEFAULT_RETENTION
 
     def partition_ids(self) -> list[int]:
         """All partition ids: `store * 10000 + n`."""

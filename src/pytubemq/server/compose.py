@@ -162,7 +162,7 @@ class Node:
 
     async def _start_broker(self) -> None:
         from pytubemq.broker.service import BrokerService, BrokerSettings
-        from pytubemq.storage.journal import Durability
+        from pytubemq.model.durability import Durability
         from pytubemq.storage.store import StoreSettings
 
         section = self.settings.broker

@@ -11,10 +11,11 @@ from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MIB
 from pytubemq.storage.checkpoint import Checkpoint, write_checkpoint
 from pytubemq.storage.disk import flush_directory, open_file
-from pytubemq.storage.journal import Durability, journal_path
+from pytubemq.storage.journal import journal_path
 from pytubemq.storage.partition_log import Dirty
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class Applier:
         with self._lock:
             confirmed = {key: offset for key, offset in self._confirmed.items() if key[1] != without}
             newest_journal = self._newest_journal
-        if self._durability is Durability.PROCESS and newest_journal:
+        if self._durability is not Durability.DISK and newest_journal:
             # The checkpoint must not know more than the journal does after a power loss: all that was confirmed when
             # the positions were copied is on the device now (older journal files were flushed when they were closed).
             with_journal = open_file(self._disk, journal_path(self._root / "journal", newest_journal))

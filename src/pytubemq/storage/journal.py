@@ -9,10 +9,10 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
-from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import DiskFailedError, DiskFullError, OutOfResourcesError
+from pytubemq.model.durability import Durability
 from pytubemq.storage.disk import NotOpenedError, flush_directory, open_file, write_all
 from pytubemq.storage.record import HEADER_BYTES, FileHeader, FileKind, encode_block_header, encode_meta
 
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 
 FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """A write that failed with one of these left the disk sound: it may be tried again later."""
-
-
-class Durability(Enum):
-    """When a message counts as accepted."""
-
-    DISK = "disk"
-    """Flushed to the device: survives power loss."""
-    PROCESS = "process"
-    """Written to the operating system: survives the process, not the machine."""
 
 
 def journal_path(directory: Path, number: int) -> Path:

@@ -17,13 +17,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pytubemq.errors import ClosedError, DiskFailedError, DiskFullError, MessageError, StorageError
+from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
 from pytubemq.model.offset import to_offset
 from pytubemq.storage import recovery
 from pytubemq.storage.applier import Applier
 from pytubemq.storage.disk import Disk, NotOpenedError, OsDisk
 from pytubemq.storage.files import FileCache
-from pytubemq.storage.journal import FULL_ERRORS, Durability, Journal, full, not_opened, storage_error
+from pytubemq.storage.journal import FULL_ERRORS, Journal, full, not_opened, storage_error
 from pytubemq.storage.partition_log import Extent, PartitionLog
 from pytubemq.storage.record import FORGOTTEN
 from pytubemq.storage.removal import remove_topic

@@ -12,8 +12,8 @@ import pytest
 from pytubemq.broker import service as broker_service
 from pytubemq.broker.probe import PROBE_NAME
 from pytubemq.errors import Code, DirectoryLockedError, RequestTimeoutError
+from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MIB
-from pytubemq.storage.journal import Durability
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from pytubemq.wire.codec import encode

@@ -9,8 +9,8 @@ from zlib import crc32
 import pytest
 
 from pytubemq.errors import CorruptError, DirectoryLockedError, NewerVersionError, StorageError
+from pytubemq.model.durability import Durability
 from pytubemq.storage.disk import OsDisk
-from pytubemq.storage.journal import Durability
 from pytubemq.storage.record import BLOCK_MAGIC, HEADER_BYTES
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, FaultyFile

@@ -24,11 +24,11 @@ from pytubemq.errors import (
     ServerOverflowError,
     StorageError,
 )
+from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MAX_SCAN_ENTRIES
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage import applier
 from pytubemq.storage.checkpoint import write_checkpoint
-from pytubemq.storage.journal import Durability
 from pytubemq.storage.record import FORGOTTEN
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
