@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytubemq.broker.counters import Counters
 from pytubemq.broker.flow import FlowControl
 from pytubemq.broker.visits import Visits
 from pytubemq.model.limits import MAX_PENDING_READS
@@ -38,6 +39,7 @@ class BrokerState:
     readers: ThreadPoolExecutor
     flow: FlowControl = field(default_factory=FlowControl)
     visits: Visits = field(default_factory=Visits)
+    counters: Counters = field(default_factory=Counters)
     max_pending_reads: int = MAX_PENDING_READS
     pending_reads: int = 0
     on_fault: Callable[[BaseException], None] = field(default=lambda _: None)

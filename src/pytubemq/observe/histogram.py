@@ -1,0 +1,58 @@
+"""How long things took, in cells whose bounds are powers of two.
+
+The invariants: adding a time costs the same however many there were; a cell's upper bound is never below a time in it;
+counts only grow until `reset`.
+
+The unit is a 1,024th of a millisecond, so that the cells of whole milliseconds (the original's) and those of parts of
+one have the same bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+UNITS_PER_S: Final = 1_024_000
+CELLS: Final = 32
+"""The last one has what took 2^30 units (17 minutes) or longer."""
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Times by cell: cell 0 has those below one unit, cell n those from 2^(n-1) to below 2^n units."""
+
+    cells: list[int] = field(default_factory=lambda: [0] * CELLS)
+    count: int = 0
+    sum_s: float = 0.0
+    least_s: float | None = None
+    most_s: float | None = None
+
+    def add(self, taken_s: float) -> None:
+        """Count one."""
+        taken_s = max(0.0, taken_s)
+        self.cells[min(int(taken_s * UNITS_PER_S).bit_length(), CELLS - 1)] += 1
+        self.count += 1
+        self.sum_s += taken_s
+        if self.least_s is None or taken_s < self.least_s:
+            self.least_s = taken_s
+        if self.most_s is None or taken_s > self.most_s:
+            self.most_s = taken_s
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self.cells[:] = [0] * CELLS
+        self.count, self.sum_s, self.least_s, self.most_s = 0, 0.0, None, None
+
+    def below(self, first: int, last: int) -> list[tuple[float, int]]:
+        """For cells `first` to `last`: the upper bound in seconds, and how many took less than that."""
+        total = sum(self.cells[:first])
+        found = []
+        for cell in range(first, last + 1):
+            total += self.cells[cell]
+            found.append((bound_s(cell), total))
+        return found
+
+
+def bound_s(cell: int) -> float:
+    """What all times of a cell are below, in seconds."""
+    return (1 << cell) / UNITS_PER_S
