@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.errors import CorruptError, NewerVersionError, NotFoundError, StorageError
+from pytubemq.model.durability import Durability
 from pytubemq.model.ids import UNDEFINED, Address
 from pytubemq.model.records import (
     BrokerRecord,
@@ -35,7 +36,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MADE = Stamp("ann", 1000, "bob", 2000, 7, 3000)
-PROPS = TopicProps(num_partitions=3, accept_publish=False, unflush_data_hold=0, delete_policy="delete,72h")
+PROPS = TopicProps(
+    num_partitions=3,
+    accept_publish=False,
+    unflush_data_hold=0,
+    delete_policy="delete,72h",
+    durability=Durability.MEMORY,
+)
 CLUSTER = ClusterRecord(
     9123, 9124, 9081, 2 << 20, 203, flow_ctrl_enable=True, flow_ctrl_info='[{"type":0}]', stamp=MADE
 )

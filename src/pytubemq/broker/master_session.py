@@ -59,6 +59,8 @@ class SessionHealth:
 
     registered: bool = False
     problem: str | None = None
+    refusal: str | None = None
+    """Why the Master refused the last registration; None once it took one."""
     unusable: str | None = None
     """What the Master said last and cannot be used, though the rest of its word could."""
     heartbeats: int = 0
@@ -157,14 +159,15 @@ class MasterSession:
             timeout_s=DEFAULT_REQUEST_TIMEOUT_S,
         )
         if not answer.success:
-            raise refused(answer.err_code, f"the Master refuses Broker {self._broker_id}: {answer.err_msg}")
+            self.health.refusal = f"the Master refuses Broker {self._broker_id}: {answer.err_msg}"
+            raise refused(answer.err_code, self.health.refusal)
         self._orders.registered(answer.enable_broker_info)
         await self._take(answer, default_conf=answer.broker_default_conf_info)
         self._report = True
         if not self.health.registered:
             logger.info("Broker %d is registered at Master %s", self._broker_id, self._masters.current)
         self.health.registered = True
-        self.health.problem = None
+        self.health.problem = self.health.refusal = None
 
     async def _beat(self) -> None:
         """One heartbeat, and the pause that belongs to it."""
@@ -239,6 +242,8 @@ class MasterSession:
                 check_sum=changed.check_sum if check_sum is None else check_sum,
                 default_conf=default_conf,
                 topic_confs=answer.broker_topic_set_conf_info,
+                topic_durability=answer.topic_durability,
+                topic_retention=answer.topic_retention,
             )
         if changed == self._config:
             return False

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pytubemq.errors import CorruptError, FormatError, NewerVersionError
+from pytubemq.errors import BadRequestError, CorruptError, FormatError, NewerVersionError
+from pytubemq.model.durability import parse_durability
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import (
     ATTRIBUTE_ALLOWANCE_BYTES,
@@ -21,6 +22,7 @@ from pytubemq.model.limits import (
     MAX_MESSAGE_BYTES,
     MAX_PARTITIONS_PER_TOPIC,
 )
+from pytubemq.model.policy import parse_delete_policy, understood_policy
 from pytubemq.model.topic import TopicConfig
 from pytubemq.storage.disk import read_exactly, write_all
 from pytubemq.wire.confstrings import (
@@ -28,6 +30,7 @@ from pytubemq.wire.confstrings import (
     BrokerTopicConf,
     parse_broker_default_conf,
     parse_broker_topic_conf,
+    parse_topic_values,
 )
 
 if TYPE_CHECKING:
@@ -73,6 +76,9 @@ class MasterConfig(msgspec.Struct, frozen=True, kw_only=True):
     check_sum: int = 0
     default_conf: str = ""
     topic_confs: tuple[str, ...] = ()
+    topic_durability: tuple[str, ...] = ()
+    topic_retention: tuple[str, ...] = ()
+    """What the strings of the original cannot say, as `topic:value`; a Master of the original says none of it."""
     cluster_id: int = UNDEFINED
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     flow_check_id: int = UNDEFINED
@@ -89,7 +95,13 @@ class MasterConfig(msgspec.Struct, frozen=True, kw_only=True):
         if not self.default_conf.strip():
             return []
         default = parse_broker_default_conf(self.default_conf)
-        return [_topic(parse_broker_topic_conf(text), default, self.max_message_bytes) for text in self.topic_confs]
+        durability = parse_topic_values(self.topic_durability, "a topic's durability")
+        retention = parse_topic_values(self.topic_retention, "a topic's retention")
+        found = []
+        for text in self.topic_confs:
+            topic = _topic(parse_broker_topic_conf(text), default, self.max_message_bytes)
+            found.append(_beyond(topic, durability.get(topic.name), retention.get(topic.name)))
+        return found
 
 
 class TopicTable:
@@ -143,6 +155,25 @@ def _topic(conf: BrokerTopicConf, default: BrokerDefaultConf, max_message_bytes:
         max_message_bytes=max_message_bytes if conf.max_message_bytes is None else conf.max_message_bytes,
         status=conf.status,
     )
+
+
+def _beyond(topic: TopicConfig, durability: str | None, policy: str | None) -> TopicConfig:
+    """A topic with what our Master says of it beyond the original's strings.
+
+    Raises:
+        FormatError: this version does not know what was said; nothing is deleted by a guess.
+    """
+    try:
+        return replace(
+            topic,
+            durability=None if durability is None else parse_durability(durability),
+            delete_policy=policy or topic.delete_policy,
+            retention=understood_policy(topic.delete_policy) if policy is None else parse_delete_policy(policy),
+        )
+    except BadRequestError as error:
+        raise FormatError(
+            f"topic {topic.name}: {error.message}", hint="run a Broker that is as new as its Master"
+        ) from error
 
 
 def served(config: TopicConfig) -> ServedTopic:

@@ -7,17 +7,19 @@ the strings until then and only the pair after; what a Broker carries is what it
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES
+from pytubemq.model.policy import original_form
 from pytubemq.model.topic import TopicConfig
 from pytubemq.wire.confstrings import (
     BrokerDefaultConf,
     BrokerTopicConf,
     format_broker_default_conf,
     format_broker_topic_conf,
+    format_topic_value,
     parse_broker_default_conf,
     parse_broker_topic_conf,
 )
@@ -64,6 +66,10 @@ class BrokerConf:
     topics: tuple[str, ...]
     removed: tuple[str, ...] = ()
     """Not part of what is in sync: every heartbeat tells it, until the Broker says that it is done."""
+    durability: tuple[str, ...] = ()
+    """Beside the strings, which have no room for it; topics that leave it to the Broker's own setting are not there."""
+    retention: tuple[str, ...] = ()
+    """The policies that the original's form cannot say; a Broker of the original goes by the ages in the strings."""
 
 
 def broker_conf(catalogue: Catalogue, broker_id: int, before: BrokerConf | None, *, first_id: int) -> BrokerConf:
@@ -75,28 +81,40 @@ def broker_conf(catalogue: Catalogue, broker_id: int, before: BrokerConf | None,
     limit = catalogue.cluster.max_message_bytes
     kept: list[str] = []
     removed: list[str] = []
+    durability: list[str] = []
+    retention: list[str] = []
     for deploy in catalogue.deployed_on(broker_id):
         text = format_broker_topic_conf(_conf_of(deploy, base, catalogue.max_message_bytes(deploy.topic), limit))
-        (removed if deploy.topic_status.removed else kept).append(text)
+        if deploy.topic_status.removed:
+            removed.append(text)
+            continue
+        kept.append(text)
+        props = deploy.props.over(base)
+        if props.durability is not None:
+            durability.append(format_topic_value(deploy.topic, props.durability.value))
+        if props.delete_policy and original_form(props.delete_policy) != props.delete_policy:
+            retention.append(format_topic_value(deploy.topic, props.delete_policy))
     defaults = format_broker_default_conf(_default_conf(base))
-    checksum = crc32((defaults + "".join(sorted(kept))).encode()) & 0x7FFFFFFF
-    made = BrokerConf(SyncId(first_id, checksum), defaults, tuple(kept), tuple(removed))
+    said = (defaults, *sorted(kept), *sorted(durability), *sorted(retention))
+    checksum = crc32("".join(said).encode()) & 0x7FFFFFFF
+    made = BrokerConf(
+        SyncId(first_id, checksum), defaults, tuple(kept), tuple(removed), tuple(durability), tuple(retention)
+    )
     if before is None:
         return made
-    same = (made.defaults, made.topics) == (before.defaults, before.topics)
+    same = replace(made, sync_id=before.sync_id, removed=before.removed) == before
     made = replace(made, sync_id=before.sync_id if same else SyncId(before.sync_id.conf_id + 1, checksum))
     return before if made == before else made
 
 
 def _default_conf(props: TopicProps) -> BrokerDefaultConf:
-    values = {ours: getattr(props, theirs) for ours, theirs in _PROPS.items()}
-    return BrokerDefaultConf(**values)
+    return BrokerDefaultConf(**{ours: _told(getattr(props, theirs), theirs) for ours, theirs in _PROPS.items()})
 
 
 def _conf_of(deploy: DeployRecord, base: TopicProps, size: int, limit: int) -> BrokerTopicConf:
     """Blank is what the topic leaves to the Broker, or has as the Broker has it."""
     values = {
-        ours: None if (value := getattr(deploy.props, theirs)) == getattr(base, theirs) else value
+        ours: None if (value := getattr(deploy.props, theirs)) == getattr(base, theirs) else _told(value, theirs)
         for ours, theirs in _PROPS.items()
     }
     return BrokerTopicConf(
@@ -105,6 +123,11 @@ def _conf_of(deploy: DeployRecord, base: TopicProps, size: int, limit: int) -> B
         max_message_bytes=None if size == limit else size,
         **values,
     )
+
+
+def _told(value: Any, prop: str) -> Any:
+    """A property's value as the strings tell it."""
+    return original_form(value) if prop == "delete_policy" and value else value
 
 
 def reported_topics(defaults: str | None, topics: Sequence[str]) -> dict[str, TopicConfig]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytubemq.model.policy import parse_delete_policy
 from pytubemq.model.records import (
     BUILT_IN_PROPS,
     BrokerRecord,
@@ -128,13 +129,13 @@ class Catalogue:
         return self._consumers.get(topic, _NOBODY)
 
     def broker_props(self, broker_id: int) -> TopicProps:
-        """What holds on a Broker for a topic that says nothing else; has a value for every property."""
+        """What holds on a Broker for a topic that says nothing else; a durability of None is the Broker's setting."""
         below = self.cluster.props.over(BUILT_IN_PROPS)
         broker = self.brokers.get(broker_id)
         return below if broker is None else broker.props.over(below)
 
     def props(self, topic: str, broker_id: int) -> TopicProps:
-        """What holds for a topic on a Broker, all layers together; has a value for every property."""
+        """What holds for a topic on a Broker, all layers together; a durability of None is the Broker's setting."""
         below = self.broker_props(broker_id)
         deploy = self.deployed(topic).get(broker_id)
         return below if deploy is None else deploy.props.over(below)
@@ -154,6 +155,8 @@ class Catalogue:
             props.delete_policy or "",
             self.max_message_bytes(deploy.topic),
             int(deploy.topic_status),
+            props.durability,
+            parse_delete_policy(props.delete_policy or ""),
         )
         return made
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from enum import IntEnum, unique
 
+from pytubemq.model.durability import Durability  # noqa: TC001 - rows and tests look the field types up
 from pytubemq.model.ids import UNDEFINED, Address
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES
 
@@ -77,7 +78,10 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class TopicProps:
-    """The properties a topic can have, at any layer; None = as the layer below says."""
+    """The properties a topic can have, at any layer; None = as the layer below says.
+
+    `durability` is ours; the layer below the cluster is each Broker's own setting.
+    """
 
     num_topic_stores: int | None = None
     num_partitions: int | None = None
@@ -90,6 +94,7 @@ class TopicProps:
     accept_publish: bool | None = None
     accept_subscribe: bool | None = None
     delete_policy: str | None = None
+    durability: Durability | None = None
 
     def over(self, below: TopicProps) -> TopicProps:
         """These, and what is None here as the layer below says."""
@@ -114,7 +119,7 @@ BUILT_IN_PROPS = TopicProps(
     accept_subscribe=True,
     delete_policy="delete,168h",
 )
-"""The lowest layer; has a value for every property."""
+"""The lowest layer; has a value for every property but the durability."""
 
 
 @dataclass(frozen=True, slots=True)

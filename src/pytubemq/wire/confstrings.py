@@ -6,9 +6,12 @@ The invariant: a blank field means "as the default says" and is None here; posit
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytubemq.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 C = TypeVar("C", "BrokerDefaultConf", "BrokerTopicConf")
 
@@ -88,6 +91,26 @@ def parse_broker_topic_conf(text: str) -> BrokerTopicConf:
 def format_broker_topic_conf(conf: BrokerTopicConf) -> str:
     """A `brokerTopicSetConfInfo`."""
     return _format(conf)
+
+
+def parse_topic_values(texts: Iterable[str], what: str) -> dict[str, str]:
+    """What is said beside the settings, by topic: items `topic:value`, as in `TOPIC_DURABILITY`.
+
+    Raises:
+        FormatError: an item is none, or a topic has two.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        topic, colon, value = text.partition(":")
+        if not (topic and colon and value) or topic in found:
+            raise FormatError(f"not {what}: {text[:200]!r}", hint="its form is topic:value, once for each topic")
+        found[topic] = value
+    return found
+
+
+def format_topic_value(topic: str, value: str) -> str:
+    """One item for `parse_topic_values`."""
+    return f"{topic}:{value}"
 
 
 def _parse(cls: type[C], text: str, *, least: int, what: str, shape: str) -> C:

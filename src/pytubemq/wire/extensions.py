@@ -66,6 +66,9 @@ class ExtensionField(IntEnum):
     BROKER_LEASES = 1000
     # HeartRequestB2M: what is wrong with the Broker, in words
     BROKER_PROBLEMS = 1001
+    # RegisterResponseM2B, HeartResponseM2B, with the configuration: what its strings cannot say, as topic:value
+    TOPIC_DURABILITY = 1002
+    TOPIC_RETENTION = 1003
     # SendMessageRequestP2B, TransferedMessage (as stored): who sent it and as which one
     PRODUCER_ID = 1002
     PRODUCER_EPOCH = 1003

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pytubemq.broker.topics import MasterConfig, TopicTable, load, save, served
 from pytubemq.errors import CorruptError, FormatError, NewerVersionError
+from pytubemq.model.durability import Durability
 from pytubemq.model.limits import ATTRIBUTE_ALLOWANCE_BYTES, MIB
+from pytubemq.model.policy import DEFAULT_RETENTION, RetentionPolicy
 from pytubemq.model.topic import TopicConfig
 from pytubemq.testing.disk import FaultyDisk, Operation
 
@@ -29,6 +32,31 @@ def test_blank_fields_take_the_brokers_defaults() -> None:
     assert served(big).max_payload_bytes == 4 * MIB + ATTRIBUTE_ALLOWANCE_BYTES
     assert not served(big).writable
     assert served(big).readable
+
+
+def test_what_our_master_says_beside_the_strings_counts() -> None:
+    topics = "demo: : : : : : : : :0: : : : : ", "big: : : : : : :delete,24h: :0: : : : : "
+    told = msgspec.structs.replace(
+        config(*topics), topic_durability=("demo:memory",), topic_retention=("demo:delete,168h,10GB",)
+    )
+    demo, big = told.topics()
+    assert (demo.durability, demo.retention) == (Durability.MEMORY, RetentionPolicy(168 * 3600.0, 10 * 2**30))
+    assert demo.delete_policy == "delete,168h,10GB"
+    assert (big.durability, big.retention) == (None, RetentionPolicy(24 * 3600.0, None))
+
+
+def test_a_policy_of_a_java_master_is_read_as_its_own_broker_reads_it() -> None:
+    odd, plain = config("a: : : : : : :keep: :0: : : : : ", "b: : : : : : :delete,5: :0: : : : : ").topics()
+    assert odd.retention == DEFAULT_RETENTION
+    assert plain.retention == RetentionPolicy(5 * 3600.0, None)
+
+
+@pytest.mark.parametrize("field", ["topic_durability", "topic_retention"])
+@pytest.mark.parametrize("text", ["demo:tape", "demo:", "demo", ":disk"])
+def test_what_is_said_in_words_of_a_newer_version_is_refused_and_no_guess_is_made(field: str, text: str) -> None:
+    told = msgspec.structs.replace(config("demo: : : : : : : : :0: : : : : "), **{field: (text,)})
+    with pytest.raises(FormatError):
+        told.topics()
 
 
 def test_without_defaults_there_is_no_topic() -> None:

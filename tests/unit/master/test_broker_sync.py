@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pytubemq.errors import FormatError
 from pytubemq.master.broker_sync import BrokerConf, broker_conf, reported_removals, reported_topics
 from pytubemq.master.catalogue import Catalogue
+from pytubemq.model.durability import Durability
 from pytubemq.model.ids import Address
 from pytubemq.model.records import (
     BrokerRecord,
@@ -153,3 +154,42 @@ def test_an_empty_report_is_no_topics_and_a_bad_one_an_error() -> None:
 
 def test_reported_removals_are_names() -> None:
     assert reported_removals(["a", " b", "c:3: : : : : : : :2: : : : "]) == {"a", "b", "c"}
+
+
+def test_durability_is_told_beside_the_strings_where_a_topic_has_one() -> None:
+    made = conf(place("a", durability=Durability.MEMORY), place("b"))
+    assert made.durability == ("a:memory",)
+    assert made.topics == conf(place("a"), place("b")).topics, "a Java Broker sees no difference"
+    everywhere = conf(ClusterRecord(props=TopicProps(durability=Durability.PROCESS)), place("a"), place("b"))
+    assert everywhere.durability == ("a:process", "b:process")
+
+
+@pytest.mark.parametrize(
+    ("policy", "told", "beside"),
+    [
+        ("delete,9h", "delete,9h", ()),
+        ("delete,720h", "delete,720h", ()),
+        ("delete,9h,10GB", "delete,9h", ("a:delete,9h,10GB",)),
+        ("delete,10GB", "delete,87600h", ("a:delete,10GB",)),
+        ("keep", "delete,87600h", ("a:keep",)),
+    ],
+)
+def test_a_policy_that_the_original_has_no_words_for_is_told_beside_its_age(
+    policy: str, told: str, beside: tuple[str, ...]
+) -> None:
+    made = conf(place("a", delete_policy=policy))
+    assert made.topics == (f"a: : : : : : :{told}: :0: : : : : ",)
+    assert made.retention == beside
+    inherited = conf(ClusterRecord(props=TopicProps(delete_policy=policy)), place("a"))
+    assert f":{told}:" in inherited.defaults
+    assert inherited.retention == beside
+
+
+def test_what_is_told_beside_the_strings_is_part_of_what_is_in_sync() -> None:
+    made = conf(place("a"))
+    other = conf(place("a", durability=Durability.DISK), before=made)
+    assert other.sync_id.conf_id == 8
+    assert other.sync_id.checksum != made.sync_id.checksum
+    limited = conf(place("a", delete_policy="delete,168h,1GB"), before=made)
+    assert limited.sync_id != made.sync_id
+    assert conf(place("a", delete_policy="delete,168h,2GB"), before=limited).sync_id != limited.sync_id

@@ -24,7 +24,7 @@ from pytubemq.model.limits import (
     MAX_WEBAPI_ITEMS,
     MAX_WEBAPI_PARAMS,
 )
-from pytubemq.model.policy import check_delete_policy
+from pytubemq.model.policy import MAX_AGE_S, check_delete_policy
 from pytubemq.model.records import ManageStatus
 
 if TYPE_CHECKING:
@@ -207,11 +207,14 @@ class Date:
 class DeletePolicy:
     """How long messages are kept."""
 
-    shape: str = "`delete,<n>` with s, m or h behind it (without: hours), more than 0 and at most 168 h"
+    shape: str = (
+        "`delete,<n>` with s, m or h behind it (without: hours), more than 0 and at most 168 h; ours also take a "
+        "partition's size instead or behind it (`delete,72h,10GB`), and `keep`"
+    )
 
     def parse(self, text: str) -> str:
         try:
-            return check_delete_policy(text.lower())
+            return check_delete_policy(text, longest_age_s=MAX_AGE_S)
         except BadRequestError:
             raise BadValueError(f"is {shown(text)}: it must be {self.shape}") from None
 

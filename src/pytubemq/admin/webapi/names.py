@@ -23,7 +23,7 @@ SHORT_NAMES: dict[str, str] = dict(pair.split("/") for pair in _TABLE.split())
 
 _ONE_NAME = """
 method type callback brokerId brokerIp brokerPort brokerTLSPort regionId maxMsgSizeInMB statusId condStatus isInclude
-isEnable consumeGroup enableBind
+isEnable consumeGroup enableBind durability
 """
 
 KNOWN_NAMES = frozenset(SHORT_NAMES) | frozenset(SHORT_NAMES.values()) | frozenset(_ONE_NAME.split())

@@ -17,6 +17,7 @@ from pytubemq.admin.webapi.kinds import (
     USER,
     BadValueError,
     Bool,
+    Choice,
     Date,
     DeletePolicy,
     Int,
@@ -26,6 +27,7 @@ from pytubemq.admin.webapi.kinds import (
 )
 from pytubemq.admin.webapi.names import KNOWN_NAMES, SHORT_NAMES
 from pytubemq.master.registry.audit import Audit
+from pytubemq.model.durability import Durability
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_WEBAPI_TARGETS
 from pytubemq.model.records import TopicProps
@@ -235,8 +237,9 @@ PROPS = (
     Param("acceptPublish", Bool()),
     Param("acceptSubscribe", Bool()),
     Param("deletePolicy", DeletePolicy()),
+    Param("durability", Choice({one.value: one for one in Durability})),
 )
-"""The properties of a topic."""
+"""The properties of a topic; the durability is ours."""
 
 PROP_FIELDS = dict(zip((param.name for param in PROPS), TopicProps.__dataclass_fields__, strict=True))
 """The field of `TopicProps` for each parameter of `PROPS`."""

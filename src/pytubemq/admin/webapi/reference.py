@@ -87,9 +87,9 @@ def _parameters(methods: Iterable[Method[Any]]) -> Iterable[str]:
 def _default(param: Param) -> str:
     """What holds when a parameter is left out; blank where nothing does."""
     if param in PROPS:
-        return (
-            f"{_plain(getattr(BUILT_IN_PROPS, PROP_FIELDS[param.name]))}, unless the Broker or the cluster has another"
-        )
+        built_in = getattr(BUILT_IN_PROPS, PROP_FIELDS[param.name])
+        shown = "the setting of each Broker" if built_in is None else _plain(built_in)
+        return f"{shown}, unless the Broker or the cluster has another"
     return "" if param.default is None else _plain(param.default)
 
 

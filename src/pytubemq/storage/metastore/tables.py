@@ -7,9 +7,10 @@ the same; the conformance suite holds them together.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from enum import IntEnum
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from pytubemq.model.durability import Durability
 from pytubemq.model.ids import Address
 from pytubemq.model.records import (
     BrokerRecord,
@@ -103,7 +104,7 @@ def record_of(kind: type[Any], row: Sequence[Any]) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, frozenset):
         return ",".join(sorted(value))
-    return int(value) if isinstance(value, IntEnum) else value
+    return value.value if isinstance(value, Enum) else value
 
 
 def _rich(name: str, value: Any) -> Any:
@@ -115,6 +116,8 @@ def _rich(name: str, value: Any) -> Any:
         return ManageStatus(value)
     if name == "topic_status":
         return TopicStatus(value)
+    if name == "durability":
+        return Durability(value)
     if name == "filter_conds":
         return frozenset(value.split(",")) if value else frozenset()
     return value

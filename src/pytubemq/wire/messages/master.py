@@ -250,6 +250,8 @@ class RegisterResponseM2B:
     authorized_info: MasterAuthorizedInfo | None = optional(16, MasterAuthorizedInfo, default=None)
     broker_authorized_info: MasterBrokerAuthorizedInfo | None = optional(17, MasterBrokerAuthorizedInfo, default=None)
     cls_config: ClusterConfig | None = optional(18, ClusterConfig, default=None)
+    topic_durability: tuple[str, ...] = repeated(ExtensionField.TOPIC_DURABILITY, STR, default=())
+    topic_retention: tuple[str, ...] = repeated(ExtensionField.TOPIC_RETENTION, STR, default=())
 
 
 @message
@@ -296,6 +298,8 @@ class HeartResponseM2B:
     authorized_info: MasterAuthorizedInfo | None = optional(18, MasterAuthorizedInfo, default=None)
     broker_authorized_info: MasterBrokerAuthorizedInfo | None = optional(19, MasterBrokerAuthorizedInfo, default=None)
     cls_config: ClusterConfig | None = optional(20, ClusterConfig, default=None)
+    topic_durability: tuple[str, ...] = repeated(ExtensionField.TOPIC_DURABILITY, STR, default=())
+    topic_retention: tuple[str, ...] = repeated(ExtensionField.TOPIC_RETENTION, STR, default=())
 
 
 @message
