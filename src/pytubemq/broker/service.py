@@ -86,6 +86,8 @@ class BrokerService:
         self._orders: Orders | None = None
         self._session: MasterSession | None = None
         self._pool: ConnectionPool | None = None
+        self.workers_down: tuple[str, ...] = ()
+        """Brokers that one parent runs beside this one and that do not run now, each with why."""
 
     # --- start ----------------------------------------------------------------------------------------------
 
@@ -307,6 +309,11 @@ class BrokerService:
 
     # --- health ---------------------------------------------------------------------------------------------
 
+    @property
+    def refused_by_master(self) -> str | None:
+        """Why the Master does not take this Broker; None when it does, or was not reached."""
+        return None if self._session is None else self._session.health.refusal
+
     def health(self) -> dict[str, Any]:
         """How the Broker is: `status` "ok", "degraded" (serves, but something is wrong) or "failed" (takes no
         messages), `problems` in words, and figures."""
@@ -359,6 +366,7 @@ class BrokerService:
         """What is wrong in the Broker itself."""
         path, applier = state.path, self._applier
         problems = [f"{name}: {text}" for name, text in self._faults.items()]
+        problems += self.workers_down
         if path.failure is not None:
             problems.append(f"journal: {path.failure}")
         if path.full is not None:

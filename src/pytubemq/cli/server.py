@@ -15,7 +15,9 @@ from pytubemq.cli.output import emit_rows
 from pytubemq.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pytubemq.server.compose import Endpoints, Node
+    from collections.abc import Mapping
+
+    from pytubemq.server.settings import Settings
 
 
 @click.group()
@@ -27,27 +29,80 @@ def server() -> None:
 @click.argument("role", type=click.Choice(["master", "broker", "all"]))
 @click.option("-c", "--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings (TOML).")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting over file and environment.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Run N Brokers as processes of this machine, with ids, ports and directories that follow each other.",
+)
+@click.option(
+    "--worker-ip",
+    "ips",
+    default="",
+    metavar="IP,...|spread",
+    help="An address for each worker, or `spread`: that of broker.listen and those that follow it.",
+)
 @click.option("--stop-on-eof", is_flag=True, hidden=True, help="Stop when standard input ends.")
+@click.option("--log-name", default="", hidden=True, help="What stands in each line of the log.")
 @global_options
-def run(role: str, config: Path | None, assignments: tuple[str, ...], stop_on_eof: bool) -> int:
+def run(
+    role: str,
+    config: Path | None,
+    assignments: tuple[str, ...],
+    workers: int | None,
+    ips: str,
+    stop_on_eof: bool,
+    log_name: str,
+) -> int:
     """Run ROLE until SIGINT or SIGTERM.
 
     When it serves, one line of JSON on standard output says where.
     """
     from pytubemq.observe.logs import configure
-    from pytubemq.server.compose import ROLES, Node
-    from pytubemq.server.run import run_node
     from pytubemq.server.sources import load_settings
 
+    if workers is not None and role != "broker":
+        raise click.UsageError("--workers goes with the role broker; run the Master by itself")
+    if ips and workers is None:
+        raise click.UsageError("--worker-ip says where workers are: give --workers N as well")
     settings = load_settings(config, environ=os.environ, flags=parse_assignments(assignments))
     level = "debug" if current().verbose else settings.log.level
-    configure(level=level, form=settings.log.format)
+    name = "workers" if workers is not None else log_name
+    configure(level=level, form=settings.log.format, name=name)
+    if workers is not None:
+        return _run_workers(settings, workers, ips, stop_on_eof=stop_on_eof)
+    return _run_node(settings, role, stop_on_eof=stop_on_eof)
 
-    async def on_ready(node: Node, endpoints: Endpoints) -> None:
-        click.echo(json.dumps({"ready": True, **endpoints.as_dict(), "pid": os.getpid()}))
-        sys.stdout.flush()
 
-    return run_node(Node(settings, ROLES[role]), on_ready=on_ready, stop_on_eof=stop_on_eof)
+def _run_node(settings: Settings, role: str, *, stop_on_eof: bool) -> int:
+    from pytubemq.server.compose import ROLES, Node
+    from pytubemq.server.run import run_node
+
+    node = Node(settings, ROLES[role])
+
+    async def on_ready() -> None:
+        refusal = {} if node.refused_by_master is None else {"refused_by_master": node.refused_by_master}
+        _ready({**node.endpoints.as_dict(), **refusal})
+
+    return run_node(node, on_ready=on_ready, stop_on_eof=stop_on_eof, on_told=node.told)
+
+
+def _run_workers(settings: Settings, count: int, ips: str, *, stop_on_eof: bool) -> int:
+    from pytubemq.server.run import run_node
+    from pytubemq.server.worker_plan import plan_workers
+    from pytubemq.server.workers import Workers
+
+    several = Workers(plan_workers(settings, count, ips=ips))
+
+    async def on_ready() -> None:
+        _ready({"workers": [worker.row() for worker in several.workers]})
+
+    return run_node(several, on_ready=on_ready, stop_on_eof=stop_on_eof)
+
+
+def _ready(where: Mapping[str, object]) -> None:
+    click.echo(json.dumps({"ready": True, **where, "pid": os.getpid()}))
+    sys.stdout.flush()
 
 
 @server.command("settings")

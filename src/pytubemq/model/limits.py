@@ -63,6 +63,8 @@ MAX_CONNECTIONS: Final = 10_000
 """Of one server; fewer where the operating system allows fewer open files."""
 MAX_OPEN_FILES: Final = 65_536
 """What a server's process takes when the operating system lets it."""
+MAX_WORKERS: Final = 64
+"""Brokers that one command runs as processes of one machine."""
 MAX_CALLS_PER_CONNECTION: Final = 10_000
 """Unanswered calls of one connection; beyond it the server stops reading from it."""
 MAX_BUFFERED_BYTES: Final = 512 * MIB

@@ -12,10 +12,13 @@ import time
 from typing import TextIO
 
 
-def configure(*, level: str, form: str, stream: TextIO | None = None) -> None:
-    """Send this process's log to `stream` (standard error), `form` being `text` or `json`."""
+def configure(*, level: str, form: str, stream: TextIO | None = None, name: str = "") -> None:
+    """Send this process's log to `stream` (standard error), `form` being `text` or `json`.
+
+    `name` stands in each line, for several processes that log to one place.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    handler.setFormatter(JsonFormatter(name) if form == "json" else TextFormatter(name))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -25,21 +28,27 @@ def configure(*, level: str, form: str, stream: TextIO | None = None) -> None:
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-01-31T12:00:00.123Z INFO  pytubemq.broker  text`"""
+    """`2026-01-31T12:00:00.123Z INFO  pytubemq.broker  text`, with the process's name, if it has one, before INFO."""
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s  %(message)s", "%Y-%m-%dT%H:%M:%S")
+    def __init__(self, name: str = "") -> None:
+        who = f"{name.replace('%', '%%')} " if name else ""
+        super().__init__(f"%(asctime)s.%(msecs)03dZ {who}%(levelname)-7s %(name)s  %(message)s", "%Y-%m-%dT%H:%M:%S")
         self.converter = time.gmtime
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: time, level, logger, message, and error when there is one."""
+    """One object a line: time, process (if it has a name), level, logger, message, and error when there is one."""
+
+    def __init__(self, name: str = "") -> None:
+        super().__init__()
+        self._process = {"process": name} if name else {}
 
     def format(self, record: logging.LogRecord) -> str:
         """As `logging` asks for it."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         entry = {
             "time": f"{stamp}.{int(record.msecs):03d}Z",
+            **self._process,
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

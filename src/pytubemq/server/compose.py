@@ -20,7 +20,7 @@ from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, DEFAULT_HTTP_PORT
 from pytubemq.storage.disk import Disk, OsDisk
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from pytubemq.admin.http import HttpServer
@@ -120,6 +120,17 @@ class Node:
             self._lock.release()
             self._lock = None
         return clean
+
+    @property
+    def refused_by_master(self) -> str | None:
+        """Why the Master does not take this process's Broker; None when it does, or cannot be asked."""
+        return None if self.broker is None else self.broker.refused_by_master
+
+    def told(self, word: Mapping[str, object]) -> None:
+        """The parent process says something: which of the Brokers that it runs beside this one are down."""
+        down = word.get("workers_down")
+        if self.broker is not None and isinstance(down, list):
+            self.broker.workers_down = tuple(map(str, down))
 
     async def _start_master(self) -> None:
         from pytubemq.master.service import MasterService, MasterSettings

@@ -77,8 +77,9 @@ def run_dev(
         settings, notes = free_ports(settings)
         node = Node(settings, ROLES["all"])
 
-        async def on_ready(node: Node, endpoints: Endpoints) -> None:
+        async def on_ready() -> None:
             nonlocal written, before
+            endpoints = node.endpoints
             assert node.master is not None
             assert endpoints.master is not None
             assert endpoints.http is not None

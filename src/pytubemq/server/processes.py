@@ -22,6 +22,8 @@ from pytubemq.server.compose import Endpoints, make_directory
 from pytubemq.server.sources import ENV_PREFIX, to_toml
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytubemq.server.settings import Settings
 
 START_TIMEOUT_S = 30.0
@@ -31,14 +33,20 @@ LOG_TAIL_BYTES = 2_000
 
 
 class ServerProcess:
-    """`python -m pytubemq server run ROLE` with its settings file and its log beside the data."""
+    """`python -m pytubemq server run ROLE` with its settings file and its log beside the data.
 
-    def __init__(self, role: str, settings: Settings, *, name: str | None = None) -> None:
+    With `shares_log` it logs to this process's standard error instead, each line with its name.
+    """
+
+    def __init__(self, role: str, settings: Settings, *, name: str | None = None, shares_log: bool = False) -> None:
         self.role = role
         self.name = name or role
         self.settings = settings
         self.endpoints = Endpoints()
+        self.refused_by_master: str | None = None
+        """Why the Master does not take the Broker that was started, if it does not."""
         self.log_path = settings.data_dir / f"{self.name}.log"
+        self._shares_log = shares_log
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -64,10 +72,12 @@ class ServerProcess:
         path.write_text(to_toml(self.settings), "utf-8")
         # Only the file counts: what is set in our environment was read when the settings were made.
         environ = {key: value for key, value in os.environ.items() if not key.startswith(ENV_PREFIX)}
-        with self.log_path.open("ab") as log:
-            log_start = log.tell()
+        named = ("--log-name", self.name) if self._shares_log else ()
+        with contextlib.ExitStack() as stack:
+            log = None if self._shares_log else stack.enter_context(self.log_path.open("ab"))
+            log_start = 0 if log is None else log.tell()
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "pytubemq", "server", "run", self.role, "-c", str(path), "--stop-on-eof",
+                sys.executable, "-m", "pytubemq", "server", "run", self.role, "-c", str(path), "--stop-on-eof", *named,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=log, env=environ,
                 start_new_session=True,
             )  # fmt: skip
@@ -75,6 +85,8 @@ class ServerProcess:
             self.endpoints = await asyncio.wait_for(self._ready_line(), timeout_s)
         except (TimeoutError, ValueError) as error:
             await self.kill()
+            if self._shares_log:
+                raise TubeError(f"{self.name} did not start", hint="what it logged above says why") from None
             raise TubeError(
                 f"{self.name} as a child process did not start: {self._log_tail(log_start)}",
                 hint=f"its log is {self.log_path}",
@@ -108,11 +120,18 @@ class ServerProcess:
             raise TubeError(f"{self.name} was not started")
         return await self._process.wait()
 
+    def tell(self, word: Mapping[str, object]) -> None:
+        """Send it one line of JSON on its standard input; lost when it does not run."""
+        if self.running and self._process is not None and self._process.stdin is not None:
+            with contextlib.suppress(OSError, RuntimeError):  # it ends just now
+                self._process.stdin.write(json.dumps(word).encode() + b"\n")
+
     async def _ready_line(self) -> Endpoints:
         assert self._process is not None
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         found = json.loads(line)
+        self.refused_by_master = found.get("refused_by_master")
         return Endpoints(found.get("master"), found.get("broker"), found.get("http"), found.get("broker_http"))
 
     async def _end(self, number: signal.Signals) -> None:

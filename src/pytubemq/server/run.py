@@ -14,18 +14,36 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
 
 from pytubemq.errors import ExitCode
-from pytubemq.server.compose import Endpoints, Node
+from pytubemq.model.limits import KIB
 from pytubemq.server.files import raise_file_limit
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-OnReady = Callable[[Node, Endpoints], Awaitable[None]]
+OnReady = Callable[[], Awaitable[None]]
+OnTold = Callable[[Mapping[str, object]], None]
+
+_MAX_WORD_BYTES: Final = 64 * KIB
+"""Of one line from the parent process."""
+
+
+class Runnable(Protocol):
+    """A node, or several in processes of their own."""
+
+    async def start(self) -> object:
+        """Ready when it returns."""
+        ...
+
+    async def close(self) -> bool:
+        """Stop, within bounds; False when something did not end in time."""
+        ...
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
@@ -64,7 +82,14 @@ def _collect_less_often() -> None:
     gc.set_threshold(100_000, 50, 100)
 
 
-def run_node(node: Node, *, on_ready: OnReady, until_ready: bool = False, stop_on_eof: bool = False) -> int:
+def run_node(
+    node: Runnable,
+    *,
+    on_ready: OnReady,
+    until_ready: bool = False,
+    stop_on_eof: bool = False,
+    on_told: OnTold | None = None,
+) -> int:
     """Run to the end of the process's life; returns its exit code.
 
     Args:
@@ -72,9 +97,11 @@ def run_node(node: Node, *, on_ready: OnReady, until_ready: bool = False, stop_o
         on_ready: called once when every role serves.
         until_ready: stop as soon as it does.
         stop_on_eof: stop when standard input ends, so that a child does not outlive its parent.
+        on_told: called with what the parent sends meanwhile, one JSON object a line.
     """
     raise_file_limit()
-    clean = run_loop(_serve(node, on_ready=on_ready, until_ready=until_ready, stop_on_eof=stop_on_eof))
+    parent = _Parent(on_told) if stop_on_eof else None
+    clean = run_loop(_serve(node, on_ready=on_ready, until_ready=until_ready, parent=parent))
     if clean:
         return ExitCode.DONE
     # A thread that hangs on a dead disk would keep the interpreter from ending.
@@ -83,12 +110,15 @@ def run_node(node: Node, *, on_ready: OnReady, until_ready: bool = False, stop_o
     os._exit(ExitCode.FAILED)
 
 
-async def _serve(node: Node, *, on_ready: OnReady, until_ready: bool, stop_on_eof: bool) -> bool:
+async def _serve(node: Runnable, *, on_ready: OnReady, until_ready: bool, parent: _Parent | None) -> bool:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _on_signal, stop)
-    transport = await _watch_stdin(stop) if stop_on_eof else None
+    transport = None
+    if parent is not None:
+        parent.ended = stop.set
+        transport, _ = await loop.connect_read_pipe(lambda: parent, sys.stdin)
     try:
         starting = asyncio.ensure_future(node.start())
         stopping = asyncio.ensure_future(stop.wait())
@@ -98,8 +128,8 @@ async def _serve(node: Node, *, on_ready: OnReady, until_ready: bool, stop_on_eo
             with contextlib.suppress(asyncio.CancelledError):
                 await starting
             return True
-        endpoints = starting.result()
-        await on_ready(node, endpoints)
+        starting.result()
+        await on_ready()
         if not until_ready:
             await stopping
         else:
@@ -121,15 +151,26 @@ def _on_signal(stop: asyncio.Event) -> None:
     stop.set()
 
 
-class _UntilEof(asyncio.Protocol):
-    def __init__(self, stop: asyncio.Event) -> None:
-        self._stop = stop
+class _Parent(asyncio.Protocol):
+    """The process that started this one, at the other end of standard input."""
+
+    def __init__(self, on_told: OnTold | None) -> None:
+        self.ended: Callable[[], None] = lambda: None
+        self._on_told = on_told
+        self._unread = b""
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        if len(self._unread) > _MAX_WORD_BYTES:
+            self._unread = b""
+        for line in lines:
+            try:
+                word = msgspec.json.decode(line, type=dict[str, object])
+            except msgspec.DecodeError:
+                logger.warning("the parent process sent a line that is not a JSON object; it is passed over")
+                continue
+            if self._on_told is not None:
+                self._on_told(word)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop.set()
-
-
-async def _watch_stdin(stop: asyncio.Event) -> asyncio.ReadTransport:
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: _UntilEof(stop), sys.stdin)
-    return transport
+        self.ended()

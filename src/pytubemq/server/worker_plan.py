@@ -1,0 +1,140 @@
+"""What each of several Brokers on one machine is started with.
+
+The invariant: worker k differs from the settings it was made of only in what must differ: its id, its ports and its
+directory, and its address where that was asked for. No two listen at the same place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pytubemq.errors import ConfigError
+from pytubemq.model.ids import DEFAULT_BROKER_PORT, Address
+from pytubemq.model.limits import MAX_WORKERS
+from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, parse_address
+
+if TYPE_CHECKING:
+    from pytubemq.server.settings import BrokerSection, Settings
+
+SPREAD: Final = "spread"
+"""For `--worker-ip`: the address of `broker.listen`, and those that follow it."""
+_LAST_ID: Final = 2**31 - 1
+_LAST_PORT: Final = 65_535
+_LAST_IP: Final = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One worker."""
+
+    name: str
+    settings: Settings
+
+
+def plan_workers(settings: Settings, count: int, *, ips: str = "") -> list[Plan]:
+    """The settings of each worker, from those of the first.
+
+    Args:
+        settings: what `pytubemq server run broker` would run with.
+        count: how many.
+        ips: SPREAD, or an IPv4 address for each worker between commas; empty: all at the host of `broker.listen`.
+
+    Raises:
+        ConfigError: an id, a port or an address that cannot be, or that two of them would have.
+    """
+    if not 1 <= count <= MAX_WORKERS:
+        raise ConfigError(f"--workers {count} is not between 1 and {MAX_WORKERS}", hint="one for each processor core")
+    section = settings.broker
+    if section.id + count - 1 > _LAST_ID:
+        raise ConfigError(
+            f"{count} workers from broker.id = {section.id} on would go beyond {_LAST_ID}", hint="set a lower broker.id"
+        )
+    hosts = _hosts(section, count, ips)
+    plans = [_plan(settings, number, host) for number, host in enumerate(hosts)]
+    _check_apart(plans)
+    return plans
+
+
+def _plan(settings: Settings, number: int, host: str | None) -> Plan:
+    section = settings.broker
+    name = f"worker-{number}"
+    listen = parse_address("broker.listen", section.listen, default_port=DEFAULT_BROKER_PORT)
+    changes: dict[str, object] = {
+        "id": section.id + number,
+        "listen": str(_moved("broker.listen", Address(host or listen.host, listen.port), number)),
+        "tls_port": _port("broker.tls_port", section.tls_port, number),
+    }
+    for key, default_port in (("advertised", DEFAULT_BROKER_PORT), ("http_listen", DEFAULT_BROKER_HTTP_PORT)):
+        text = getattr(section, key)
+        if text:
+            address = parse_address(f"broker.{key}", text, default_port=default_port)
+            changes[key] = str(_moved(f"broker.{key}", address, number))
+    broker = msgspec.structs.replace(section, **changes)
+    data = str(settings.data_dir / name)
+    return Plan(name, msgspec.structs.replace(settings, broker=broker, data=data).check())
+
+
+def _moved(key: str, address: Address, number: int) -> Address:
+    """The address `number` ports further on; any free port stays any free port."""
+    return address if not address.port else Address(address.host, _port(key, address.port, number))
+
+
+def _port(key: str, port: int, number: int) -> int:
+    if port + number > _LAST_PORT:
+        raise ConfigError(
+            f"worker-{number} would have port {port + number}, {number} beyond {key}", hint=f"set a lower port in {key}"
+        )
+    return port + number
+
+
+def _hosts(section: BrokerSection, count: int, ips: str) -> list[str | None]:
+    if not ips:
+        return [None] * count
+    if section.advertised:
+        raise ConfigError(
+            "--worker-ip and broker.advertised both say where the workers are",
+            hint="leave one of them out; with --worker-ip each tells the address it listens on",
+        )
+    if ips.strip() == SPREAD:
+        host = parse_address("broker.listen", section.listen, default_port=DEFAULT_BROKER_PORT).host
+        first = int(_ipv4(host, f"broker.listen = {section.listen!r}"))
+        if first + count - 1 > _LAST_IP:
+            raise ConfigError(f"{count} addresses from {host} on go beyond the last there is", hint="name them")
+        return [str(IPv4Address(first + number)) for number in range(count)]
+    found = [str(_ipv4(text.strip(), "--worker-ip")) for text in ips.split(",")]
+    if len(found) != count:
+        raise ConfigError(
+            f"--worker-ip names {len(found)} addresses for {count} workers", hint=f"name {count}, or write {SPREAD}"
+        )
+    return list(found)
+
+
+def _ipv4(text: str, where: str) -> IPv4Address:
+    try:
+        return IPv4Address(text)
+    except AddressValueError:
+        raise ConfigError(
+            f"{where}: {text!r} is not an IPv4 address", hint="write one such as 127.0.0.1; a name cannot be counted on"
+        ) from None
+
+
+def _check_apart(plans: list[Plan]) -> None:
+    """No two of all the places to listen at are the same."""
+    taken: dict[Address, str] = {}
+    for plan in plans:
+        section = plan.settings.broker
+        for key, text in (("listen", section.listen), ("http_listen", section.http_listen)):
+            if not text:
+                continue
+            address = parse_address(f"broker.{key}", text, default_port=0)
+            mine = f"broker.{key} of {plan.name}"
+            if address.port and address in taken:
+                raise ConfigError(
+                    f"{mine} would be {address}, which is {taken[address]}",
+                    hint="set broker.listen and broker.http_listen further apart than there are workers",
+                )
+            taken[address] = mine
