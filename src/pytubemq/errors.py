@@ -22,6 +22,7 @@
     │   ├── ThrottledError      421, 452   ├── UnavailableError       422, 500, 503
     │   └── AlreadyExistsError       there is one of this name
     ├── MessageError                 a message cannot be sent as it is: empty (442), too long (445), bad attribute
+    ├── PartialSendError             of messages sent together some were delivered and some were not
     ├── StaleBatchError              a batch is not held any more: settled before, given back, or reassigned
     ├── BufferFullError              the producer's buffer has no room: back-pressure, try after `room()`
     ├── ClosedError                  used after close
@@ -32,6 +33,7 @@
         ├── DiskFailedError          a write or a flush failed; nothing more is accepted
         ├── CorruptError             bytes on disk fail their check
         ├── NewerVersionError        a file was written by a newer version; it is left untouched
+        ├── OlderVersionError        a file was written by a version too old to be read; it is left untouched
         └── DirectoryLockedError     another process uses the directory
 
 `remote` tells the peer's fault from ours, `retriable` whether the same call may succeed later.
@@ -40,7 +42,10 @@
 from __future__ import annotations
 
 from enum import IntEnum, unique
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 @unique
@@ -276,6 +281,21 @@ class MessageError(TubeError):
     """A message cannot be sent as it is: empty (442), too long (445), a bad attribute (400)."""
 
 
+class PartialSendError(TubeError):
+    """Of messages sent together some were delivered and some were not.
+
+    `failed` has the error of each message that was not, by its position; `receipts` has the receipts of the others by
+    theirs, and None where there is none.
+    """
+
+    def __init__(self, message: str, *, receipts: Sequence[Any], failed: Mapping[int, TubeError]) -> None:
+        first = next(iter(failed.values()))
+        super().__init__(message, hint=first.hint, code=first.code)
+        self.receipts = receipts
+        self.failed = failed
+        self.retriable = all(error.retriable for error in failed.values())
+
+
 class StaleBatchError(TubeError):
     """A batch is not held any more, so it cannot be confirmed or rejected: its messages come again if unconfirmed."""
 
@@ -322,6 +342,10 @@ class CorruptError(StorageError):
 
 class NewerVersionError(StorageError):
     """A file was written by a newer version; it is left untouched."""
+
+
+class OlderVersionError(StorageError):
+    """A file was written by a version that this one cannot read any more; it is left untouched."""
 
 
 class DirectoryLockedError(StorageError):

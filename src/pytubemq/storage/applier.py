@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk import Disk
     from pytubemq.storage.files import FileCache
     from pytubemq.storage.partition_log import PartitionLog
-    from pytubemq.storage.record import GroupKey, Run
+    from pytubemq.storage.record import GroupKey
+    from pytubemq.storage.run import Run
     from pytubemq.storage.staging import Prepared
 
 _STEP_BYTES: Final = 16 * MIB
@@ -184,11 +185,7 @@ class Applier:
             finally:
                 with_journal.close()
         logs = list(self._partitions.items())
-        ends = {
-            key: (log.applied_ordinal, log.applied_position)
-            for key, log in logs
-            if log.applied_ordinal and log.topic != without
-        }
+        ends = {key: log.applied_end for key, log in logs if log.applied_ordinal and log.topic != without}
         if reached is None:  # nothing was applied since the last one
             place = last.journal, last.journal_position, last.next_sequence, last.last_message_id
         else:
@@ -198,6 +195,6 @@ class Applier:
         for number in range(last.journal, made.journal):
             with suppress(OSError):  # what stays behind is removed when the store is opened next
                 self._disk.unlink(journal_path(self._root / "journal", number))
-        made.ends, made.confirmed = {}, {}
+        made.forget()
         self._last, self._reached, self._dirty, self._since_checkpoint = made, None, Dirty(), 0
         self.checkpoints += 1

@@ -12,21 +12,24 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from pytubemq.storage.disk import flush_directory, open_file, read_exactly, write_all
+from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind, corrupt, decode_header
 from pytubemq.storage.record import (
-    HEADER_BYTES,
-    FileHeader,
-    FileKind,
+    Fence,
     GroupKey,
-    corrupt,
-    decode_header,
+    LogEnd,
+    PartitionKey,
+    WindowKey,
     decode_records,
     encode_end,
+    encode_fence,
     encode_offset,
+    encode_window,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytubemq.core.sequences import Window
     from pytubemq.storage.disk import Disk
 
 NAME: Final = "checkpoint"
@@ -41,16 +44,26 @@ class Checkpoint:
     journal_position: int = HEADER_BYTES
     next_sequence: int = 1
     last_message_id: int = 0
-    ends: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
-    """End ordinal and end position of each partition's log on the device, by topic and partition id."""
+    ends: dict[PartitionKey, LogEnd] = field(default_factory=dict)
+    """What counts of each partition's log on the device."""
     confirmed: dict[GroupKey, int] = field(default_factory=dict)
+    windows: dict[WindowKey, Window] = field(default_factory=dict)
+    """What producers' messages are known, the longest unused first."""
+    fences: list[Fence] = field(default_factory=list)
+    """Holes known so far."""
+
+    def forget(self) -> None:
+        """Let go of all but the place in the journal."""
+        self.ends, self.confirmed, self.windows, self.fences = {}, {}, {}, []
 
 
 def write_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
     """Put `checkpoint` in the place of the one before; durable on return. Raises OSError, the old one then stands."""
     header = FileHeader(FileKind.CHECKPOINT, checkpoint.journal, checkpoint.journal_position).encode()
-    parts = [encode_end(*partition, *end) for partition, end in checkpoint.ends.items()]
+    parts = [encode_end(*partition, end) for partition, end in checkpoint.ends.items()]
     parts += (encode_offset(key, offset) for key, offset in checkpoint.confirmed.items())
+    parts += (encode_window(key, window) for key, window in checkpoint.windows.items())
+    parts += map(encode_fence, checkpoint.fences)
     records = b"".join(parts)
     body = _BODY.pack(checkpoint.next_sequence, checkpoint.last_message_id, len(records)) + records
     fresh = root / f"{NAME}.tmp"
@@ -91,5 +104,12 @@ def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:
     except (ValueError, struct.error) as error:
         raise corrupt(path, HEADER_BYTES, f"the records make no sense ({error})") from error
     return Checkpoint(
-        header.number, header.base, next_sequence, last_message_id, ends=records.ends, confirmed=records.confirmed
+        header.number,
+        header.base,
+        next_sequence,
+        last_message_id,
+        ends=records.ends,
+        confirmed=records.confirmed,
+        windows=records.windows,
+        fences=records.fences,
     )

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import DiskFailedError, DiskFullError, OutOfResourcesError
 from pytubemq.model.durability import Durability
+from pytubemq.storage.block import encode_block_header
 from pytubemq.storage.disk import NotOpenedError, flush_directory, open_file, write_all
-from pytubemq.storage.record import HEADER_BYTES, FileHeader, FileKind, encode_block_header, encode_meta
+from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind
+from pytubemq.storage.record import encode_meta
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.errors import Code, OffsetMovedError
 from pytubemq.model.offset import OFFSET_UNIT, to_offset, to_ordinal
-from pytubemq.storage.record import INDEX_BYTES, Run
+from pytubemq.storage.index import INDEX_BYTES
+from pytubemq.storage.record import LogEnd
 from pytubemq.storage.segment import Segment
 from pytubemq.storage.selection import Selector, Slice
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from threading import Lock
 
     from pytubemq.storage.files import FileCache
+    from pytubemq.storage.run import Run
 
 
 @dataclass(slots=True)
@@ -50,6 +52,12 @@ class PartitionLog:
         self.directory = directory
         self._lock = lock
         self.segments: tuple[Segment, ...] = ()
+        self.first_ordinal = 0
+        self.first_position = 0
+        self.last_time_ms = 0
+        """Append time of the newest message published."""
+        self.applied_time_ms = 0
+        """The same of those applied."""
         self.applied_ordinal = 0
         self.applied_position = 0
         self.end_ordinal = 0
@@ -59,13 +67,33 @@ class PartitionLog:
     @property
     def min_ordinal(self) -> int:
         """The first message still kept."""
-        segments = self.segments
-        return segments[0].base_ordinal if segments else 0
+        return self.first_ordinal
+
+    @property
+    def applied_end(self) -> LogEnd:
+        """How far the log on disk reaches, for a checkpoint."""
+        return LogEnd(
+            self.applied_ordinal,
+            self.applied_position,
+            self.first_ordinal,
+            self.first_position,
+            self.applied_time_ms,
+            self.segments[-1].records if self.segments else 0,
+        )
+
+    def restore(self, segments: Sequence[Segment], end: LogEnd) -> None:
+        """Begin with what a checkpoint says of the log on disk."""
+        self.segments = tuple(segments)
+        self.first_ordinal, self.first_position = end.first_ordinal, end.first_position
+        self.end_ordinal = self.applied_ordinal = end.ordinal
+        self.end_position = self.applied_position = end.position
+        self.last_time_ms = self.applied_time_ms = end.last_time_ms
 
     def publish(self, run: Run) -> None:
         """Make a run readable; the caller holds the lock."""
         self.tail.append(run)
         self.end_ordinal, self.end_position = run.end_ordinal, run.end_position
+        self.last_time_ms = max(self.last_time_ms, run.last_time_ms)
 
     # --- background thread ---------------------------------------------------------------------------------------
 
@@ -87,6 +115,8 @@ class PartitionLog:
             segment.write(files, now)
             with self._lock:
                 self.applied_ordinal, self.applied_position = now[-1].end_ordinal, now[-1].end_position
+                self.applied_time_ms = max(self.applied_time_ms, now[-1].last_time_ms)
+                segment.records += sum(run.records for run in now)
                 del self.tail[:fitting]
 
     def _segment_for(self, run: Run, files: FileCache, dirty: Dirty, segment_bytes: int) -> Segment:
@@ -112,12 +142,8 @@ class PartitionLog:
     def extent(self) -> Extent:
         """Where the partition begins and ends now."""
         with self._lock:
-            first = self.segments[0] if self.segments else None
             return Extent(
-                to_offset(first.base_ordinal) if first else 0,
-                to_offset(self.end_ordinal),
-                first.base_position if first else 0,
-                self.end_position,
+                to_offset(self.first_ordinal), to_offset(self.end_ordinal), self.first_position, self.end_position
             )
 
     def position_of(self, files: FileCache, offset: int) -> int:
@@ -130,16 +156,16 @@ class PartitionLog:
                 self.end_ordinal,
                 self.end_position,
             )
+            records = segments[-1].records if segments else 0
             runs = self._tail_from(ordinal) if applied <= ordinal < end else []
         if ordinal >= end:
             return end_position
         if runs:
             return runs[0].position_of(ordinal)
-        first = segments[0]
-        if ordinal <= first.base_ordinal:
-            return first.base_position
+        if ordinal <= self.first_ordinal:
+            return self.first_position
         at = bisect_right(segments, ordinal, key=lambda segment: segment.base_ordinal) - 1
-        return segments[at].position_of(files, ordinal)
+        return segments[at].position_of(files, ordinal, segments[at].records if at + 1 < len(segments) else records)
 
     def read(
         self,
@@ -160,9 +186,10 @@ class PartitionLog:
                 self.end_ordinal,
                 self.end_position,
             )
+            records = segments[-1].records if segments else 0
             runs = self._tail_from(ordinal) if ordinal >= applied else []
         stop = end if end_offset is None else min(end, -(-end_offset // OFFSET_UNIT))
-        if ordinal < (first := segments[0].base_ordinal if segments else 0):
+        if ordinal < (first := self.first_ordinal):
             raise OffsetMovedError(
                 f"offset {offset} of {self.topic}:{self.partition_id} is no longer kept",
                 hint=f"the first one kept is {to_offset(first)}",
@@ -175,8 +202,10 @@ class PartitionLog:
             parts, position = _read_runs(runs, selector, stop)
         else:
             at = bisect_right(segments, ordinal, key=lambda segment: segment.base_ordinal) - 1
-            segment_end = segments[at + 1].base_ordinal if at + 1 < len(segments) else applied
-            parts, position = segments[at].read(files, selector, min(stop, segment_end))
+            is_last = at + 1 == len(segments)
+            segment_end = applied if is_last else segments[at + 1].base_ordinal
+            held = records if is_last else segments[at].records
+            parts, position = segments[at].read(files, selector, min(stop, segment_end), held)
         remaining = end_position - position
         return Slice(
             parts, to_offset(ordinal), to_offset(selector.ordinal), selector.count, selector.size_bytes, remaining
@@ -194,10 +223,9 @@ def _read_runs(runs: Sequence[Run], selector: Selector, stop: int) -> tuple[list
     for run in runs:
         if selector.done or selector.ordinal >= stop:
             break
-        first, last = selector.ordinal - run.base_ordinal, min(stop, run.end_ordinal) - run.base_ordinal
-        index = run.index if last - first == run.count else run.index[first * INDEX_BYTES : last * INDEX_BYTES]
-        selector.feed(index, run.position_of(run.base_ordinal + last))
-        position = run.position_of(selector.ordinal)
+        first = run.record_of(selector.ordinal)
+        taken = selector.feed(run.index[first * INDEX_BYTES :], stop)
+        position = run.position_at(first + taken)
         base = run.base_position
         parts += (run.entries[start - base : end - base] for start, end in selector.take_ranges())
     return parts, position

@@ -15,22 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import CorruptError
+from pytubemq.storage.block import BLOCK_HEADER_BYTES, BLOCK_MAGIC, block_is_sound, decode_block_header
 from pytubemq.storage.checkpoint import Checkpoint, read_checkpoint
 from pytubemq.storage.disk import DiskFile, read_exactly
+from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind, corrupt, decode_header
+from pytubemq.storage.index import INDEX_BYTES
 from pytubemq.storage.journal import failed, journal_path
-from pytubemq.storage.record import (
-    BLOCK_HEADER_BYTES,
-    BLOCK_MAGIC,
-    HEADER_BYTES,
-    FileHeader,
-    FileKind,
-    Records,
-    block_is_sound,
-    corrupt,
-    decode_block_header,
-    decode_header,
-    decode_records,
-)
+from pytubemq.storage.record import LogEnd, PartitionKey, Records, decode_records
 from pytubemq.storage.removal import remove_empty
 from pytubemq.storage.segment import Segment
 from pytubemq.storage.staging import Prepared
@@ -40,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytubemq.storage.disk import Disk
-    from pytubemq.storage.record import Run
+    from pytubemq.storage.run import Run
 
 _NUMBER = r"(\d{20})"
 _JOURNAL = re.compile(_NUMBER + r"\.journal")
@@ -55,8 +46,7 @@ class FoundLog:
     partition_id: int
     directory: Path
     segments: list[Segment]
-    end_ordinal: int
-    end_position: int
+    end: LogEnd
     leftovers: list[Path]
 
 
@@ -138,45 +128,53 @@ def _survey_journals(disk: Disk, directory: Path) -> list[FoundJournal]:
     return found
 
 
-def _survey_logs(disk: Disk, directory: Path, ends: dict[tuple[str, int], tuple[int, int]]) -> list[FoundLog]:
+def _survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) -> list[FoundLog]:
     found = []
     missing = dict(ends)
     for topic in sorted(disk.listdir(directory)):
         for name in sorted(disk.listdir(directory / topic)):
             if name.isascii() and name.isdigit():
-                end = missing.pop((topic, int(name)), (0, 0))
+                end = missing.pop((topic, int(name)), LogEnd(0, 0))
                 found.append(_survey_log(disk, topic, int(name), directory / topic / name, end))
-    for (topic, partition_id), (end_ordinal, _) in missing.items():
-        if end_ordinal:
+    for (topic, partition_id), end in missing.items():
+        if end.first_ordinal < end.ordinal:
+            held = end.ordinal - end.first_ordinal
             raise CorruptError(
-                f"{directory / topic / str(partition_id)} is missing; it should hold {end_ordinal} messages",
+                f"{directory / topic / str(partition_id)} is missing; it should hold {held} messages",
                 hint="restore it from a backup; nothing was changed",
             )
+        found.append(FoundLog(topic, partition_id, directory / topic / str(partition_id), [], end, []))
     return found
 
 
-def _survey_log(disk: Disk, topic: str, partition_id: int, directory: Path, end: tuple[int, int]) -> FoundLog:
-    end_ordinal, end_position = end
-    log = FoundLog(topic, partition_id, directory, [], end_ordinal, end_position, [])
+def _survey_log(disk: Disk, topic: str, partition_id: int, directory: Path, end: LogEnd) -> FoundLog:
+    log = FoundLog(topic, partition_id, directory, [], end, [])
     sizes: dict[str, int] = {}
     bases: dict[int, int] = {}
     for name in sorted(disk.listdir(directory)):
         if match := _SEGMENT_FILE.fullmatch(name):
             path, base = directory / name, int(match[1])
             header, sizes[name] = _read_header(disk, path, FileKind.LOG if match[2] == "log" else FileKind.INDEX)
-            if base >= end_ordinal:
+            if not end.first_ordinal <= base < end.ordinal:
                 log.leftovers.append(path)
             elif header is None or header.number != base or bases.setdefault(base, header.base) != header.base:
                 raise corrupt(path, 0, "the header fails its check")
     log.segments = [Segment(directory, base, position) for base, position in sorted(bases.items())]
-    after = [(segment.base_ordinal, segment.base_position) for segment in log.segments[1:]]
-    after += [end] * bool(log.segments)
-    if end_ordinal and not log.segments:
-        raise CorruptError(f"{directory} holds no segment", hint="restore it from a backup; nothing was changed")
-    for segment, (next_ordinal, next_position) in zip(log.segments, after, strict=True):
+    if end.ordinal > end.first_ordinal and (not log.segments or log.segments[0].base_ordinal != end.first_ordinal):
+        raise CorruptError(
+            f"{directory} holds no segment that begins at message {end.first_ordinal}",
+            hint="restore it from a backup; nothing was changed",
+        )
+    for at, segment in enumerate(log.segments):
+        index_bytes = sizes.get(segment.index_path.name, 0)
+        if segment is log.segments[-1]:
+            next_position, segment.records = end.position, end.last_records
+        else:
+            next_position = log.segments[at + 1].base_position
+            segment.records = max(1, (index_bytes - HEADER_BYTES) // INDEX_BYTES)
         for path, needed in (
             (segment.log_path, segment.log_size(next_position)),
-            (segment.index_path, segment.index_size(next_ordinal)),
+            (segment.index_path, segment.index_size(segment.records)),
         ):
             if (size := sizes.get(path.name, 0)) < needed:
                 raise corrupt(path, size, f"{needed - size} bytes are missing")
@@ -202,8 +200,8 @@ def cut_logs(disk: Disk, found: Found) -> None:
         if log.segments:
             last = log.segments[-1]
             for path, size in (
-                (last.log_path, last.log_size(log.end_position)),
-                (last.index_path, last.index_size(log.end_ordinal)),
+                (last.log_path, last.log_size(log.end.position)),
+                (last.index_path, last.index_size(last.records)),
             ):
                 file = disk.open(path)
                 try:
@@ -211,9 +209,9 @@ def cut_logs(disk: Disk, found: Found) -> None:
                         file.truncate(size)
                 finally:
                     file.close()
-        else:  # of a topic that was being removed, or made and never used
+        elif not log.end.ordinal:  # of a topic that was being removed, or made and never used
             remove_empty(disk, log.directory)
-    found.logs = [log for log in found.logs if log.segments]
+    found.logs = [log for log in found.logs if log.end.ordinal]
     for path in found.leftovers:
         disk.unlink(path)
     for path in found.empty:

@@ -10,39 +10,34 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.storage.disk import read_exactly, write_all
-from pytubemq.storage.record import (
-    HEADER_BYTES,
-    INDEX_BYTES,
-    FileHeader,
-    FileKind,
-    Run,
-    corrupt,
-    decode_index_entry,
-    index_position,
-)
+from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind, corrupt
+from pytubemq.storage.index import INDEX_BYTES, IndexEntry, decode_index_entry, index_position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from pytubemq.storage.disk import DiskFile
     from pytubemq.storage.files import FileCache
+    from pytubemq.storage.run import Run
     from pytubemq.storage.selection import Selector
 
 CHUNK_ENTRIES: Final = 4096
-"""Index entries read at a time: 128 KiB."""
+"""Index entries read at a time: 192 KiB."""
 _GAP_BYTES: Final = 64 * 1024
 """Unwanted bytes between two ranges that are read along rather than skipped by another call."""
 _SPAN_BYTES: Final = 4 * 1024 * 1024
 """Bytes that one read takes together; a single range may be longer."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Segment:
-    """Two files, named by the ordinal of their first message."""
+    """Two files, named by the ordinal of their first message; `records` index entries of it are applied."""
 
     directory: Path
     base_ordinal: int
     base_position: int
+    records: int = 0
 
     @property
     def log_path(self) -> Path:
@@ -56,9 +51,9 @@ class Segment:
         """Bytes of the log file whose messages end at `position`."""
         return HEADER_BYTES + position - self.base_position
 
-    def index_size(self, ordinal: int) -> int:
-        """Bytes of the index file whose entries end before `ordinal`."""
-        return HEADER_BYTES + (ordinal - self.base_ordinal) * INDEX_BYTES
+    def index_size(self, records: int) -> int:
+        """Bytes of the index file with so many entries."""
+        return HEADER_BYTES + records * INDEX_BYTES
 
     def create(self, files: FileCache) -> None:
         """Make both files with their headers; durable only after the next checkpoint."""
@@ -69,15 +64,16 @@ class Segment:
                 write_all(file, [FileHeader(kind, self.base_ordinal, self.base_position).encode()], 0)
 
     def write(self, files: FileCache, runs: Sequence[Run]) -> None:
-        """Write consecutive runs where they belong, messages before index."""
+        """Write consecutive runs behind the applied records, messages before index."""
         first = runs[0]
         with files.borrow(self.log_path) as file:
             write_all(file, [run.entries for run in runs], self.log_size(first.base_position))
         with files.borrow(self.index_path) as file:
-            write_all(file, [run.index for run in runs], self.index_size(first.base_ordinal))
+            write_all(file, [run.index for run in runs], self.index_size(self.records))
 
-    def read(self, files: FileCache, selector: Selector, end_ordinal: int) -> tuple[list[bytes], int]:
-        """What `selector` takes before `end_ordinal`; returns the pieces and the position behind the last one scanned.
+    def read(self, files: FileCache, selector: Selector, end_ordinal: int, records: int) -> tuple[list[bytes], int]:
+        """What `selector` takes before `end_ordinal` out of `records` index entries; returns the pieces and the
+        position behind the last one scanned.
 
         Raises:
             CorruptError: an index entry fails its check, or a file is shorter than it must be.
@@ -85,13 +81,15 @@ class Segment:
         parts: list[bytes] = []
         position = self.base_position
         with files.borrow(self.index_path) as index_file, files.borrow(self.log_path) as log_file:
-            while not selector.done and selector.ordinal < end_ordinal:
-                first = selector.ordinal
-                held = min(CHUNK_ENTRIES, end_ordinal - first)
-                index = read_exactly(index_file, held * INDEX_BYTES, self.index_size(first))
-                selector.feed(index, self._check_chunk(index, first, held))
-                taken = selector.ordinal - first
-                position = self._end_of(index, first, taken)
+            at_record = self._record_of(index_file, selector.ordinal, records)
+            while not selector.done and selector.ordinal < end_ordinal and at_record < records:
+                held = min(CHUNK_ENTRIES, records - at_record)
+                index = read_exactly(index_file, held * INDEX_BYTES, self.index_size(at_record))
+                self._entry(index, held - 1, at_record)
+                self._entry(index, 0, at_record)
+                taken = selector.feed(index, end_ordinal)
+                position = self._entry(index, taken - 1, at_record).end_position
+                at_record += taken
                 for start, end in _spans(ranges := selector.take_ranges()):
                     at = self.log_size(start)
                     span = read_exactly(log_file, end - start, at)
@@ -101,36 +99,40 @@ class Segment:
                     parts += [span] if len(inside) == 1 else [span[low - start : high - start] for low, high in inside]
         return parts, position
 
-    def position_of(self, files: FileCache, ordinal: int) -> int:
-        """Where a message of this segment begins, in the partition's bytes.
+    def position_of(self, files: FileCache, ordinal: int, records: int) -> int:
+        """Where the record that holds a message of this segment begins, in the partition's bytes.
 
         Raises:
             CorruptError: its index entry fails its check.
         """
         with files.borrow(self.index_path) as index_file:
-            data = read_exactly(index_file, INDEX_BYTES, self.index_size(ordinal))
-        entry = decode_index_entry(data, 0, ordinal) if len(data) == INDEX_BYTES else None
-        if entry is None:
-            raise corrupt(self.index_path, self.index_size(ordinal), "an index entry fails its check")
-        return entry.position
+            at = self._record_of(index_file, ordinal, records)
+            data = read_exactly(index_file, INDEX_BYTES, self.index_size(at))
+        return self._entry(data, 0, at).position
 
-    def _check_chunk(self, index: bytes, first: int, held: int) -> int:
-        """The position behind a chunk of index entries whose first and last entry prove themselves."""
-        if len(index) != held * INDEX_BYTES:
-            missing = held * INDEX_BYTES - len(index)
-            raise corrupt(self.index_path, self.index_size(first) + len(index), f"{missing} bytes are missing")
-        if decode_index_entry(index, 0, first) is None:
-            raise corrupt(self.index_path, self.index_size(first), "an index entry fails its check")
-        return self._end_of(index, first, held)
+    def _record_of(self, index_file: DiskFile, ordinal: int, records: int) -> int:
+        """Number of the last record that begins at or before `ordinal`, by bisection in the file."""
+        low, high = 0, records
+        while high - low > 1:
+            middle = (low + high) // 2
+            data = read_exactly(index_file, INDEX_BYTES, self.index_size(middle))
+            if self._entry(data, 0, middle).first_ordinal <= ordinal:
+                low = middle
+            else:
+                high = middle
+        return low
 
-    def _end_of(self, index: bytes, first: int, taken: int) -> int:
-        """The position behind the first `taken` entries."""
-        entry = decode_index_entry(index, taken - 1, first + taken - 1)
+    def _entry(self, index: bytes, at: int, first_record: int) -> IndexEntry:
+        """Entry number `at` of a blob that begins with record `first_record` of this segment; checked."""
+        entry = decode_index_entry(index, at)
         if entry is None:
-            raise corrupt(self.index_path, self.index_size(first + taken - 1), "an index entry fails its check")
+            where = self.index_size(first_record + at)
+            if len(index) < (at + 1) * INDEX_BYTES:
+                raise corrupt(self.index_path, where, f"{(at + 1) * INDEX_BYTES - len(index)} bytes are missing")
+            raise corrupt(self.index_path, where, "an index entry fails its check")
         if entry.position < index_position(index, 0):
-            raise corrupt(self.index_path, self.index_size(first + taken - 1), "an index entry goes backwards")
-        return entry.position + entry.size_bytes
+            raise corrupt(self.index_path, self.index_size(first_record + at), "an index entry goes backwards")
+        return entry
 
 
 def _spans(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

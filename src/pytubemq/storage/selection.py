@@ -9,7 +9,14 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from pytubemq.model.limits import MAX_SCAN_ENTRIES
-from pytubemq.storage.record import INDEX_BYTES, index_position, sizes_and_codes
+from pytubemq.storage.index import (
+    INDEX_BYTES,
+    RecordKind,
+    index_end,
+    index_ordinal,
+    index_position,
+    sizes_counts_codes_kinds,
+)
 
 
 @dataclass(slots=True)
@@ -47,57 +54,65 @@ class Selector:
     ranges: list[tuple[int, int]] = field(default_factory=list)
     """Positions [start, end) in the partition's bytes, ascending, not adjoining; take them with `take_ranges`."""
 
-    def feed(self, index: bytes, end_position: int) -> None:
-        """Go on with the index entries that follow `ordinal`; their messages end at `end_position`."""
+    def feed(self, index: bytes, stop: int) -> int:
+        """Go on with the index entries from the one on that holds `ordinal`; none that begins at `stop` or behind is
+        taken. Returns how many entries were gone through, at least one."""
         if self.codes is None:
-            self._feed_all(index, end_position)
-        else:
-            self._feed_matching(index, self.codes)
+            return self._feed_all(index, stop)
+        return self._feed_matching(index, stop, self.codes)
 
     def take_ranges(self) -> list[tuple[int, int]]:
         """The ranges found since the last call."""
         ranges, self.ranges = self.ranges, []
         return ranges
 
-    def _feed_all(self, index: bytes, end_position: int) -> None:
+    def _feed_all(self, index: bytes, stop: int) -> int:
         held = len(index) // INDEX_BYTES
-        room = min(held, self.max_messages - self.count)
-        if room <= 0:
-            self.done = self.done or self.count >= self.max_messages
-            return
         start = index_position(index, 0)
+        end_ordinal, end_position = index_end(index)
 
-        def end_of(taken: int) -> int:
+        def position_after(taken: int) -> int:
             return end_position if taken == held else index_position(index, taken)
 
-        wanted = self.max_bytes - self.size_bytes
-        found = bisect_left(range(1, room + 1), wanted, key=lambda taken: end_of(taken) - start)
-        taken = min(found + 1, room)
-        end = end_of(taken)
+        def ordinal_after(taken: int) -> int:
+            return end_ordinal if taken == held else index_ordinal(index, taken)
+
+        records = range(1, held + 1)
+        by_bytes = bisect_left(records, self.max_bytes - self.size_bytes, key=lambda at: position_after(at) - start)
+        by_count = bisect_left(records, min(self.ordinal + self.max_messages - self.count, stop), key=ordinal_after)
+        taken = min(by_bytes, by_count, held - 1) + 1
+        end = position_after(taken)
         self.ranges.append((start, end))
-        self.ordinal += taken
-        self.count += taken
+        self.count += ordinal_after(taken) - self.ordinal
+        self.ordinal = ordinal_after(taken)
         self.size_bytes += end - start
         self.done = self.size_bytes >= self.max_bytes or self.count >= self.max_messages
+        return taken
 
-    def _feed_matching(self, index: bytes, codes: frozenset[int]) -> None:
-        if not index:
-            return
+    def _feed_matching(self, index: bytes, stop: int, codes: frozenset[int]) -> int:
         start = end = position = index_position(index, 0)
-        for size, code in sizes_and_codes(index):
-            self.ordinal += 1
+        ordinal = index_ordinal(index, 0)
+        taken = 0
+        for size, count, code, kind in sizes_counts_codes_kinds(index):
+            if ordinal >= stop:
+                break
+            behind = max(0, self.ordinal - ordinal)
+            ordinal += count
+            taken += 1
             self.max_scan -= 1
-            if code in codes:
+            if code in codes or kind == RecordKind.MIXED_PACK:
                 if position != end:
                     if end > start:
                         self.ranges.append((start, end))
                     start = position
                 end = position + size
-                self.count += 1
+                self.count += count - behind
                 self.size_bytes += size
             position += size
+            self.ordinal = ordinal
             if self.size_bytes >= self.max_bytes or self.count >= self.max_messages or self.max_scan <= 0:
                 self.done = True
                 break
         if end > start:
             self.ranges.append((start, end))
+        return taken

@@ -13,13 +13,15 @@ from zlib import crc32
 from pytubemq.errors import NotFoundError, ServerOverflowError
 from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_STAGED_BYTES
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.storage.record import GroupKey, Run, encode_index_entry
+from pytubemq.storage.index import encode_index_entry
+from pytubemq.storage.run import Run
 from pytubemq.wire.hot import stored_entry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytubemq.storage.partition_log import PartitionLog
+    from pytubemq.storage.record import GroupKey
 
 _PARTITION = tuple[str, int]
 _new = tuple.__new__
@@ -131,6 +133,7 @@ def build(
     message_id = last_message_id
     for (topic, partition_id), items in staging.items.items():
         log = partitions[topic, partition_id]
+        time_ms = max(now_ms, log.last_time_ms)  # within a partition time never goes back: it is searched by it
         ordinal, position = base_ordinal, base_position = log.end_ordinal, log.end_position
         entries: list[bytes] = []
         index: list[bytes] = []
@@ -140,12 +143,12 @@ def build(
                 check_sum = crc32(payload) & 0x7FFFFFFF
             offset = ordinal * OFFSET_UNIT
             entry = stored_entry(
-                message_id, payload, flag, offset, now_ms, check_sum, producer_id, producer_epoch, sequence
+                message_id, payload, flag, offset, time_ms, check_sum, producer_id, producer_epoch, sequence
             )
             entry_bytes = len(entry)
             entries.append(entry)
-            index.append(encode_index_entry(ordinal, position, now_ms, entry_bytes, key_code, crc32(entry)))
-            appended[number] = _new(Appended, (message_id, offset, now_ms))
+            index.append(encode_index_entry(position, ordinal, time_ms, entry_bytes, 1, key_code, crc32(entry), 0))
+            appended[number] = _new(Appended, (message_id, offset, time_ms))
             ordinal += 1
             position += entry_bytes
         run = Run(topic, partition_id, base_ordinal, base_position, len(items), b"".join(index), b"".join(entries))

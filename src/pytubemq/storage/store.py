@@ -148,9 +148,7 @@ class BrokerStore:
         )
         for log in found.logs:
             partition = self._add_partition(log.topic, log.partition_id)
-            partition.segments = tuple(log.segments)
-            partition.end_ordinal = partition.applied_ordinal = log.end_ordinal
-            partition.end_position = partition.applied_position = log.end_position
+            partition.restore(log.segments, log.end)
         self._confirmed.update(found.checkpoint.confirmed)
         resume = recovery.replay(self._disk, found, self._replay)
         self._journal = Journal(

@@ -10,8 +10,9 @@ import pytest
 
 from pytubemq.errors import CorruptError, DirectoryLockedError, NewerVersionError, StorageError
 from pytubemq.model.durability import Durability
+from pytubemq.storage.block import BLOCK_MAGIC
 from pytubemq.storage.disk import OsDisk
-from pytubemq.storage.record import BLOCK_MAGIC, HEADER_BYTES
+from pytubemq.storage.header import HEADER_BYTES, VERSION
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, FaultyFile
 from tests.unit.storage.helpers import ROOMY, ROOT, SMALL, messages, open_store, payloads, send
@@ -180,7 +181,7 @@ def test_a_newer_file_is_refused_and_left_untouched(kind: str, field: str) -> No
     disk.kill()
     path = [found for found in disk.files() if found.name.endswith(kind)][-1]
     data = bytearray(disk.content(path))
-    struct.pack_into("<I", data, 8, 2) if field == "version" else struct.pack_into("<Q", data, 16, 1 << 9)
+    struct.pack_into("<I", data, 8, VERSION + 1) if field == "version" else struct.pack_into("<Q", data, 16, 1 << 9)
     data[HEADER_BYTES - 4 : HEADER_BYTES] = crc32(data[: HEADER_BYTES - 4]).to_bytes(4, "little")
     disk.put(path, bytes(data))
     before = _copy(disk)

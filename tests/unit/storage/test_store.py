@@ -28,7 +28,8 @@ from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MAX_SCAN_ENTRIES
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage import applier
-from pytubemq.storage.checkpoint import write_checkpoint
+from pytubemq.storage.checkpoint import read_checkpoint, write_checkpoint
+from pytubemq.storage.header import FileKind, decode_header
 from pytubemq.storage.record import FORGOTTEN
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
@@ -169,9 +170,13 @@ def test_an_offset_below_what_is_kept_is_told() -> None:
     for number in range(10):
         send(store, b"%d" % number * 500)
     store.close()
-    logs = ROOT / "logs" / "demo" / "0"
-    for name in ("log", "index"):
-        disk.unlink(logs / f"{0:020d}.{name}")
+    kept = read_checkpoint(disk, ROOT)
+    assert kept is not None
+    second = sorted(path for path in disk.files() if path.suffix == ".log")[1]
+    base = decode_header(disk.content(second), FileKind.LOG, second)
+    assert base is not None
+    ends = {key: end._replace(first_ordinal=base.number, first_position=base.base) for key, end in kept.ends.items()}
+    write_checkpoint(disk, ROOT, replace(kept, ends=ends))
     store = open_store(disk, SMALL)
     first, end = store.ends("demo", 0)
     assert 0 < first < end == 280
@@ -186,8 +191,8 @@ def test_damage_in_an_index_is_not_served() -> None:
     store = open_store(disk)
     send(store, b"a" * 50, b"b" * 50)
     store.checkpoint()
-    disk.flip_bit(ROOT / "logs" / "demo" / "0" / f"{0:020d}.index", 64 + 32 + 3)
-    with pytest.raises(CorruptError, match=r"\.index is damaged at byte 96"):
+    disk.flip_bit(ROOT / "logs" / "demo" / "0" / f"{0:020d}.index", 64 + 48 + 3)
+    with pytest.raises(CorruptError, match=r"\.index is damaged at byte 112"):
         store.read("demo", 0, 0, max_bytes=1000, max_messages=10)
 
 

@@ -1,0 +1,192 @@
+"""Which of a producer's messages a partition has already: the rules by which a repeat is told from a new message.
+
+A producer that wants it numbers its messages; a Broker keeps a *window* for each producer and partition. The
+invariants: a sequence that a window knows is never new again; one that the window can no longer tell is refused, never
+taken or dropped in silence; an older epoch of a producer can do nothing once a newer one was heard of. A window is
+bounded, whatever a producer sends, and noting the same thing twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+MAX_GAPS: Final = 1_000
+"""Stretches of known sequences that one window keeps apart; beyond it the lowest gap is given up."""
+MAX_PLACES: Final = 64
+"""Stretches of a window for which it still knows where they were stored."""
+_LARGEST_PLACE: Final = (1 << 32) - 1
+NOWHERE: Final = -1
+"""In the place of an ordinal, an offset or a message id that is not remembered any more."""
+
+
+class ProducerMark(NamedTuple):
+    """Who sent a message, and as which one; all at least 0, `producer_id` at least 1.
+
+    `sequence` is that of the first message where there are several; those after it follow.
+    """
+
+    producer_id: int
+    epoch: int
+    sequence: int
+
+
+class Place(NamedTuple):
+    """Where so many messages from `sequence` on were stored; ordinals and ids follow each other."""
+
+    sequence: int
+    messages: int
+    ordinal: int
+    message_id: int
+
+
+class Verdict(Enum):
+    """What a window says of a sequence."""
+
+    NEW = "new"
+    REPEATED = "repeated"
+    FENCED = "fenced"
+    """Of an older epoch than one that was heard of."""
+    FORGOTTEN = "forgotten"
+    """Too far back to be told from a repeat."""
+
+
+class Stretch(NamedTuple):
+    """So many messages on which the verdict is the same; `ordinal` and `message_id` of the first, if repeated."""
+
+    messages: int
+    verdict: Verdict
+    ordinal: int = NOWHERE
+    message_id: int = NOWHERE
+
+
+@dataclass(slots=True)
+class Window:
+    """What is known of one producer in one partition; below `floor` nothing is."""
+
+    epoch: int
+    floor: int = 0
+    runs: list[tuple[int, int]] = field(default_factory=list)
+    """Sequences known, as [start, end), rising and apart from each other."""
+    places: list[Place] = field(default_factory=list)
+    """The newest of them, in the order stored."""
+
+    def copy(self) -> Window:
+        """One of its own."""
+        return Window(self.epoch, self.floor, self.runs.copy(), self.places.copy())
+
+    def knows(self, sequence: int, count: int) -> bool:
+        """Whether all of these are known, or below the floor."""
+        at = bisect_right(self.runs, sequence, key=_start) - 1
+        return sequence + count <= self.floor or (at >= 0 and sequence + count <= self.runs[at][1])
+
+    def _add(self, place: Place) -> None:
+        start, end = place.sequence, place.sequence + place.messages
+        runs = self.runs
+        if runs and runs[-1][1] == start:
+            runs[-1] = (runs[-1][0], end)
+        elif not runs or runs[-1][1] < start:
+            runs.append((start, end))
+        else:
+            low = bisect_right(runs, start, key=_end_before)
+            high = low
+            while high < len(runs) and runs[high][0] <= end:
+                start, end = min(start, runs[high][0]), max(end, runs[high][1])
+                high += 1
+            runs[low:high] = [(start, end)]
+        if len(runs) > MAX_GAPS:
+            del runs[0]
+            self.floor = runs[0][0]
+        places = self.places
+        if places and _follows(places[-1], place):
+            last = places[-1]
+            places[-1] = Place(last.sequence, last.messages + place.messages, last.ordinal, last.message_id)
+            return
+        places.append(place)
+        if len(places) > MAX_PLACES:
+            del places[0]
+
+    def _place_of(self, sequence: int) -> Place | None:
+        for place in reversed(self.places):
+            if place.sequence <= sequence < place.sequence + place.messages:
+                return place
+        return None
+
+    def repeats(self, sequence: int, end: int) -> list[Stretch]:
+        """Known sequences from `sequence` to before `end`, cut where their places change."""
+        found: list[Stretch] = []
+        while sequence < end:
+            place = self._place_of(sequence)
+            if place is None:
+                nearest = min((other.sequence for other in self.places if other.sequence > sequence), default=end)
+                count = min(end, nearest) - sequence
+                found.append(Stretch(count, Verdict.REPEATED))
+            else:
+                behind = sequence - place.sequence
+                count = min(end - sequence, place.messages - behind)
+                found.append(Stretch(count, Verdict.REPEATED, place.ordinal + behind, place.message_id + behind))
+            sequence += count
+        return found
+
+
+def judge(window: Window | None, mark: ProducerMark, count: int) -> list[Stretch]:
+    """What is to be done with `count` messages from `mark` on; the stretches cover them in order. Changes nothing."""
+    if window is None or mark.epoch > window.epoch or not window.runs:
+        return [Stretch(count, Verdict.NEW)]
+    if mark.epoch < window.epoch:
+        return [Stretch(count, Verdict.FENCED)]
+    runs = window.runs
+    at, end = mark.sequence, mark.sequence + count
+    if at >= runs[-1][1]:
+        return [Stretch(count, Verdict.NEW)]
+    found: list[Stretch] = []
+    if at < window.floor:
+        stop = min(end, window.floor)
+        found.append(Stretch(stop - at, Verdict.FORGOTTEN))
+        at = stop
+    number = bisect_right(runs, at, key=_end)
+    while at < end:
+        start, known_end = runs[number] if number < len(runs) else (end, end)
+        if at < start:
+            stop = min(end, start)
+            found.append(Stretch(stop - at, Verdict.NEW))
+        else:
+            stop = min(end, known_end)
+            found += window.repeats(at, stop)
+            number += 1
+        at = stop
+    return found
+
+
+def note(window: Window | None, epoch: int, place: Place) -> Window:
+    """The window after messages were stored; `window` itself may be changed. What it knows already changes nothing."""
+    if window is None or epoch > window.epoch:
+        window = Window(epoch)
+    elif epoch < window.epoch or window.knows(place.sequence, place.messages):
+        return window
+    window._add(place)
+    return window
+
+
+def _start(run: tuple[int, int]) -> int:
+    return run[0]
+
+
+def _end(run: tuple[int, int]) -> int:
+    return run[1]
+
+
+def _end_before(run: tuple[int, int]) -> int:
+    """Sorts a run that ends at a start behind it, so that the two become one."""
+    return run[1] + 1
+
+
+def _follows(last: Place, place: Place) -> bool:
+    return (
+        last.messages + place.messages <= _LARGEST_PLACE
+        and last.sequence + last.messages == place.sequence
+        and last.ordinal + last.messages == place.ordinal
+        and last.message_id + last.messages == place.message_id
+    )
