@@ -34,6 +34,10 @@ class Slice:
     count: int
     payload_bytes: int
     remaining_bytes: int
+    packs: bool = False
+    """Whether there is a pack among them; the first may begin before `start_offset`."""
+    skipped: int = 0
+    """Messages lost to damage that were passed over."""
 
 
 @dataclass(slots=True)
