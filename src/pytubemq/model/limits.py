@@ -63,6 +63,8 @@ MAX_CONNECTIONS: Final = 10_000
 """Of one server; fewer where the operating system allows fewer open files."""
 MAX_OPEN_FILES: Final = 65_536
 """What a server's process takes when the operating system lets it."""
+MAX_OPEN_LOG_FILES: Final = 4096
+"""Logs and indexes of partitions that a Broker keeps open at a time; a file costs 4 us to open again."""
 MAX_WORKERS: Final = 64
 """Brokers that one command runs as processes of one machine."""
 MAX_CALLS_PER_CONNECTION: Final = 10_000
@@ -196,6 +198,12 @@ MAX_POSITIONS: Final = 1_000_000
 """Confirmed offsets one Broker keeps, one for each group and partition; beyond it a new one is refused with 400."""
 MAX_POSITIONS_TOLD_CHARS: Final = 6 * MIB
 """Text in one answer that tells positions of groups, so that it is a frame in any script; beyond it: 400."""
+MAX_RESETS: Final = 10_000
+"""Positions that one request may move (RESET_OFFSETS); as many as a topic can have partitions."""
+MAX_RESET_RECORDS: Final = 10_000
+"""Moves of positions that a Broker remembers, in about 2 MB; the oldest go."""
+MAX_USER_CHARS: Final = 64
+"""The name of who asks for a change (the original's bound)."""
 MAX_INSPECTED_PARTITIONS: Final = 20_000
 """Partitions, with or without a group, that one answer of the Broker's HTTP tells of; beyond it: 400."""
 MAX_SHOWN_MESSAGES: Final = 50

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 from pytubemq.net.clock import Clock, SystemClock
-from pytubemq.server.files import connections_within, file_limit
+from pytubemq.server.files import connections_within, file_limit, log_files_within
 from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
 from pytubemq.storage.disk import Disk, OsDisk
 
@@ -193,6 +193,7 @@ class Node:
                     segment_bytes=section.segment_bytes,
                     journal_segment_bytes=section.journal_segment_bytes,
                     reserve_bytes=section.reserve_bytes,
+                    max_open_files=log_files_within(file_limit()),
                 ),
             ),
             clock=self._clock,

@@ -6,13 +6,26 @@ The invariant: connections never use up what the storage needs, so a crowd of cl
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
-from typing import Final
+import time
+from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.model.limits import MAX_CONNECTIONS, MAX_OPEN_FILES
+from pytubemq.model.limits import MAX_CONNECTIONS, MAX_OPEN_FILES, MAX_OPEN_LOG_FILES
 
-RESERVED_FILES: Final = 640
-"""For partitions' logs and indexes (256), the journal, the metadata, HTTP (256), and what Python itself needs."""
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping
+
+logger = logging.getLogger(__name__)
+
+RESERVED_FILES: Final = 384
+"""For the journal, the metadata, HTTP (256), and what Python itself needs."""
+FEW_FILES: Final = 4096
+"""With less than this a server says at its start what that means."""
+_SAID_AGAIN_S: Final = 10.0
+_NO_HANDLE: Final = ("socket.accept() out of system resource", "error status in uv_stream_t.listen callback")
+"""How asyncio and uvloop tell that a connection could not be accepted for want of a file handle."""
 
 
 def raise_file_limit() -> int:
@@ -30,7 +43,16 @@ def raise_file_limit() -> int:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with contextlib.suppress(OSError, ValueError):  # what it has then is counted below
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return file_limit()
+    files = file_limit()
+    if files != soft and soft != resource.RLIM_INFINITY:
+        logger.info("this process may have %d files open (raised from %d)", files, soft)
+    if files < FEW_FILES:
+        logger.warning(
+            "this process may have only %d files open, so it takes %d connections and keeps %d log files open; "
+            "raise the hard limit (ulimit -Hn, LimitNOFILE= of a systemd unit) to %d or more",
+            files, connections_within(files), log_files_within(files), FEW_FILES,
+        )  # fmt: skip
+    return files
 
 
 def file_limit() -> int:
@@ -43,7 +65,35 @@ def file_limit() -> int:
     return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
 
 
+def log_files_within(files: int) -> int:
+    """How many of `files` the partitions' logs and indexes may take; the others are opened when they are needed."""
+    return max(1, min(files // 2, MAX_OPEN_LOG_FILES))
+
+
 def connections_within(files: int, *, servers: int = 1) -> int:
     """How many connections each of the `servers` of a process may accept that may have `files` files open."""
-    spare = max(files - RESERVED_FILES, files // 4)
+    spare = max(files - log_files_within(files) - RESERVED_FILES, files // 4)
     return max(1, min(MAX_CONNECTIONS, spare // servers))
+
+
+def mind_lack_of_handles(loop: asyncio.AbstractEventLoop, *, now_s: Callable[[], float] = time.monotonic) -> None:
+    """Say in one line, and not again for a while, that connections cannot be accepted for want of file handles.
+
+    The loop pauses by itself and tries again a second later; left to itself it would log a traceback for each place
+    in its queue.
+    """
+    said_s: float | None = None
+
+    def handle(loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+        nonlocal said_s
+        if not str(context.get("message", "")).startswith(_NO_HANDLE):
+            loop.default_exception_handler(dict(context))
+            return
+        if said_s is None or now_s() - said_s >= _SAID_AGAIN_S:
+            said_s = now_s()
+            logger.warning(
+                "new connections wait or are closed: no file handle is free (%s); those that are open are served",
+                context.get("exception"),
+            )
+
+    loop.set_exception_handler(handle)

@@ -21,7 +21,7 @@ import msgspec
 
 from pytubemq.errors import ExitCode
 from pytubemq.model.limits import KIB
-from pytubemq.server.files import raise_file_limit
+from pytubemq.server.files import mind_lack_of_handles, raise_file_limit
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +112,7 @@ def run_node(
 
 async def _serve(node: Runnable, *, on_ready: OnReady, until_ready: bool, parent: _Parent | None) -> bool:
     loop = asyncio.get_running_loop()
+    mind_lack_of_handles(loop)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _on_signal, stop)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.model.limits import MAX_CONNECTIONS, MAX_OPEN_FILES
+from pytubemq.model.limits import MAX_CONNECTIONS, MAX_OPEN_FILES, MAX_OPEN_LOG_FILES
 from pytubemq.server.compose import ROLES, Node
-from pytubemq.server.files import RESERVED_FILES, connections_within
+from pytubemq.server.files import RESERVED_FILES, connections_within, log_files_within
 from pytubemq.server.sources import load_settings
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ import resource
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 2000))
 from pytubemq.server.files import raise_file_limit
+import logging
+logging.basicConfig(level="INFO")
 assert raise_file_limit() == 2000
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
@@ -30,8 +35,9 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     ("files", "servers", "connections"),
     [
         (MAX_OPEN_FILES, 1, MAX_CONNECTIONS),
-        (1024, 1, 1024 - RESERVED_FILES),
-        (1024, 2, (1024 - RESERVED_FILES) // 2),
+        (8192, 1, 8192 - 4096 - RESERVED_FILES),
+        (8192, 2, (8192 - 4096 - RESERVED_FILES) // 2),
+        (1024, 1, 256),
         (256, 1, 64),
         (2, 2, 1),
     ],
@@ -43,6 +49,74 @@ def test_connections_leave_files_to_the_storage(files: int, servers: int, connec
 def test_the_limit_is_raised_as_far_as_it_goes() -> None:
     done = subprocess.run([sys.executable, "-c", RAISED], capture_output=True, text=True, check=True)
     assert done.stdout == "2000\n"
+    assert "this process may have 2000 files open (raised from 256)" in done.stderr
+    assert "this process may have only 2000 files open, so it takes" in done.stderr
+
+
+@pytest.mark.parametrize(("files", "logs"), [(MAX_OPEN_FILES, MAX_OPEN_LOG_FILES), (1024, 512), (1, 1)])
+def test_log_files_take_at_most_half(files: int, logs: int) -> None:
+    assert log_files_within(files) == logs
+
+
+FEW_HANDLES = """
+import asyncio, resource, sys, time
+from pytubemq.model.ids import Address
+from pytubemq.net.server import RpcServer
+from pytubemq.observe.logs import configure
+from pytubemq.server.files import mind_lack_of_handles
+
+async def main():
+    mind_lack_of_handles(asyncio.get_running_loop())
+    server = RpcServer({}, offered=frozenset({1}), name="test")
+    print((await server.start(Address("127.0.0.1", 0))).port, flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+    spent_s, began_s = time.process_time(), time.monotonic()
+    print("watching", flush=True)
+    await asyncio.sleep(1.5)
+    print((time.process_time() - spent_s) / (time.monotonic() - began_s), flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+
+configure(level="info", form="text")
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+factory = None
+if sys.argv[1] == "uvloop":
+    import uvloop
+    factory = uvloop.new_event_loop
+with asyncio.Runner(loop_factory=factory) as runner:
+    runner.run(main())
+"""
+
+
+LOOPS = [name for name in ("asyncio", "uvloop") if find_spec(name)]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_server_without_file_handles_rests_and_recovers(loop: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", FEW_HANDLES, loop],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as server:  # fmt: skip
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stderr is not None
+        port = int(server.stdout.readline())
+        crowd = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+        server.stdin.write("\n")
+        server.stdin.flush()
+        assert server.stdout.readline() == "watching\n"
+        assert float(server.stdout.readline()) < 0.5, "it spins"
+        for connection in crowd:
+            connection.close()
+        # accepted and looked at, now that there is room: what is no frame is hung up on
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as late:
+            late.sendall(b"no frame" * 10)
+            with contextlib.suppress(ConnectionResetError):
+                assert late.recv(1) == b""
+        server.stdin.close()
+        said = server.stderr.read()
+    # uvloop may close those that wait without a word
+    assert said.count("no file handle is free") in ((1,) if loop == "asyncio" else (0, 1))
+    assert "Traceback" not in said
 
 
 @pytest.mark.anyio
