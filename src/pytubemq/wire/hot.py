@@ -305,7 +305,7 @@ def decode_send(body: bytes) -> SendRequest:
     Raises:
         EnvelopeError: the bytes are no such request.
     """
-    pb = _parse(SendMessageRequestP2B, _Send, body)
+    pb = parse(SendMessageRequestP2B, _Send, body)
     client_id, topic, *plain, msg_type, msg_time, producer, epoch, sequence = _read_send(pb)
     return SendRequest._make(
         (
@@ -405,7 +405,7 @@ def decode_send_batch(body: bytes) -> SendBatch:
     Raises:
         EnvelopeError: the bytes are no such request.
     """
-    pb = _parse(SendBatchRequestP2B, _Batch, body)
+    pb = parse(SendBatchRequestP2B, _Batch, body)
     items: list[BatchItem] = []
     append, new = items.append, tuple.__new__
     for entry in pb.entries:
@@ -461,7 +461,12 @@ def send_batch_answer(
     return data
 
 
-def _parse(cls: type, pb_class: Any, body: bytes) -> Any:
+def parse(cls: type, pb_class: Any, body: bytes) -> Any:
+    """The protobuf object of class `pb_class`, which stands for `cls`.
+
+    Raises:
+        EnvelopeError: the bytes are no such message.
+    """
     pb = pb_class()
     try:
         pb.MergeFromString(body)

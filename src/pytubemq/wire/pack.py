@@ -204,17 +204,26 @@ def stored_pack_head(head: PackHead, columns_bytes: int) -> bytes:
     return b"%b%b%b%b" % (PACK_TAG, encode_varint(HEAD_BYTES + columns_bytes), fields, _CRC.pack(crc32(fields)))
 
 
+def read_pack_head(field: bytes | memoryview) -> PackHead:
+    """The head of a `packs` field's value.
+
+    Raises:
+        FormatError: it fails its check, or there is none.
+    """
+    if len(field) < HEAD_BYTES:
+        raise FormatError(f"a stored pack of {len(field)} bytes has no room for its head")
+    if crc32(memoryview(field)[: _HEAD.size]) != _CRC.unpack_from(field, _HEAD.size)[0]:
+        raise FormatError("the head of a stored pack fails its check")
+    return PackHead._make(_HEAD.unpack_from(field))
+
+
 def read_pack(field: bytes | memoryview, *, check: bool = True) -> tuple[PackHead, Columns]:
     """The value of a `packs` field: what follows a stored pack's tag and length.
 
     Raises:
         FormatError: head or columns fail their check or make no sense.
     """
-    if len(field) < HEAD_BYTES:
-        raise FormatError(f"a stored pack of {len(field)} bytes has no room for its head")
-    if crc32(memoryview(field)[: _HEAD.size]) != _CRC.unpack_from(field, _HEAD.size)[0]:
-        raise FormatError("the head of a stored pack fails its check")
-    head = PackHead._make(_HEAD.unpack_from(field))
+    head = read_pack_head(field)
     return head, read_columns(memoryview(field)[HEAD_BYTES:], check=check)
 
 

@@ -8,6 +8,9 @@ _MASK_64: Final = (1 << 64) - 1
 _SMALL: Final = [bytes((value,)) for value in range(0x80)] + [
     bytes((value & 0x7F | 0x80, value >> 7)) for value in range(0x80, 0x800)
 ]
+_MORE: Final = [bytes((value | 0x80,)) for value in range(0x80)]
+PAIRS: Final = [low + high for high in _MORE for low in _MORE]
+"""The two bytes of each value of 14 bits when more bytes follow."""
 
 
 def encode_varint(value: int) -> bytes:
@@ -15,12 +18,11 @@ def encode_varint(value: int) -> bytes:
     if 0 <= value < 0x800:
         return _SMALL[value]
     value &= _MASK_64
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    out = b""
+    while value >= 0x4000:
+        out += PAIRS[value & 0x3FFF]
+        value >>= 14
+    return out + (_SMALL[value] if value < 0x800 else bytes((value & 0x7F | 0x80, value >> 7)))
 
 
 def decode_varint(data: bytes, position: int) -> tuple[int, int]:
