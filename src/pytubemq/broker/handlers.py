@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.broker.fetch import FetchHandlers
 from pytubemq.broker.ranges import RangeHandlers
 from pytubemq.broker.register import RegisterHandlers
+from pytubemq.broker.resets import ResetHandlers
 from pytubemq.broker.send import SendHandlers
 from pytubemq.wire.methods import Method, Service
 
@@ -24,6 +25,7 @@ def handlers(state: BrokerState) -> Mapping[int, Handler]:
     """The method table of a Broker."""
     send = SendHandlers(gate=state.gate, visits=state.visits, topics=state.topics, path=state.path, clock=state.clock)
     register, fetch, ranges = RegisterHandlers(state), FetchHandlers(state), RangeHandlers(state)
+    resets = ResetHandlers(state)
     return {
         Method.SEND_MESSAGE_P2B: send.send,
         Method.SEND_BATCH_P2B: send.send_batch,
@@ -33,4 +35,6 @@ def handlers(state: BrokerState) -> Mapping[int, Handler]:
         Method.CONSUMER_COMMIT_C2B: fetch.commit,
         Method.READ_RANGE_C2B: ranges.read_range,
         Method.PARTITION_OFFSETS: ranges.offsets,
+        Method.RESET_OFFSETS: resets.reset,
+        Method.RESET_HISTORY: resets.history,
     }

@@ -2,7 +2,7 @@
 
 The invariants: a change is durable before it is answered; a consumer that holds the partition goes on from the new
 place, whatever it confirms of what it was given before; what cannot be done is refused before anything is changed; an
-offset that is set lies within what the partition holds and names a whole message.
+offset that is set lies within what the partition holds and names a whole message; each change is in the history.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker.cursor import Cursor, whole
 from pytubemq.broker.registry import HoldKey
+from pytubemq.broker.reset_history import Reset
 from pytubemq.broker.submission import Refusal
+from pytubemq.core.reset_target import ResetTo
 from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableError, refused
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ _AT_ONCE: Final = 2_000
 _PLACES_HINT: Final = "admin_query_pubinfo lists topics with their partitions and offsets"
 
 PartitionKey = tuple[str, int]
+OPERATOR: Final = "operator"
+"""Who changes something and did not say his name."""
 
 
 class OffsetAdmin:
@@ -34,7 +38,15 @@ class OffsetAdmin:
     def __init__(self, state: BrokerState) -> None:
         self._state = state
 
-    async def set_one(self, key: HoldKey, offset: int) -> int | None:
+    async def reset(self, offsets: Mapping[HoldKey, int], *, user: str, asked: Mapping[HoldKey, str]) -> None:
+        """Put positions to offsets that were found to be good; `asked` says in words what they came from.
+
+        Raises:
+            RefusedError: some could not be made durable, or their topic went meanwhile; the text says how many were.
+        """
+        await self._change(offsets, user=user, asked=asked)
+
+    async def set_one(self, key: HoldKey, offset: int, *, user: str = OPERATOR) -> int | None:
         """Put a group's position to `offset`; returns where it was, None if nowhere.
 
         Raises:
@@ -50,10 +62,17 @@ class OffsetAdmin:
                 code=Code.BAD_REQUEST,
             )
         before = self._state.positions.current(key)
-        await self._change({key: whole(offset)})
+        await self._change({key: whole(offset)}, user=user)
         return before
 
-    async def set_many(self, groups: Collection[str], offsets: Mapping[PartitionKey, int]) -> int:
+    async def set_many(
+        self,
+        groups: Collection[str],
+        offsets: Mapping[PartitionKey, int],
+        *,
+        user: str = OPERATOR,
+        asked: str | None = None,
+    ) -> int:
         """Put the positions of all these groups there, each within what its partition holds; returns how many.
 
         Raises:
@@ -67,10 +86,12 @@ class OffsetAdmin:
                 HoldKey(group, topic, partition_id): self._within(topic, partition_id, offset)
                 for group in groups
                 for (topic, partition_id), offset in offsets.items()
-            }
+            },
+            user=user,
+            asked=asked,
         )
 
-    async def to_end(self, groups: Collection[str], topics: Collection[str]) -> int:
+    async def to_end(self, groups: Collection[str], topics: Collection[str], *, user: str = OPERATOR) -> int:
         """Put the positions of all these groups behind all that these topics hold now; returns how many.
 
         Raises: as `set_many`.
@@ -79,9 +100,11 @@ class OffsetAdmin:
         for topic in topics:
             for partition_id in self._partition_ids(topic):
                 ends[topic, partition_id] = self._state.store.ends(topic, partition_id)[1]
-        return await self.set_many(groups, ends)
+        return await self.set_many(groups, ends, user=user, asked=ResetTo.LATEST.value)
 
-    async def clone(self, source: str, targets: Collection[str], topics: Collection[str]) -> int:
+    async def clone(
+        self, source: str, targets: Collection[str], topics: Collection[str], *, user: str = OPERATOR
+    ) -> int:
         """Give other groups the positions that `source` has; all its topics if none is named. Returns how many.
 
         Raises:
@@ -100,9 +123,10 @@ class OffsetAdmin:
                 hint="admin_query_group lists the groups that have one",
                 code=Code.NOT_FOUND,
             )
-        return await self.set_many([group for group in targets if group != source], offsets)
+        others = [group for group in targets if group != source]
+        return await self.set_many(others, offsets, user=user, asked=f"as group {source}")
 
-    async def remove(self, groups: Collection[str], topics: Collection[str]) -> int:
+    async def remove(self, groups: Collection[str], topics: Collection[str], *, user: str = OPERATOR) -> int:
         """Forget the positions of these groups; in all topics if none is named. Returns how many.
 
         A consumer that holds such a partition begins again at the first message that is kept.
@@ -111,7 +135,7 @@ class OffsetAdmin:
             RefusedError: some could not be made durable; the text says how many were.
         """
         named, wanted = frozenset(groups), frozenset(topics)
-        return await self._change(dict.fromkeys(self._state.positions.known(named, wanted)))
+        return await self._change(dict.fromkeys(self._state.positions.known(named, wanted)), user=user, asked="removed")
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -135,7 +159,9 @@ class OffsetAdmin:
         least, most = self._state.store.ends(topic, partition_id)
         return min(max(whole(offset), least), most)
 
-    async def _change(self, wanted: Mapping[HoldKey, int | None]) -> int:
+    async def _change(
+        self, wanted: Mapping[HoldKey, int | None], *, user: str, asked: Mapping[HoldKey, str] | str | None = None
+    ) -> int:
         """Make all these changes durable, so many at a time; returns how many there were."""
         if not self._state.gate.started:
             raise UnavailableError("this Broker is starting or stopping", hint="try again later", code=503)
@@ -145,13 +171,45 @@ class OffsetAdmin:
         while batch := list(islice(remaining, _AT_ONCE)):
             refusal = self._gone(batch)
             if refusal is None:
+                before = {key: self._state.positions.current(key) for key, _ in batch}
                 results = await asyncio.gather(*(self._move(key, offset) for key, offset in batch))
                 made += results.count(None)
+                moved = [change for change, result in zip(batch, results, strict=True) if result is None]
+                await self._state.resets.add(
+                    self._record(key, offset, before[key], user=user, asked=asked) for key, offset in moved
+                )
                 refusal = next((result for result in results if result is not None), None)
             if refusal is not None:
                 done = f"; {made} of {len(wanted)} were changed" if made else "; nothing was changed"
                 raise refused(refusal.code, f"the offsets could not be written: {refusal.text}{done}")
         return made
+
+    def _record(
+        self,
+        key: HoldKey,
+        offset: int | None,
+        before: int | None,
+        *,
+        user: str,
+        asked: Mapping[HoldKey, str] | str | None,
+    ) -> Reset:
+        if asked is None:
+            asked = f"offset {offset}"
+        elif not isinstance(asked, str):
+            asked = asked[key]
+        if offset is None:  # the group begins there when it comes again
+            here = self._is_here(key.topic, key.partition_id)
+            offset = self._state.store.ends(key.topic, key.partition_id)[0] if here else 0
+        return Reset(
+            time_ms=self._state.clock.wall_ms(),
+            user=user,
+            group=key.group,
+            topic=key.topic,
+            partition_id=key.partition_id,
+            asked=asked,
+            new_offset=offset,
+            old_offset=before,
+        )
 
     def _gone(self, batch: Iterable[tuple[HoldKey, int | None]]) -> Refusal | None:
         """Why these cannot be made any more: a place in a topic that went would wait for the next one of its name."""

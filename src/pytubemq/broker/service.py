@@ -27,6 +27,7 @@ from pytubemq.broker.positions import Positions
 from pytubemq.broker.probe import writable
 from pytubemq.broker.registry import ConsumerRegistry
 from pytubemq.broker.reports import Condition
+from pytubemq.broker.reset_history import ResetHistory
 from pytubemq.broker.settings import BrokerSettings
 from pytubemq.broker.state import BrokerState
 from pytubemq.broker.topics import MasterConfig, TopicTable
@@ -111,7 +112,8 @@ class BrokerService:
         self._store = await loop.run_in_executor(
             None, lambda: BrokerStore.open(self.directory, disk=self._disk, settings=store_settings)
         )
-        state = self._state = self._make_state(self._store)
+        resets = await loop.run_in_executor(None, ResetHistory.open, self._disk, self.directory)
+        state = self._state = self._make_state(self._store, resets)
         config = await loop.run_in_executor(None, topic_file.load, self._disk, self.directory) or MasterConfig()
         orders = self._orders = Orders(state, self._disk, self.directory)
         if settings.masters:
@@ -146,7 +148,7 @@ class BrokerService:
 
         return tell
 
-    def _make_state(self, store: BrokerStore) -> BrokerState:
+    def _make_state(self, store: BrokerStore, resets: ResetHistory) -> BrokerState:
         settings = self.settings
         waiters = Waiters()
         path = AppendPath(
@@ -168,6 +170,7 @@ class BrokerService:
             registry=ConsumerRegistry(lease_timeout_s=settings.lease_timeout_s),
             waiters=waiters,
             readers=ThreadPoolExecutor(DISK_READERS, thread_name_prefix="pytubemq-read"),
+            resets=resets,
             on_fault=self._read_failed,
         )
 
@@ -377,6 +380,8 @@ class BrokerService:
             problems.append(f"partition logs: {applier.error}")
         if self._orders is not None and self._orders.removal.problem is not None:
             problems.append(self._orders.removal.problem)
+        if state.resets.problem is not None:
+            problems.append(state.resets.problem)
         if state.positions.full:
             problems.append(
                 f"group positions are full: {state.positions.most} are kept, a group that is not known is refused"

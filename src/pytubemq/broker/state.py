@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytubemq.broker.checks import Gate
     from pytubemq.broker.positions import Positions
     from pytubemq.broker.registry import ConsumerRegistry
+    from pytubemq.broker.reset_history import ResetHistory
     from pytubemq.broker.topics import TopicTable
     from pytubemq.broker.waiters import Waiters
     from pytubemq.net.clock import Clock
@@ -37,6 +38,7 @@ class BrokerState:
     registry: ConsumerRegistry
     waiters: Waiters
     readers: ThreadPoolExecutor
+    resets: ResetHistory
     flow: FlowControl = field(default_factory=FlowControl)
     visits: Visits = field(default_factory=Visits)
     counters: Counters = field(default_factory=Counters)

@@ -194,6 +194,12 @@ MAX_PACK_BYTES: Final = 1 * MIB
 """Payload bytes after which a producer closes a pack; one message may be larger and is then a pack alone."""
 MAX_PACKS: Final = 4_096
 """Packs of one send; beyond it the whole request is refused with 400."""
+MAX_PRODUCERS_PER_PARTITION: Final = 256
+"""Producers whose sequences a Broker keeps for one partition; beyond it the one that was silent longest is forgotten."""
+MAX_WINDOWS: Final = 100_000
+"""The same of all partitions together."""
+MAX_WINDOW_RUNS: Final = 1_000_000
+"""Stretches of sequences that a Broker keeps of all producers together, which bounds the memory of those with gaps."""
 MAX_POSITIONS: Final = 1_000_000
 """Confirmed offsets one Broker keeps, one for each group and partition; beyond it a new one is refused with 400."""
 MAX_POSITIONS_TOLD_CHARS: Final = 6 * MIB

@@ -23,7 +23,7 @@ _GROUPS: Final = Param("groupName", ListOf(GROUP), required=True)
 
 async def _set_one(broker: BrokerService, args: Args) -> Reply:
     key = HoldKey(args["groupName"], args["topicName"], args["partitionId"])
-    before = await broker.offsets.set_one(key, args["manualOffset"])
+    before = await broker.offsets.set_one(key, args["manualOffset"], user=args.audit.user)
     return {**GOOD, "oldOffset": known(before)}
 
 
@@ -31,10 +31,12 @@ async def _set_many(broker: BrokerService, args: Args) -> Reply:
     if not args["manualSet"]:
         if not args["topicName"]:
             raise CallError("parameter topicName is missing: manualSet=false puts groups to the end of named topics")
-        return _changed(await broker.offsets.to_end(args["groupName"], args["topicName"]))
+        return _changed(await broker.offsets.to_end(args["groupName"], args["topicName"], user=args.audit.user))
     if args["offsetJsonInfo"] is None:
         raise CallError("parameter offsetJsonInfo is missing: manualSet=true puts groups where it says")
-    return _changed(await broker.offsets.set_many(args["groupName"], _ours(broker, args["offsetJsonInfo"])))
+    return _changed(
+        await broker.offsets.set_many(args["groupName"], _ours(broker, args["offsetJsonInfo"]), user=args.audit.user)
+    )
 
 
 def _ours(broker: BrokerService, items: Iterable[OffsetItem]) -> dict[tuple[str, int], int]:
@@ -44,11 +46,12 @@ def _ours(broker: BrokerService, items: Iterable[OffsetItem]) -> dict[tuple[str,
 
 
 async def _clone(broker: BrokerService, args: Args) -> Reply:
-    return _changed(await broker.offsets.clone(args["sourceGroupName"], args["targetGroupName"], args["topicName"]))
+    source, targets = args["sourceGroupName"], args["targetGroupName"]
+    return _changed(await broker.offsets.clone(source, targets, args["topicName"], user=args.audit.user))
 
 
 async def _remove(broker: BrokerService, args: Args) -> Reply:
-    return _changed(await broker.offsets.remove(args["groupName"], args["topicName"]))
+    return _changed(await broker.offsets.remove(args["groupName"], args["topicName"], user=args.audit.user))
 
 
 def _changed(count: int) -> Reply:

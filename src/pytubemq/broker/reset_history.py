@@ -1,0 +1,125 @@
+"""The resets of groups' positions that this Broker remembers: who moved which group, when, from where to where.
+
+The invariants: the file holds whole records only, since it is replaced in one step; it never has more than the newest
+`MAX_RESET_RECORDS`. A record that cannot be written now is written with the next one: the move itself is durable
+elsewhere, so a full disk does not undo it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pytubemq.errors import CorruptError, NewerVersionError
+from pytubemq.model.limits import MAX_RESET_RECORDS
+from pytubemq.storage.disk import read_exactly, write_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from pytubemq.storage.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+_VERSION: Final = 1
+_FILE: Final = "resets.jsonl"
+
+
+class _Header(msgspec.Struct, frozen=True):
+    version: int
+
+
+class Reset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One position that was moved; `asked` in words. `old_offset` None: the group had none there."""
+
+    time_ms: int
+    user: str
+    group: str
+    topic: str
+    partition_id: int
+    asked: str
+    new_offset: int
+    old_offset: int | None = None
+
+
+class ResetHistory:
+    """The newest resets. Event loop only, but for `open`, which blocks."""
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._records: deque[Reset] = deque(maxlen=MAX_RESET_RECORDS)
+        self._writing = asyncio.Lock()
+        self.problem: str | None = None
+        """Why the newest records are in memory only; None when all are on disk."""
+
+    @classmethod
+    def open(cls, disk: Disk, directory: Path) -> ResetHistory:
+        """The history that `add` wrote last; an empty one if there is none. Blocks.
+
+        Raises:
+            CorruptError, NewerVersionError: the file is not what this version wrote; it is left untouched.
+        """
+        history = cls(disk, directory)
+        path = directory / _FILE
+        if disk.exists(path):
+            file = disk.open(path)
+            try:
+                data = read_exactly(file, file.size(), 0)
+            finally:
+                file.close()
+            history._records.extend(_decode(path, data))
+        return history
+
+    async def add(self, records: Iterable[Reset]) -> None:
+        """Remember these; they are on disk when it returns, or `problem` says why not."""
+        self._records.extend(records)
+        async with self._writing:
+            lines: list[msgspec.Struct] = [_Header(_VERSION), *self._records]
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, self._write, lines)
+            except OSError as error:
+                if self.problem is None:
+                    logger.warning("the history of resets cannot be written for now: %s", error)
+                self.problem = f"the history of resets cannot be written: {error.strerror or error}"
+            else:
+                self.problem = None
+
+    def newest(self, *, group: str | None = None, most: int = MAX_RESET_RECORDS) -> list[Reset]:
+        """The newest first; of one group, or of all."""
+        wanted = (record for record in reversed(self._records) if group is None or record.group == group)
+        return list(islice(wanted, most))
+
+    def _write(self, lines: list[msgspec.Struct]) -> None:
+        disk = self._disk
+        path, fresh = self._directory / _FILE, self._directory / f"{_FILE}.new"
+        if disk.exists(fresh):
+            disk.unlink(fresh)
+        file = disk.open(fresh, create=True)
+        try:
+            write_all(file, [msgspec.json.Encoder().encode_lines(lines)], 0)
+            file.fdatasync()
+        finally:
+            file.close()
+        disk.rename(fresh, path)
+        disk.fsync_dir(self._directory)
+
+
+def _decode(path: Path, data: bytes) -> list[Reset]:
+    head, _, rest = data.partition(b"\n")
+    try:
+        if msgspec.json.decode(head, type=_Header).version > _VERSION:
+            raise NewerVersionError(
+                f"{path} was written by a newer version", hint="run that version; the file was left untouched"
+            )
+        return msgspec.json.Decoder(Reset).decode_lines(rest)
+    except msgspec.DecodeError as error:
+        raise CorruptError(
+            f"{path} cannot be read: {error}", hint="remove it; only the history of resets is lost with it"
+        ) from error

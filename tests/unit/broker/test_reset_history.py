@@ -1,0 +1,79 @@
+"""The history of resets: bounded, whole, and no reason to stop."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from pytubemq.broker import reset_history
+from pytubemq.broker.reset_history import Reset, ResetHistory
+from pytubemq.errors import CorruptError, NewerVersionError
+from pytubemq.storage.disk import write_all
+from pytubemq.testing.disk import FaultyDisk, Operation
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path("/data/broker-1")
+FILE = ROOT / "resets.jsonl"
+
+
+def reset(number: int, group: str = "g") -> Reset:
+    return Reset(
+        time_ms=1000 + number, user="ann", group=group, topic="demo", partition_id=0, asked="earliest",
+        new_offset=0, old_offset=28 * number or None,
+    )  # fmt: skip
+
+
+def disk_with(data: bytes | None = None) -> FaultyDisk:
+    disk = FaultyDisk()
+    disk.makedirs(ROOT)
+    if data is not None:
+        file = disk.open(FILE, create=True)
+        write_all(file, [data], 0)
+        file.close()
+    return disk
+
+
+async def test_what_was_added_is_there_after_a_crash_newest_first() -> None:
+    disk = disk_with()
+    history = ResetHistory.open(disk, ROOT)
+    assert history.newest() == []
+    await history.add([reset(0), reset(1, "other")])
+    await history.add([reset(2)])
+    disk.crash()
+    again = ResetHistory.open(disk, ROOT)
+    assert again.newest() == [reset(2), reset(1, "other"), reset(0)]
+    assert again.newest(group="g", most=1) == [reset(2)]
+    assert again.newest(group="nobody") == []
+
+
+async def test_only_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reset_history, "MAX_RESET_RECORDS", 3)
+    disk = disk_with()
+    history = ResetHistory.open(disk, ROOT)
+    await history.add(map(reset, range(5)))
+    assert ResetHistory.open(disk, ROOT).newest() == [reset(4), reset(3), reset(2)]
+
+
+async def test_a_full_disk_is_told_and_the_next_write_brings_all() -> None:
+    disk = disk_with()
+    history = ResetHistory.open(disk, ROOT)
+    await history.add([reset(0)])
+    disk.fail(Operation.FDATASYNC, errno.ENOSPC, times=1)
+    await history.add([reset(1)])
+    assert history.problem == "the history of resets cannot be written: No space left on device"
+    assert ResetHistory.open(disk, ROOT).newest() == [reset(0)], "what was there is intact"
+    await history.add([reset(2)])
+    assert history.problem is None
+    assert ResetHistory.open(disk, ROOT).newest() == [reset(2), reset(1), reset(0)]
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [(b'{"version":2}\n', NewerVersionError), (b"", CorruptError), (b'{"version":1}\n{"time_ms":', CorruptError)],
+)
+def test_a_file_that_this_version_did_not_write_is_refused_and_named(data: bytes, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"resets\.jsonl"):
+        ResetHistory.open(disk_with(data), ROOT)
