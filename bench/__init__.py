@@ -1,0 +1,1 @@
+"""Measurements of pytubemq, alone and beside its peers. Nothing in the package imports them."""

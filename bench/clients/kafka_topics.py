@@ -1,0 +1,35 @@
+"""Creates or deletes topics at a Kafka Broker, and waits until all their partitions serve."""
+
+import time
+
+from confluent_kafka.admin import AdminClient, NewTopic
+from window import report, spec  # found beside this file: it runs as a script
+
+
+def main(given):
+    """`create`, `delete` or `ready` (a first message in every topic)."""
+    admin = AdminClient({"bootstrap.servers": given["server"]})
+    deadline_s = time.monotonic() + given["timeout_s"]
+    if given["do"] == "delete":
+        for answer in admin.delete_topics(given["topics"], operation_timeout=60).values():
+            answer.result()
+        return {"done": True}
+    new = [NewTopic(name, num_partitions=given["partitions"], replication_factor=1) for name in given["topics"]]
+    for answer in admin.create_topics(new, operation_timeout=60, request_timeout=120).values():
+        answer.result()
+    wanted = set(given["topics"])
+    while time.monotonic() < deadline_s:
+        there = admin.list_topics(timeout=30).topics
+        if all(name in there and _serves(there[name], given["partitions"]) for name in wanted):
+            return {"done": True}
+        time.sleep(0.2)
+    raise SystemExit("the topics did not come up")
+
+
+def _serves(topic, partitions):
+    found = topic.partitions.values()
+    return len(found) == partitions and all(one.leader >= 0 for one in found)
+
+
+if __name__ == "__main__":
+    report(main(spec()))

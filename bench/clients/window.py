@@ -1,0 +1,65 @@
+"""A window of time in which a client counts what it has done, and what processor time it took. Standard library alone.
+
+The invariant: what is counted began and ended inside the window; warming up and coming to an end are not in it.
+"""
+
+import json
+import os
+import sys
+import time
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def spec():
+    """The object given on the command line."""
+    return json.loads(sys.argv[1])
+
+
+def report(found):
+    """Print the result, for the one who started this."""
+    print(json.dumps(found), flush=True)
+
+
+def cpu_s(pid):
+    """Processor seconds of a process so far; 0 when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+
+class Window:
+    """Counts between `open` and `close`, and the processor time of this process and of those named."""
+
+    def __init__(self, pids=None):
+        self._pids = {"client": os.getpid(), **(pids or {})}
+        self._count = 0
+        self._opened_s = 0.0
+        self._cpu_s = {}
+
+    def open(self, count):
+        """Begin, `count` being done so far."""
+        self._count = count
+        self._cpu_s = {name: cpu_s(pid) for name, pid in self._pids.items()}
+        self._opened_s = time.perf_counter()
+
+    def close(self, count):
+        """End, `count` being done so far; the rates in between."""
+        seconds = time.perf_counter() - self._opened_s
+        done = count - self._count
+        used = {name: round((cpu_s(pid) - self._cpu_s[name]) / seconds, 2) for name, pid in self._pids.items()}
+        return {"msgs_per_s": done / seconds, "messages": done, "seconds": round(seconds, 3), "cores": used}
+
+
+def percentiles(seconds):
+    """p50, p90, p99 and the longest in milliseconds."""
+    ordered = sorted(seconds)
+    if not ordered:
+        return {}
+    points = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+    found = {name: ordered[min(len(ordered) - 1, int(point * len(ordered)))] for name, point in points.items()}
+    found["max"] = ordered[-1]
+    return {name: round(value * 1000, 4) for name, value in found.items()}

@@ -1,0 +1,96 @@
+"""`bench/compare`: takes the measures one after the other and prints the table of ratios.
+
+The invariant: a measure that fails or takes too long is a row that says so; the others are still taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from bench.harness.bench import Bench, Options
+from bench.harness.decisions import exit_code, failed_row
+from bench.harness.processes import RunError
+from bench.harness.table import table
+from bench.measures import NAMES
+from pytubemq.errors import TubeError
+from pytubemq.server.run import run_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bench.harness.bench import Measure
+    from bench.harness.decisions import Row
+
+
+@click.command(help="Measure pytubemq beside the Java TubeMQ and Kafka on this machine, and print the ratios.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a row instead of the table.")
+@click.option("--quick", is_flag=True, help="Shorter runs, and 1 GB instead of 10 for the restart.")
+@click.option("--only", "only", multiple=True, type=click.Choice(NAMES), metavar="NAME",
+              help=f"Only this measure; may be given more than once. Names: {', '.join(NAMES)}.")  # fmt: skip
+@click.option("--runs", type=click.IntRange(1, 99), default=None, help="Runs of each side; the median counts [3].")
+@click.option("--data", type=click.Path(file_okay=False, exists=True, path_type=Path), default=None,
+              help="A directory on the device to measure [the system's directory for temporary files].")  # fmt: skip
+def main(as_json: bool, quick: bool, only: tuple[str, ...], runs: int | None, data: Path | None) -> None:
+    """Parse, run, print; the exit code is 0 when all targets are met, 1 when not, 2 when a measure failed."""
+    names = [name for name in NAMES if not only or name in only]
+    options = Options(runs=runs or 3, quick=quick, data=data)
+    show = (lambda row: print(json.dumps(row.as_json()), flush=True)) if as_json else (lambda row: None)
+    rows = run_loop(compare(names, options, show))
+    if not as_json:
+        print(table(rows))
+    sys.exit(exit_code(rows))
+
+
+async def compare(names: Sequence[str], options: Options, show: Callable[[Row], None]) -> list[Row]:
+    """Take these measures; `show` is called with each row when it is known."""
+    rows: list[Row] = []
+    with _progress() as bar:
+        task = bar.add_task("", total=len(names))
+        measure_name = [""]
+
+        def step(text: str) -> None:
+            bar.update(task, description=f"{measure_name[0]}: {text}")
+
+        async with Bench(options, step) as bench:
+            for name in names:
+                measure_name[0] = name
+                step("begins")
+                found = await _taken(load(name), bench)
+                rows += found
+                for row in found:
+                    show(row)
+                bar.advance(task)
+    return rows
+
+
+def load(name: str) -> Measure:
+    """The measure of that name."""
+    module = importlib.import_module(f"bench.measures.{name.replace('-', '_')}")
+    found: Measure = module.MEASURE
+    return found
+
+
+async def _taken(measure: Measure, bench: Bench) -> list[Row]:
+    try:
+        async with asyncio.timeout(measure.limit_s * max(1.0, bench.options.runs / 3)):
+            return await measure.run(bench)
+    except TimeoutError:
+        return [failed_row(measure.name, f"it took longer than {measure.limit_s:g} s")]
+    except (RunError, TubeError, OSError) as error:
+        return [failed_row(measure.name, str(error))]
+
+
+def _progress() -> Progress:
+    """On standard error; plain lines are left out where that is no terminal."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn())
+    return Progress(*columns, TextColumn("{task.description}"), console=console, transient=True)

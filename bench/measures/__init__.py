@@ -1,0 +1,17 @@
+"""The measures, one a file, each with a `MEASURE`: see `bench.harness.bench.Measure`."""
+
+NAMES = (
+    "single",
+    "packs-1k",
+    "packs-100",
+    "one-in-flight",
+    "durability",
+    "consume",
+    "many-topics",
+    "latency",
+    "memory",
+    "restart",
+    "connections",
+    "workers",
+)
+"""In the order in which they are taken."""
