@@ -21,6 +21,7 @@ from pytubemq.broker.handlers import OFFERED, handlers
 from pytubemq.broker.inspect import BrokerInspect
 from pytubemq.broker.leases import told_leases
 from pytubemq.broker.master_session import MasterSession
+from pytubemq.broker.metrics import BrokerFacts
 from pytubemq.broker.offset_admin import OffsetAdmin
 from pytubemq.broker.orders import Orders
 from pytubemq.broker.positions import Positions
@@ -43,6 +44,7 @@ from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.masters import MasterClient
 from pytubemq.net.pool import ConnectionPool
 from pytubemq.net.server import RpcServer
+from pytubemq.observe.metrics import Shown
 from pytubemq.storage.disk import OsDisk
 from pytubemq.storage.store import BrokerStore, StoreSettings
 
@@ -87,6 +89,7 @@ class BrokerService:
         self._orders: Orders | None = None
         self._session: MasterSession | None = None
         self._pool: ConnectionPool | None = None
+        self._shown = Shown()
         self.workers_down: tuple[str, ...] = ()
         """Brokers that one parent runs beside this one and that do not run now, each with why."""
 
@@ -309,6 +312,23 @@ class BrokerService:
         if self._state is None or self._closing or not self._state.gate.started:
             raise ClosedError(f"Broker {self.settings.broker_id} is not running", hint="try again when it has started")
         return self._state
+
+    def facts(self) -> BrokerFacts:
+        """What its figures are read from, as of now. ClosedError unless it runs."""
+        state = self._running_state()
+        assert self._server is not None
+        return BrokerFacts(
+            state=state,
+            server=self._server.stats,
+            topics={served.config.name: sorted(served.partition_ids) for served in state.topics},
+            holds=len(state.registry),
+            handed_out=dict(state.counters.handed_out),
+            problems=len(self.health()["problems"]),
+            failed=self._writes_off(state),
+            registered=self._session.health.registered if self._session is not None else None,
+            free_bytes=lambda: self._disk.free_bytes(self.directory),
+            shown=self._shown,
+        )
 
     # --- health ---------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ shape the original gives it, or with an exception.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import Code, FormatError, TubeError
@@ -23,6 +23,7 @@ from pytubemq.wire.methods import METHODS, Method
 if TYPE_CHECKING:
     from pytubemq.master.brokers import Brokers
     from pytubemq.master.client_balance import ClientBalance
+    from pytubemq.master.metrics import Calls
     from pytubemq.master.producers import Producers
     from pytubemq.net.call import Call
     from pytubemq.net.server import Handler
@@ -31,9 +32,9 @@ Refused = Callable[[int, str], Any]
 
 
 def handlers(
-    producers: Producers, consumers: Consumers, client_balance: ClientBalance, brokers: Brokers
+    producers: Producers, consumers: Consumers, client_balance: ClientBalance, brokers: Brokers, *, calls: Calls
 ) -> dict[int, Handler]:
-    """The Master's table of methods."""
+    """The Master's table of methods; `calls` counts what is asked."""
     table: dict[int, tuple[Callable[[Call, Any], Any], Refused]] = {
         Method.PRODUCER_REGISTER_P2M: (producers.register, _producer_register),
         Method.PRODUCER_HEARTBEAT_P2M: (producers.heartbeat, refused_producer),
@@ -51,7 +52,15 @@ def handlers(
         method: _handler(METHODS[method].request, work, refused) for method, (work, refused) in table.items()
     }
     served[Method.BROKER_REGISTER_B2M] = _broker_registration(brokers)
-    return served
+    return {method: _counted(handler, method, calls) for method, handler in served.items()}
+
+
+def _counted(handler: Handler, method: int, calls: Calls) -> Handler:
+    def handle(call: Call) -> Awaitable[None] | None:
+        calls[method] += 1
+        return handler(call)
+
+    return handle
 
 
 def _handler(request_type: type[Any], work: Callable[[Call, Any], Any], refused: Refused) -> Handler:

@@ -25,6 +25,7 @@ from pytubemq.master.flow_answers import FlowAnswers
 from pytubemq.master.groups import Groups
 from pytubemq.master.handlers import handlers
 from pytubemq.master.inspect import Inspector
+from pytubemq.master.metrics import Calls, MasterFacts
 from pytubemq.master.producers import Producers
 from pytubemq.master.registry.registry import make_registry
 from pytubemq.master.reports import Reports
@@ -112,8 +113,9 @@ class MasterService:
             self._flow,
             longest_wait_s=settings.heartbeat_wait_s,
         )
+        self._calls = Calls()
         self._server = RpcServer(
-            handlers(self._producers, consumers, client_balance, self._brokers),
+            handlers(self._producers, consumers, client_balance, self._brokers, calls=self._calls),
             offered=frozenset({Service.MASTER}),
             name="master",
             on_connection_lost=self._connection_lost,
@@ -243,6 +245,20 @@ class MasterService:
     async def cluster(self) -> ClusterView:
         """Who is in the cluster."""
         return self._reports.cluster(self.address)
+
+    def facts(self) -> MasterFacts:
+        """What its figures are read from, as of now."""
+        cluster = self._reports.cluster(self.address)
+        balanced = [group.view.balanced for group in self._groups.groups.values()]
+        return MasterFacts(
+            health=self._reports.health(),
+            brokers=tuple(cluster.brokers),
+            group_states={"stable": sum(balanced), "balancing": len(balanced) - sum(balanced)},
+            server=self._server.stats,
+            calls=self._calls.copy(),
+            held_heartbeats=cluster.held_heartbeats,
+            rebalances=cluster.rebalances,
+        )
 
     @property
     def version(self) -> str:

@@ -156,6 +156,7 @@ class Node:
 
     async def _start_http(self) -> None:
         from pytubemq.admin.app import create_app
+        from pytubemq.admin.figures import metrics_route
         from pytubemq.admin.http import HttpServer
         from pytubemq.admin.webapi.routes import master_routes
 
@@ -163,7 +164,7 @@ class Node:
         section = self.settings.http
         listen = parse_address("http.listen", section.listen, default_port=DEFAULT_HTTP_PORT)
         access = self._access(listen)
-        pages = master_routes(self.master, access)
+        pages = [*master_routes(self.master, access), metrics_route(self.master.facts)]
         self._http = HttpServer(
             create_app(self.master, hosts=[listen.host, *section.hosts], pages=pages, access=access), listen
         )

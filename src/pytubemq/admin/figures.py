@@ -1,0 +1,58 @@
+"""`/metrics` and `/health`: what monitors ask, on any server's HTTP.
+
+The invariant: figures are gathered on the event loop and read off it, so that a scrape of a thousand topics holds up
+nobody; a server that does not run yet answers 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pytubemq.errors import ClosedError, UnavailableError
+from pytubemq.observe.process import PROCESS_METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from starlette.requests import Request
+
+    from pytubemq.observe.metrics import Meter
+
+NOT_RUNNING = HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def metrics_route(facts: Callable[[], Meter]) -> Route:
+    """`/metrics` in Prometheus's text format; `facts` gathers what the figures are read from."""
+    turn = asyncio.Lock()  # one scrape at a time, however many ask
+
+    async def metrics(_: Request) -> Response:
+        from pytubemq.observe.prometheus import CONTENT_TYPE, render
+
+        async with turn:
+            try:
+                meter = facts()
+            except (ClosedError, UnavailableError) as error:
+                return Response(f"{error.message}\n", NOT_RUNNING, media_type="text/plain")
+            process = (source.reading(None) for source in PROCESS_METRICS)
+            text = await asyncio.to_thread(lambda: render(chain(process, meter.readings())))
+        return Response(text, headers={"content-type": CONTENT_TYPE})
+
+    return Route("/metrics", metrics)
+
+
+def health_route(health: Callable[[], Mapping[str, Any]]) -> Route:
+    """`/health` as JSON: 503 when `status` is `failed`, so that a balancer or an orchestrator can act on it."""
+
+    async def answer(_: Request) -> Response:
+        found = health()
+        status = NOT_RUNNING if found["status"] == "failed" else HTTPStatus.OK
+        return Response(msgspec.json.encode(found), status, media_type="application/json")
+
+    return Route("/health", answer)

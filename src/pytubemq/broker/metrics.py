@@ -1,0 +1,226 @@
+"""The Broker's figures: how each is read off what the Broker keeps anyway.
+
+The invariants: reading changes nothing; topics and groups that are told apart are bounded in number; what takes long
+(the ends of all partitions, the lag of all groups) is looked at off the event loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from heapq import nlargest
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import TubeError
+from pytubemq.model.offset import messages_between
+from pytubemq.observe.metrics import MOST_LABELS, OTHER, Reading, Shown, Source, Values, counter, gauge, grouped, times
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pytubemq.broker.counters import Traffic
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.broker.waiters import PartitionKey
+    from pytubemq.net.server import ServerStats
+    from pytubemq.storage.partition_log import Extent
+
+MAX_LAGS: Final = 100_000
+"""Positions of groups that one reading looks at; where there are more, no lag is told."""
+
+
+@dataclass(slots=True)
+class BrokerFacts:
+    """What is looked at once for all figures of one reading. Made on the event loop, read on any thread."""
+
+    state: BrokerState
+    server: ServerStats
+    topics: Mapping[str, Sequence[int]]
+    """Partition ids by topic."""
+    holds: int
+    handed_out: Mapping[str, Traffic]
+    problems: int
+    failed: bool
+    registered: bool | None
+    free_bytes: Callable[[], int]
+    shown: Shown
+    extents: dict[PartitionKey, Extent] = field(default_factory=dict)
+    chosen: frozenset[str] = frozenset()
+
+    def look(self) -> None:
+        """Look at every partition's ends; the rest is read from there."""
+        store = self.state.store
+        for topic, partition_ids in self.topics.items():
+            for partition_id in partition_ids:
+                with contextlib.suppress(TubeError):  # it was removed meanwhile
+                    self.extents[topic, partition_id] = store.extent(topic, partition_id)
+        self.chosen = self.shown.choose(self._sum(lambda extent: extent.max_position))
+
+    def by_topic(self, read: Callable[[Extent], int]) -> Values:
+        """A figure of all partitions of each topic."""
+        return grouped(self._sum(read), self.chosen)
+
+    def out_by_topic(self, read: Callable[[Traffic], int]) -> Values:
+        """A figure of what was handed out of each topic."""
+        return grouped({topic: read(traffic) for topic, traffic in self.handed_out.items()}, self.chosen)
+
+    def lags(self) -> Values:
+        """Messages between where a group is and the end, by group and topic."""
+        store = self.state.store
+        if store.position_count > MAX_LAGS:
+            return {}
+        found: dict[tuple[str, ...], float] = {}
+        for (group, topic, partition_id), offset in store.positions().items():
+            extent = self.extents.get((topic, partition_id))
+            if extent is not None:
+                behind = messages_between(max(offset, extent.min_offset), extent.max_offset)
+                found[group, topic] = found.get((group, topic), 0) + max(0, behind)
+        if len(found) <= MOST_LABELS:
+            return found
+        most = dict(nlargest(MOST_LABELS, found.items(), key=lambda item: item[1]))
+        most[OTHER, OTHER] = sum(found.values()) - sum(most.values())
+        return most
+
+    def free(self) -> Values:
+        """Free space; nothing if the disk does not tell."""
+        with contextlib.suppress(OSError):
+            return {(): self.free_bytes()}
+        return {}
+
+    def readings(self) -> Iterable[Reading]:
+        """All figures of a Broker."""
+        self.look()
+        return [source.reading(self) for source in BROKER_METRICS]
+
+    def _sum(self, read: Callable[[Extent], int]) -> dict[str, float]:
+        found: dict[str, float] = dict.fromkeys(self.topics, 0)
+        for (topic, _), extent in self.extents.items():
+            found[topic] += read(extent)
+        return found
+
+
+def _by_code(codes: Mapping[int, int]) -> Values:
+    return {(str(code),): count for code, count in sorted(dict(codes).items())}
+
+
+_TOPIC: Final = ("topic",)
+_CODE: Final = ("code",)
+
+BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
+    gauge("broker_topics", "Topics served", lambda f: len(f.topics)),
+    gauge("broker_partitions", "Partitions served", lambda f: len(f.extents)),
+    counter(
+        "broker_topic_messages_in_total",
+        "Messages appended to a topic since it was made, over restarts",
+        lambda f: f.by_topic(lambda extent: messages_between(0, extent.max_offset)),
+        _TOPIC,
+    ),
+    counter(
+        "broker_topic_bytes_in_total",
+        "Bytes that they take in its logs, heads included",
+        lambda f: f.by_topic(lambda extent: extent.max_position),
+        _TOPIC,
+    ),
+    counter(
+        "broker_topic_messages_out_total",
+        "Messages of a topic handed out to consumers and readers",
+        lambda f: f.out_by_topic(lambda traffic: traffic.messages),
+        _TOPIC,
+    ),
+    counter(
+        "broker_topic_bytes_out_total",
+        "Payload bytes of these",
+        lambda f: f.out_by_topic(lambda traffic: traffic.payload_bytes),
+        _TOPIC,
+    ),
+    gauge(
+        "broker_topic_messages",
+        "Messages of a topic that are kept now",
+        lambda f: f.by_topic(lambda extent: messages_between(extent.min_offset, extent.max_offset)),
+        _TOPIC,
+    ),
+    gauge(
+        "broker_topic_bytes",
+        "Bytes that they take",
+        lambda f: f.by_topic(lambda extent: extent.max_position - extent.min_position),
+        _TOPIC,
+    ),
+    counter(
+        "broker_sends_refused_total",
+        "Sends answered with another code than 200; a batch with several codes counts as its first",
+        lambda f: _by_code(f.state.counters.refused_sends),
+        _CODE,
+    ),
+    counter("broker_fetches_total", "Fetches answered with what there was", lambda f: f.state.counters.fetches),
+    counter(
+        "broker_fetches_refused_total",
+        "Fetches answered with a code; 404 is the end of a partition",
+        lambda f: _by_code(f.state.counters.refused_fetches),
+        _CODE,
+    ),
+    counter("broker_fetches_slowed_total", "Fetches refused by flow control", lambda f: f.state.flow.refusals),
+    gauge("broker_fetches_waiting", "Fetches held at the end of their partition", lambda f: len(f.state.waiters)),
+    gauge("broker_reads_pending", "Fetches that wait for the disk", lambda f: f.state.pending_reads),
+    counter("broker_journal_blocks_total", "Writes of the journal", lambda f: f.state.store.stats.blocks),
+    counter("broker_journal_bytes_total", "Bytes written to it", lambda f: f.state.store.stats.journal_bytes),
+    times(
+        "broker_journal_write_seconds",
+        "One write of the journal, with its flush where one was promised",
+        lambda f: f.state.counters.write_s,
+    ),
+    counter(
+        "broker_journal_failures_total", "Writes of the journal that failed", lambda f: f.state.path.stats.failed_writes
+    ),
+    counter(
+        "broker_disk_full_refusals_total",
+        "Writes of the journal refused for want of space",
+        lambda f: f.state.store.stats.full_refusals,
+    ),
+    counter(
+        "broker_appended_messages_total", "Messages written since the start", lambda f: f.state.store.stats.messages
+    ),
+    counter(
+        "broker_sends_expired_total", "Sends dropped because their caller gave up", lambda f: f.state.path.stats.expired
+    ),
+    counter(
+        "broker_sends_overflown_total", "Sends refused because too much waited", lambda f: f.state.path.stats.overflows
+    ),
+    gauge("broker_staged_bytes", "Messages that wait for the journal", lambda f: f.state.path.staged_bytes),
+    gauge(
+        "broker_unapplied_bytes",
+        "Messages in the journal that are not in their partition's log yet",
+        lambda f: f.state.store.unapplied_bytes,
+    ),
+    counter("broker_applied_bytes_total", "Bytes moved into partitions' logs", lambda f: f.state.store.applied_bytes),
+    counter("broker_checkpoints_total", "Checkpoints made", lambda f: f.state.store.checkpoints),
+    gauge("broker_log_files_open", "Log and index files open", lambda f: f.state.store.open_files),
+    counter(
+        "broker_skipped_messages_total",
+        "Messages lost to damage that readers were led past",
+        lambda f: f.state.counters.skipped_messages,
+    ),
+    gauge("broker_disk_free_bytes", "Free space where the data directory lies", lambda f: f.free()),
+    gauge("broker_disk_full", "1 while sends are refused for want of space", lambda f: f.state.path.full is not None),
+    gauge("broker_failed", "1 once no message is taken before a restart", lambda f: f.failed),
+    gauge("broker_problems", "Problems that its health names", lambda f: f.problems),
+    gauge(
+        "broker_registered", "1 while the Master knows it", lambda f: {} if f.registered is None else {(): f.registered}
+    ),
+    gauge("broker_connections", "Connections open", lambda f: f.server.connections),
+    counter("broker_connections_accepted_total", "Connections accepted", lambda f: f.server.accepted),
+    counter("broker_connections_refused_total", "Connections refused, too many were open", lambda f: f.server.refused),
+    counter("broker_connection_faults_total", "Connections closed for what came over them", lambda f: f.server.faults),
+    counter("broker_calls_total", "Requests over the protocol", lambda f: f.server.calls),
+    counter("broker_calls_failed_total", "Requests answered with an exception", lambda f: f.server.failed),
+    counter("broker_calls_late_total", "Answers dropped, their callers had given up", lambda f: f.server.late),
+    gauge("broker_consumers", "Partitions held by consumers", lambda f: f.holds),
+    counter("broker_consumers_expired_total", "Holds that ran out", lambda f: f.state.counters.expired_holds),
+    gauge("broker_positions", "Positions of groups kept", lambda f: f.state.store.position_count),
+    gauge(
+        "broker_group_lag_messages",
+        f"Messages that a group has yet to confirm in a topic of this Broker: the {MOST_LABELS:,} largest; none where "
+        f"there are more than {MAX_LAGS:,} positions",
+        lambda f: f.lags(),
+        ("group", "topic"),
+    ),
+)
+"""Every figure of a Broker, in the order it is told."""

@@ -1,0 +1,56 @@
+"""Readings as text that Prometheus takes in: the adapter over prometheus_client.
+
+The invariant: nothing is kept between two scrapes; what is told is what the readings say.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+from pytubemq.observe.histogram import Histogram
+from pytubemq.observe.metrics import PREFIX, Kind, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from prometheus_client import Metric as Family
+
+CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
+_FIRST_CELL, _LAST_CELL = 7, 24
+"""From 0.125 ms to 16.4 s, each bound twice the one before."""
+
+
+def render(readings: Iterable[Reading]) -> bytes:
+    """The readings in Prometheus's text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Once([_family(reading) for reading in readings]))
+    return generate_latest(registry)
+
+
+class _Once:
+    """A collector that has been to work already."""
+
+    def __init__(self, families: Sequence[Family]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Family]:
+        return self._families
+
+
+def _family(reading: Reading) -> Family:
+    metric, values = reading.metric, reading.values
+    name = PREFIX + metric.name
+    if isinstance(values, Histogram):
+        buckets = [(f"{bound:.6g}", float(count)) for bound, count in values.below(_FIRST_CELL, _LAST_CELL)]
+        return HistogramMetricFamily(
+            name, metric.about, buckets=[*buckets, ("+Inf", float(values.count))], sum_value=values.sum_s
+        )
+    kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    family: Family = kind(name, metric.about, labels=metric.labels)
+    for labels, value in values.items():
+        family.add_metric(labels, value)  # type: ignore[attr-defined]
+    return family
