@@ -1,7 +1,8 @@
 """One partition: segments on disk, and in memory the runs that are published but not yet in them.
 
-The invariant: `applied` <= `end`, the tail holds exactly the runs between the two, and what a reader may see ends at
-`end`. Ends and tail change only under the store's lock; files are written by one background thread.
+The invariant: `first` <= `applied` <= `end`, the tail holds exactly the runs between the latter two, and what a reader
+may see lies between `first` and `end`. All of these change only under the store's lock; files are written by one
+background thread.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytubemq.errors import Code, OffsetMovedError
+from pytubemq.errors import Code, CorruptError, OffsetMovedError, StorageError
 from pytubemq.model.offset import OFFSET_UNIT, to_offset, to_ordinal
 from pytubemq.storage.index import INDEX_BYTES
+from pytubemq.storage.lookup import MendedView, Stretch, entry_at, first_since
+from pytubemq.storage.mending import Border, Mended
 from pytubemq.storage.record import LogEnd
+from pytubemq.storage.retention import Piece
 from pytubemq.storage.segment import Segment
-from pytubemq.storage.selection import Selector, Slice
+from pytubemq.storage.selection import Selector, Slice, has_hole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.files import FileCache
     from pytubemq.storage.run import Run
+    from pytubemq.storage.segment_reader import SegmentReader
 
 
 @dataclass(slots=True)
@@ -43,8 +48,41 @@ class Extent(NamedTuple):
     max_position: int
 
 
+class _Snapshot(NamedTuple):
+    """What readers go by: all of it as of one moment."""
+
+    first: Border
+    applied: Border
+    end: Border
+    segments: tuple[Segment, ...]
+    records: int
+    """Of the last segment."""
+    tail: list[Run]
+    """From the message asked for on, if that is in memory."""
+
+
 class PartitionLog:
     """A partition's messages, numbered densely from 0; see the module for who may change what."""
+
+    __slots__ = (
+        "_lock",
+        "_unreadable",
+        "applied_ordinal",
+        "applied_position",
+        "applied_time_ms",
+        "closing",
+        "directory",
+        "end_ordinal",
+        "end_position",
+        "first_ordinal",
+        "first_position",
+        "last_time_ms",
+        "partition_id",
+        "problem",
+        "segments",
+        "tail",
+        "topic",
+    )
 
     def __init__(self, topic: str, partition_id: int, directory: Path, lock: Lock) -> None:
         self.topic = topic
@@ -63,6 +101,12 @@ class PartitionLog:
         self.end_ordinal = 0
         self.end_position = 0
         self.tail: list[Run] = []
+        self.closing = False
+        """Whether the next messages applied begin a segment."""
+        self.problem: str | None = None
+        """Why nothing of the partition on disk can be used until it is repaired."""
+        self._unreadable: tuple[int, str] | None = None
+        """The message before which reading failed last, and why."""
 
     @property
     def min_ordinal(self) -> int:
@@ -70,16 +114,20 @@ class PartitionLog:
         return self.first_ordinal
 
     @property
+    def trouble(self) -> str | None:
+        """Why the partition, or a part of it, cannot be read."""
+        return self.problem or (self._unreadable[1] if self._unreadable else None)
+
+    @property
     def applied_end(self) -> LogEnd:
         """How far the log on disk reaches, for a checkpoint."""
-        return LogEnd(
-            self.applied_ordinal,
-            self.applied_position,
-            self.first_ordinal,
-            self.first_position,
-            self.applied_time_ms,
-            self.segments[-1].records if self.segments else 0,
-        )
+        return self.end_without(0)
+
+    def end_without(self, count: int) -> LogEnd:
+        """The same as it will be without its first `count` segments."""
+        first = self._begin_after(count)
+        records = self.segments[-1].records if count < len(self.segments) else 0
+        return LogEnd(self.applied_ordinal, self.applied_position, *first, self.applied_time_ms, records)
 
     def restore(self, segments: Sequence[Segment], end: LogEnd) -> None:
         """Begin with what a checkpoint says of the log on disk."""
@@ -122,7 +170,8 @@ class PartitionLog:
     def _segment_for(self, run: Run, files: FileCache, dirty: Dirty, segment_bytes: int) -> Segment:
         if self.segments:
             last = self.segments[-1]
-            if run.end_position - last.base_position <= segment_bytes or run.base_ordinal == last.base_ordinal:
+            fits = run.end_position - last.base_position <= segment_bytes and not self.closing
+            if fits or run.base_ordinal == last.base_ordinal:
                 return last
         segment = Segment(self.directory, run.base_ordinal, run.base_position)
         files.disk.makedirs(self.directory)
@@ -131,7 +180,36 @@ class PartitionLog:
         segment.create(files)
         with self._lock:
             self.segments = (*self.segments, segment)
+            self.closing = False
         return segment
+
+    def pieces(self, reader: SegmentReader) -> list[Piece]:
+        """What retention asks of each segment, the oldest first; may read the disk. Raises as `read`."""
+        snapshot = self._snapshot(0, 0)
+        pieces = []
+        for at, segment in enumerate(snapshot.segments):
+            stretch = self._stretch(snapshot, at)
+            if at + 1 == len(snapshot.segments):
+                times = reader.times(stretch) if segment.times_ms is None else segment.times_ms
+                segment.times_ms = times[0], self.applied_time_ms
+            elif segment.times_ms is None:
+                segment.times_ms = reader.times(stretch)
+            pieces.append(Piece(stretch.end.position - segment.base_position, *segment.times_ms))
+        return pieces
+
+    def drop_first(self, count: int) -> tuple[Segment, ...]:
+        """Forget the first `count` segments; the caller holds the lock, and removes their files."""
+        self.first_ordinal, self.first_position = self._begin_after(count)
+        dropped, self.segments = self.segments[:count], self.segments[count:]
+        return dropped
+
+    def _begin_after(self, count: int) -> Border:
+        """Where the partition begins without its first `count` segments."""
+        if not count:
+            return Border(self.first_ordinal, self.first_position)
+        if count < len(self.segments):
+            return Border(self.segments[count].base_ordinal, self.segments[count].base_position)
+        return Border(self.applied_ordinal, self.applied_position)
 
     # --- readers -------------------------------------------------------------------------------------------------
 
@@ -146,30 +224,43 @@ class PartitionLog:
                 to_offset(self.first_ordinal), to_offset(self.end_ordinal), self.first_position, self.end_position
             )
 
-    def position_of(self, files: FileCache, offset: int) -> int:
+    def position_of(self, reader: SegmentReader, offset: int) -> int:
         """See `BrokerStore.position_of`."""
         ordinal = to_ordinal(offset)
+        snapshot = self._snapshot(ordinal, 1)
+        if ordinal >= snapshot.end.ordinal:
+            return snapshot.end.position
+        if snapshot.tail:
+            return snapshot.tail[0].position_of(ordinal)
+        if ordinal <= snapshot.first.ordinal:
+            return snapshot.first.position
+        return reader.entry_of(self._stretch_of(snapshot, ordinal), ordinal).position
+
+    def offset_at(self, reader: SegmentReader, time_ms: int) -> int:
+        """See `BrokerStore.offset_at`."""
         with self._lock:
-            segments, applied, end, end_position = (
-                self.segments,
-                self.applied_ordinal,
-                self.end_ordinal,
-                self.end_position,
-            )
-            records = segments[-1].records if segments else 0
-            runs = self._tail_from(ordinal) if applied <= ordinal < end else []
-        if ordinal >= end:
-            return end_position
-        if runs:
-            return runs[0].position_of(ordinal)
-        if ordinal <= self.first_ordinal:
-            return self.first_position
-        at = bisect_right(segments, ordinal, key=lambda segment: segment.base_ordinal) - 1
-        return segments[at].position_of(files, ordinal, segments[at].records if at + 1 < len(segments) else records)
+            applied_time_ms, tail = self.applied_time_ms, self.tail
+            late = next((run for run in tail if run.last_time_ms >= time_ms), None)
+        snapshot = self._snapshot(0, 0)
+        if snapshot.segments and applied_time_ms >= time_ms:
+            # The last segment that begins before the time, or else the first: in it or behind it is the message.
+            low, high = 0, len(snapshot.segments)
+            while high - low > 1:
+                middle = (low + high) // 2
+                stretch = self._stretch(snapshot, middle)
+                if reader.entry_of(stretch, stretch.segment.base_ordinal).append_time_ms < time_ms:
+                    low = middle
+                else:
+                    high = middle
+            return to_offset(reader.ordinal_since(self._stretch(snapshot, low), time_ms))
+        if late is None:
+            return to_offset(snapshot.end.ordinal)
+        view = MendedView(Mended(Border(late.end_ordinal, late.end_position), bytearray(late.index)))
+        return to_offset(entry_at(view, first_since(view, time_ms)).first_ordinal)
 
     def read(
         self,
-        files: FileCache,
+        reader: SegmentReader,
         offset: int,
         *,
         end_offset: int | None,
@@ -179,53 +270,115 @@ class PartitionLog:
     ) -> Slice:
         """See `BrokerStore.read`."""
         ordinal = to_ordinal(offset)
-        with self._lock:
-            segments, applied, end, end_position = (
-                self.segments,
-                self.applied_ordinal,
-                self.end_ordinal,
-                self.end_position,
-            )
-            records = segments[-1].records if segments else 0
-            runs = self._tail_from(ordinal) if ordinal >= applied else []
-        stop = end if end_offset is None else min(end, -(-end_offset // OFFSET_UNIT))
-        if ordinal < (first := self.first_ordinal):
-            raise OffsetMovedError(
-                f"offset {offset} of {self.topic}:{self.partition_id} is no longer kept",
-                hint=f"the first one kept is {to_offset(first)}",
-                code=Code.MOVED,
-            )
+        snapshot = self._snapshot(ordinal, max_bytes)
+        stop = snapshot.end.ordinal if end_offset is None else min(snapshot.end.ordinal, -(-end_offset // OFFSET_UNIT))
+        if ordinal < snapshot.first.ordinal:
+            raise self._moved(offset)
         if ordinal >= stop:
             return Slice([], to_offset(ordinal), to_offset(ordinal), 0, 0, 0)
-        selector = Selector(ordinal, max(1, max_bytes), max(1, max_messages), codes)
-        if ordinal >= applied:
-            parts, position = _read_runs(runs, selector, stop)
+        selector = Selector(ordinal, stop, max(1, max_bytes), max(1, max_messages), codes)
+        if snapshot.tail:
+            parts = _read_runs(snapshot.tail, selector)
         else:
-            at = bisect_right(segments, ordinal, key=lambda segment: segment.base_ordinal) - 1
-            is_last = at + 1 == len(segments)
-            segment_end = applied if is_last else segments[at + 1].base_ordinal
-            held = records if is_last else segments[at].records
-            parts, position = segments[at].read(files, selector, min(stop, segment_end), held)
-        remaining = end_position - position
+            try:
+                parts, selector = self._read_segments(reader, snapshot, selector)
+            except FileNotFoundError:
+                if ordinal < self.first_ordinal:  # retention was faster
+                    raise self._moved(offset) from None
+                raise
+            except StorageError as error:
+                self._unreadable = (ordinal, error.message)
+                raise
+            if self._unreadable is not None and self._unreadable[0] == ordinal:
+                self._unreadable = None
         return Slice(
-            parts, to_offset(ordinal), to_offset(selector.ordinal), selector.count, selector.size_bytes, remaining
+            parts,
+            to_offset(ordinal),
+            to_offset(selector.ordinal),
+            selector.count,
+            selector.size_bytes,
+            snapshot.end.position - selector.position,
+            selector.packs,
+            selector.skipped,
         )
 
-    def _tail_from(self, ordinal: int) -> list[Run]:
-        at = bisect_right(self.tail, ordinal, key=lambda run: run.base_ordinal) - 1
-        return self.tail[max(0, at) :]
+    def _read_segments(
+        self, reader: SegmentReader, snapshot: _Snapshot, selector: Selector
+    ) -> tuple[list[bytes], Selector]:
+        """What `selector` takes from the first segment that has something for it."""
+        if self.problem is not None:
+            raise CorruptError(
+                self.problem, hint="stop the Broker and let `pytubemq store repair` look at its directory"
+            )
+        parts: list[bytes] = []
+        stop = min(selector.stop, snapshot.applied.ordinal)
+        while not parts and not selector.done and selector.ordinal < stop:
+            stretch = self._stretch_of(snapshot, selector.ordinal)
+            selector.stop = min(stop, stretch.end.ordinal)
+            parts, selector = reader.read(stretch, selector)
+        return parts, selector
+
+    def lost_file(self, error: FileNotFoundError) -> CorruptError:
+        """The error for a file that somebody has taken away; it is the partition's trouble from then on."""
+        text = f"{error.filename} is missing"
+        self._unreadable = (-1, text)
+        return CorruptError(text, hint="stop the Broker, restore the file from a backup or run `pytubemq store repair`")
+
+    def _moved(self, offset: int) -> OffsetMovedError:
+        return OffsetMovedError(
+            f"offset {offset} of {self.topic}:{self.partition_id} is no longer kept",
+            hint=f"the first one kept is {to_offset(self.first_ordinal)}",
+            code=Code.MOVED,
+        )
+
+    def _snapshot(self, ordinal: int, max_bytes: int) -> _Snapshot:
+        """As of now, with runs of about `max_bytes` from message `ordinal` on if they are in memory."""
+        with self._lock:
+            segments = self.segments
+            return _Snapshot(
+                Border(self.first_ordinal, self.first_position),
+                Border(self.applied_ordinal, self.applied_position),
+                Border(self.end_ordinal, self.end_position),
+                segments,
+                segments[-1].records if segments else 0,
+                self._tail_from(ordinal, max_bytes) if self.applied_ordinal <= ordinal < self.end_ordinal else [],
+            )
+
+    def _tail_from(self, ordinal: int, max_bytes: int) -> list[Run]:
+        at = max(0, bisect_right(self.tail, ordinal, key=lambda run: run.base_ordinal) - 1)
+        # The first one may lie before the message with most of its bytes.
+        limit = self.tail[at].end_position + max_bytes
+        end = bisect_right(self.tail, limit, lo=at, key=lambda run: run.base_position)
+        return self.tail[at : max(end, at + 1)]
+
+    def _stretch_of(self, snapshot: _Snapshot, ordinal: int) -> Stretch:
+        """The segment with a message that is on disk."""
+        segments = snapshot.segments
+        return self._stretch(
+            snapshot, max(0, bisect_right(segments, ordinal, key=lambda segment: segment.base_ordinal) - 1)
+        )
+
+    def _stretch(self, snapshot: _Snapshot, at: int) -> Stretch:
+        segment = snapshot.segments[at]
+        if at + 1 == len(snapshot.segments):
+            return Stretch((self.topic, self.partition_id), segment, snapshot.records, snapshot.applied)
+        after = snapshot.segments[at + 1]
+        end = Border(after.base_ordinal, after.base_position)
+        return Stretch((self.topic, self.partition_id), segment, segment.records, end)
 
 
-def _read_runs(runs: Sequence[Run], selector: Selector, stop: int) -> tuple[list[bytes], int]:
-    """What `selector` takes from runs in memory before ordinal `stop`, and the position behind the last one scanned."""
+def _read_runs(runs: Sequence[Run], selector: Selector) -> list[bytes]:
+    """What `selector` takes from runs in memory."""
     parts: list[bytes] = []
-    position = 0
     for run in runs:
-        if selector.done or selector.ordinal >= stop:
+        if selector.done or selector.ordinal >= selector.stop:
             break
         first = run.record_of(selector.ordinal)
-        taken = selector.feed(run.index[first * INDEX_BYTES :], stop)
-        position = run.position_at(first + taken)
+        index = run.index[first * INDEX_BYTES :]
+        if selector.codes is None and not has_hole(index):
+            selector.take(index, selector.fitting(index))
+        else:
+            selector.feed(index)
         base = run.base_position
         parts += (run.entries[start - base : end - base] for start, end in selector.take_ranges())
-    return parts, position
+    return parts

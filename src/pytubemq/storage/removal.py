@@ -1,6 +1,6 @@
-"""Takes what is left of a topic off the disk.
+"""Takes off the disk what is left of a topic, or of segments that are not kept any more.
 
-The invariant: it is called only when no checkpoint and no journal block behind it speaks of the topic, so that a crash
+The invariant: it is called only when no checkpoint and no journal block behind it speaks of the files, so that a crash
 at any point leaves files which mean nothing and which the next start removes.
 """
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pytubemq.storage.disk import flush_directory
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pytubemq.storage.disk import Disk
@@ -35,6 +36,22 @@ def remove_topic(files: FileCache, logs: Path, topic: str) -> None:
         disk.rmdir(partition)
     disk.rmdir(directory)
     flush_directory(disk, logs)
+
+
+def remove_files(files: FileCache, paths: Sequence[Path]) -> list[Path]:
+    """Remove files whose names nobody will open any more; returns those that are still there, for another call. Who
+    has one open reads on."""
+    left: list[Path] = []
+    for path in paths:
+        try:
+            files.disk.unlink(path)
+        except FileNotFoundError:
+            pass  # somebody else removed it, or its topic is gone
+        except OSError:
+            left.append(path)
+            continue
+        files.forget(path)
+    return left
 
 
 def remove_empty(disk: Disk, partition: Path) -> None:

@@ -1,31 +1,37 @@
-"""Which messages a read takes: decided on index bytes alone, without I/O.
+"""Which records a read takes: decided on index bytes alone, without I/O.
 
-The invariant: a selection never skips a message that matches and lies below its `next_ordinal`.
+The invariant: a selection never passes over a message that matches and lies below its `ordinal`, but for those lost in
+holes, which it counts. Whole records are taken: the first may begin before the message wanted, the last may end behind
+the limit of messages when it is the only one.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from struct import Struct
+from typing import Final
 
 from pytubemq.model.limits import MAX_SCAN_ENTRIES
-from pytubemq.storage.index import (
-    INDEX_BYTES,
-    RecordKind,
-    index_end,
-    index_ordinal,
-    index_position,
-    sizes_counts_codes_kinds,
-)
+from pytubemq.storage.index import INDEX_BYTES, RecordKind, index_end, index_ordinal, index_position
+
+_KIND_AT: Final = 40
+"""Of the byte in an index entry that tells the kind; the second one of the two is always 0."""
+_SCANNED = Struct("<QQ8xIIi4xH6x")
+"""Of an index entry: position, first ordinal, size, count, filter code, kind."""
+_END = Struct("<QQ8xII")
+"""Of an index entry: position, first ordinal, size, count."""
 
 
 @dataclass(slots=True)
 class Slice:
-    """A piece of a partition: `parts` joined are stored entries, exactly as a fetch answer carries them.
+    """A piece of a partition: `parts` joined are records, stored entries and stored packs, as a fetch answer has them.
 
-    `count` messages were taken from [start_offset, next_offset); with filter codes fewer than lie there, perhaps
-    none. `payload_bytes` counts the stored entries, that is payloads with some 50 bytes each around them;
-    `remaining_bytes` is what the partition holds from `next_offset` on (0 in an empty slice that looked at nothing).
+    `count` messages were taken from [start_offset, next_offset); with filter codes fewer than lie there, perhaps none.
+    A pack may begin before `start_offset`: whoever takes it apart passes over what lies before. A pack whose messages
+    have different codes is taken whole, whatever the codes, and all of it is counted. `payload_bytes` counts the
+    records, that is payloads with what stands around them; `remaining_bytes` is what the partition holds from
+    `next_offset` on (0 in an empty slice that looked at nothing).
     """
 
     parts: list[bytes]
@@ -35,88 +41,114 @@ class Slice:
     payload_bytes: int
     remaining_bytes: int
     packs: bool = False
-    """Whether there is a pack among them; the first may begin before `start_offset`."""
+    """Whether a pack is inside."""
     skipped: int = 0
-    """Messages lost to damage that were passed over."""
+    """Messages in [start_offset, next_offset) that are lost to damage."""
 
 
 @dataclass(slots=True)
 class Selector:
     """Collects byte ranges from successive pieces of an index until a limit is reached.
 
-    `max_bytes` stops after the entry that reaches it, so one entry is always taken; `codes` None takes all.
+    `max_bytes` stops behind the record that reaches it, `max_messages` before the record that would exceed it, but one
+    record is always taken. `codes` None takes all. Records that begin at `stop` or behind are not taken.
     """
 
     ordinal: int
+    """The next message."""
+    stop: int
     max_bytes: int
     max_messages: int
     codes: frozenset[int] | None = None
     max_scan: int = MAX_SCAN_ENTRIES
     count: int = 0
     size_bytes: int = 0
+    skipped: int = 0
+    packs: bool = False
     done: bool = False
+    position: int = 0
+    """Behind the last record passed."""
     ranges: list[tuple[int, int]] = field(default_factory=list)
     """Positions [start, end) in the partition's bytes, ascending, not adjoining; take them with `take_ranges`."""
-
-    def feed(self, index: bytes, stop: int) -> int:
-        """Go on with the index entries from the one on that holds `ordinal`; none that begins at `stop` or behind is
-        taken. Returns how many entries were gone through, at least one."""
-        if self.codes is None:
-            return self._feed_all(index, stop)
-        return self._feed_matching(index, stop, self.codes)
 
     def take_ranges(self) -> list[tuple[int, int]]:
         """The ranges found since the last call."""
         ranges, self.ranges = self.ranges, []
         return ranges
 
-    def _feed_all(self, index: bytes, stop: int) -> int:
-        held = len(index) // INDEX_BYTES
-        start = index_position(index, 0)
-        end_ordinal, end_position = index_end(index)
-
-        def position_after(taken: int) -> int:
-            return end_position if taken == held else index_position(index, taken)
-
-        def ordinal_after(taken: int) -> int:
-            return end_ordinal if taken == held else index_ordinal(index, taken)
-
-        records = range(1, held + 1)
-        by_bytes = bisect_left(records, self.max_bytes - self.size_bytes, key=lambda at: position_after(at) - start)
-        by_count = bisect_left(records, min(self.ordinal + self.max_messages - self.count, stop), key=ordinal_after)
-        taken = min(by_bytes, by_count, held - 1) + 1
-        end = position_after(taken)
-        self.ranges.append((start, end))
-        self.count += ordinal_after(taken) - self.ordinal
-        self.ordinal = ordinal_after(taken)
-        self.size_bytes += end - start
-        self.done = self.size_bytes >= self.max_bytes or self.count >= self.max_messages
+    def fitting(self, index: bytes) -> int:
+        """How many of the next entries can be taken as one stretch, by positions and ordinals that are not checked;
+        changes nothing. For a selection without codes, and entries without a hole."""
+        room = len(index) // INDEX_BYTES
+        end, _ = index_end(index)
+        if end > self.stop:
+            room = bisect_left(range(room), self.stop, key=lambda at: index_ordinal(index, at))
+        start, wanted = index_position(index, 0), self.max_bytes - self.size_bytes
+        taken = min(room, 1 + bisect_left(range(1, room + 1), wanted, key=lambda at: _end_of(index, at)[1] - start))
+        last = self.ordinal + self.max_messages - self.count
+        if taken and _end_of(index, taken)[0] > last:
+            taken = bisect_right(range(1, taken + 1), last, key=lambda at: _end_of(index, at)[0])
+            if taken == 0 and not self.count:
+                taken = 1
         return taken
 
-    def _feed_matching(self, index: bytes, stop: int, codes: frozenset[int]) -> int:
-        start = end = position = index_position(index, 0)
-        ordinal = index_ordinal(index, 0)
-        taken = 0
-        for size, count, code, kind in sizes_counts_codes_kinds(index):
-            if ordinal >= stop:
+    def take(self, index: bytes, taken: int) -> None:
+        """Take the first `taken` of the next entries as one stretch; with 0 the selection is done."""
+        if not taken:
+            self.done = True
+            return
+        start = index_position(index, 0)
+        ordinal, self.position = _end_of(index, taken)
+        self.ranges.append((start, self.position))
+        self.count += ordinal - self.ordinal
+        self.size_bytes += self.position - start
+        self.ordinal = ordinal
+        kinds = index[_KIND_AT : taken * INDEX_BYTES : INDEX_BYTES]
+        self.packs = self.packs or kinds.count(RecordKind.SINGLE) != taken
+        self.done = self.size_bytes >= self.max_bytes or self.count >= self.max_messages
+
+    def feed(self, index: bytes) -> int:
+        """Go on with the next entries one by one, all of them checked; returns how many were passed."""
+        codes = self.codes
+        passed = 0
+        start = end = index_position(index, 0)
+        for position, first, size, count, code, kind in _SCANNED.iter_unpack(index):
+            if first >= self.stop:
                 break
-            behind = max(0, self.ordinal - ordinal)
-            ordinal += count
-            taken += 1
-            self.max_scan -= 1
-            if code in codes or kind == RecordKind.MIXED_PACK:
+            wanted = first + count - self.ordinal
+            if kind == RecordKind.HOLE:
+                self.skipped += wanted
+            elif codes is None or code in codes or kind == RecordKind.MIXED_PACK:
+                if self.count and self.count + wanted > self.max_messages:
+                    self.done = True
+                    break
                 if position != end:
                     if end > start:
                         self.ranges.append((start, end))
                     start = position
                 end = position + size
-                self.count += count - behind
+                self.count += wanted
                 self.size_bytes += size
-            position += size
-            self.ordinal = ordinal
+                self.packs = self.packs or kind != RecordKind.SINGLE
+            self.ordinal = first + count
+            self.position = position + size
+            passed += 1
+            if codes is not None or kind == RecordKind.HOLE:
+                self.max_scan -= 1
             if self.size_bytes >= self.max_bytes or self.count >= self.max_messages or self.max_scan <= 0:
                 self.done = True
                 break
         if end > start:
             self.ranges.append((start, end))
-        return taken
+        return passed
+
+
+def has_hole(index: bytes) -> bool:
+    """Whether an entry says that it is a hole; unchecked."""
+    return RecordKind.HOLE in index[_KIND_AT::INDEX_BYTES]
+
+
+def _end_of(index: bytes, taken: int) -> tuple[int, int]:
+    """Ordinal and position behind entry number `taken` - 1; of no other entry, so that checking that one will do."""
+    position, ordinal, size, count = _END.unpack_from(index, (taken - 1) * INDEX_BYTES)
+    return ordinal + count, position + size

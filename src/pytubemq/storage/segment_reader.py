@@ -1,0 +1,338 @@
+"""Reads segments: whole records as they lie in the log, chosen by the index; damage is fenced off on the way.
+
+The invariants: an index entry is checked before the bytes it names are given out, and with `check` the record too; what
+fails is put right or passed over and counted, never given out and never a reason to stand still. An error of the disk
+is raised with the file's name.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from contextlib import contextmanager
+from copy import copy
+from threading import Lock
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pytubemq.errors import StorageError
+from pytubemq.model.limits import MIB
+from pytubemq.storage.disk import NotOpenedError, read_exactly
+from pytubemq.storage.header import HEADER_BYTES
+from pytubemq.storage.index import INDEX_BYTES, RecordKind, decode_index_entry
+from pytubemq.storage.lookup import (
+    DamagedIndexError,
+    FileView,
+    MendedView,
+    Stretch,
+    entry_at,
+    first_since,
+    record_of,
+    remember,
+)
+from pytubemq.storage.mending import Border, mend
+from pytubemq.storage.run import record_is_sound
+from pytubemq.storage.scan import DamagedBytes, LogRecord, scan_log
+from pytubemq.storage.selection import has_hole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from pytubemq.storage.disk import DiskFile
+    from pytubemq.storage.files import FileCache
+    from pytubemq.storage.index import IndexEntry
+    from pytubemq.storage.lookup import IndexView
+    from pytubemq.storage.mending import Lost, Mended
+    from pytubemq.storage.segment import Segment
+    from pytubemq.storage.selection import Selector
+
+T = TypeVar("T")
+
+_FEWEST_ENTRIES: Final = 8
+_MOST_ENTRIES: Final = 4096
+"""Index entries read at a time: 192 KiB."""
+_GAP_BYTES: Final = 64 * 1024
+"""Unwanted bytes between two ranges that are read along rather than skipped by another call."""
+_SPAN_BYTES: Final = 4 * MIB
+"""Bytes that one read takes together; a single range may be longer."""
+_MENDED_BYTES: Final = 64 * MIB
+"""Mended indexes kept in memory; the longest unused goes, and is mended again when it is needed."""
+
+
+class SegmentReader:
+    """Reads the segments of one store; thread-safe.
+
+    Args:
+        check: whether each record's check is computed when it is read.
+        on_damage: told of a segment whose index was mended: what was lost, the reason being its record or its index,
+            and how many entries were built anew. It may be told again of the same.
+    """
+
+    def __init__(
+        self, files: FileCache, *, check: bool, on_damage: Callable[[Stretch, Sequence[Lost], int, bool], None]
+    ) -> None:
+        self._files = files
+        self.check = check
+        self._on_damage = on_damage
+        self._lock = Lock()
+        self._mended: OrderedDict[Segment, Mended] = OrderedDict()
+
+    def read(self, stretch: Stretch, selector: Selector) -> tuple[list[bytes], Selector]:
+        """What `selector` takes from its next message on, and the selector as it then is; its `stop` lies in the stretch.
+
+        Raises:
+            StorageError: a file cannot be read. FileNotFoundError: it was removed. NotOpenedError: no handle now.
+        """
+        parts: list[bytes] = []
+        with self._open(stretch) as reading:
+            reading.seek(selector.ordinal)
+            while not selector.done and selector.ordinal < selector.stop:
+                trial = copy(selector)
+                try:
+                    parts += reading.step(trial)
+                except DamagedIndexError:
+                    reading.mend()
+                    reading.seek(selector.ordinal)
+                    continue
+                selector = trial
+            reading.remember(selector.ordinal)
+        return parts, selector
+
+    def entry_of(self, stretch: Stretch, ordinal: int) -> IndexEntry:
+        """The index entry of the record that holds a message. Raises as `read`."""
+        return self._look(stretch, lambda view: entry_at(view, record_of(view, stretch, ordinal)))
+
+    def ordinal_since(self, stretch: Stretch, time_ms: int) -> int:
+        """The first message that came at `time_ms` or later, the end of the stretch if none did. Raises as `read`."""
+
+        def look(view: IndexView) -> int:
+            at = first_since(view, time_ms)
+            return entry_at(view, at).first_ordinal if at < view.records else stretch.end.ordinal
+
+        return self._look(stretch, look)
+
+    def times(self, stretch: Stretch) -> tuple[int, int]:
+        """When the first and the last message of a stretch that is not empty came, ms. Raises as `read`."""
+        return self._look(
+            stretch,
+            lambda view: (
+                entry_at(view, 0).append_time_ms,
+                entry_at(view, record_of(view, stretch, stretch.end.ordinal - 1)).append_time_ms,
+            ),
+        )
+
+    def forget(self, segment: Segment) -> None:
+        """The segment is removed."""
+        with self._lock:
+            self._mended.pop(segment, None)
+
+    def _look(self, stretch: Stretch, look: Callable[[IndexView], T]) -> T:
+        with self._open(stretch) as reading:
+            try:
+                return look(reading.view)
+            except DamagedIndexError:
+                reading.mend()
+                return look(reading.view)
+
+    @contextmanager
+    def _open(self, stretch: Stretch) -> Iterator[_Reading]:
+        segment = stretch.segment
+        with self._files.borrow(segment.index_path) as index_file, self._files.borrow(segment.log_path) as log_file:
+            yield _Reading(self, stretch, index_file, log_file)
+
+    # --- mended indexes ----------------------------------------------------------------------------------------------
+
+    def mended(self, stretch: Stretch) -> Mended | None:
+        """The mended index of a segment, if one is known that reaches to its end."""
+        with self._lock:
+            found = self._mended.get(stretch.segment)
+            if found is None or found.end != stretch.end:
+                return None
+            self._mended.move_to_end(stretch.segment)
+            return found
+
+    def keep(self, stretch: Stretch, mended: Mended) -> None:
+        """Keep a mended index, and say what was lost."""
+        with self._lock:
+            self._mended[stretch.segment] = mended
+            held = sum(len(kept.index) for kept in self._mended.values())
+            while held > _MENDED_BYTES and len(self._mended) > 1:
+                held -= len(self._mended.popitem(last=False)[1].index)
+        self._on_damage(stretch, mended.lost, mended.rebuilt, False)
+
+    def fenced(self, stretch: Stretch, lost: Sequence[Lost]) -> None:
+        """Say which records' bytes were lost."""
+        self._on_damage(stretch, lost, 0, True)
+
+
+class _Reading:
+    """One use of a segment's two files."""
+
+    def __init__(self, reader: SegmentReader, stretch: Stretch, index_file: DiskFile, log_file: DiskFile) -> None:
+        self._reader = reader
+        self._stretch = stretch
+        self._segment = stretch.segment
+        self._index_file = index_file
+        self._log_file = log_file
+        self._at = 0
+        self._mended = reader.mended(stretch)
+        self.view: IndexView = FileView(stretch, self._read_index) if self._mended is None else MendedView(self._mended)
+
+    def seek(self, ordinal: int) -> None:
+        """Stand before the record that holds a message."""
+        try:
+            self._at = record_of(self.view, self._stretch, ordinal)
+        except DamagedIndexError:
+            self.mend()
+            self._at = record_of(self.view, self._stretch, ordinal)
+
+    def remember(self, ordinal: int) -> None:
+        """Let the segment know where this reader stands."""
+        if self._mended is None and 0 < self._at < self.view.records and not self._stretch.has_only_singles:
+            remember(self._segment, ordinal, self._at)
+
+    def step(self, selector: Selector) -> list[bytes]:
+        """Go on by a piece of the index; the records that `selector` takes from it.
+
+        Raises:
+            DamagedIndexError: something fails its check; the selector is of no use any more.
+        """
+        selector.ranges = []
+        index = self.view.chunk(self._at, self._wanted(selector))
+        if not index:
+            raise DamagedIndexError
+        if selector.codes is None and not self._reader.check and not has_hole(index):
+            taken = selector.fitting(index)
+            if taken and self._mended is None:
+                _prove_stretch(index, taken, selector, self._stretch.end)
+            selector.take(index, taken)
+        else:
+            if self._mended is None:
+                _prove_each(index, selector, self._stretch.end)
+            taken = selector.feed(index)
+        parts: list[bytes] = []
+        ranges = selector.take_ranges()
+        for start, end in _spans(ranges):
+            span = self._read_log(end - start, self._segment.log_size(start))
+            if self._reader.check or len(span) != end - start:
+                self._check(index[: taken * INDEX_BYTES], span, start, end)
+            inside = [(low, high) for low, high in ranges if start <= low and high <= end]
+            parts += [span] if len(inside) == 1 else [span[low - start : high - start] for low, high in inside]
+        self._at += taken
+        return parts
+
+    def mend(self) -> None:
+        """Put the segment's index right, in memory."""
+        if self._mended is not None:
+            return  # what was fenced off since is in it already
+        segment, stretch = self._segment, self._stretch
+        index = self._read_index(stretch.records * INDEX_BYTES, segment.index_size(0))
+        begin = Border(segment.base_ordinal, segment.base_position)
+        self._mended = mend(index, begin, stretch.end, self._scan)
+        segment.hints = ()
+        self.view = MendedView(self._mended)
+        self._reader.keep(stretch, self._mended)
+
+    def _scan(self, begin: Border, end: Border) -> Iterator[LogRecord | DamagedBytes]:
+        shift = self._segment.base_position - HEADER_BYTES
+        start, stop = self._segment.log_size(begin.position), self._segment.log_size(end.position)
+        with _named(self._segment.log_path):
+            for found in scan_log(self._log_file, start, stop, first_ordinal=begin.ordinal, end_ordinal=end.ordinal):
+                yield found._replace(at=found.at + shift)
+
+    def _wanted(self, selector: Selector) -> int:
+        """How many index entries the selector probably needs, going by the segment's averages."""
+        records, end = self._stretch.records, self._stretch.end
+        held = self.view.records - self._at
+        if selector.codes is not None:
+            return min(held, _MOST_ENTRIES)
+        by_bytes = (
+            (selector.max_bytes - selector.size_bytes) * records // (end.position - self._segment.base_position or 1)
+        )
+        by_count = (selector.max_messages - selector.count) * records // (end.ordinal - self._segment.base_ordinal or 1)
+        return min(held, max(_FEWEST_ENTRIES, min(_MOST_ENTRIES, by_bytes + 2, by_count + 2)))
+
+    def _check(self, index: bytes, span: bytes, start: int, end: int) -> None:
+        """Check the records that lie in a span of the log, and fence off those that fail.
+
+        Raises:
+            DamagedIndexError: some were fenced off.
+        """
+        view = memoryview(span)
+        damaged: list[IndexEntry] = []
+        for at in range(len(index) // INDEX_BYTES):
+            entry = decode_index_entry(index, at)
+            if entry is None:
+                raise DamagedIndexError
+            low = entry.position - start
+            if entry.kind == RecordKind.HOLE or low < 0 or entry.end_position > end:
+                continue
+            if not record_is_sound(entry, view[low : low + entry.size_bytes]):
+                damaged.append(entry)
+        if damaged:
+            self.mend()
+            assert self._mended is not None
+            self._reader.fenced(self._stretch, [self._mended.fence(entry) for entry in damaged])
+            raise DamagedIndexError
+
+    def _read_index(self, size: int, position: int) -> bytes:
+        with _named(self._segment.index_path):
+            return read_exactly(self._index_file, size, position)
+
+    def _read_log(self, size: int, position: int) -> bytes:
+        with _named(self._segment.log_path):
+            return read_exactly(self._log_file, size, position)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors of the disk get the name of the file."""
+    try:
+        yield
+    except NotOpenedError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be read: {error.strerror or error}",
+            hint="check the disk; other partitions are served, and this one again as soon as it can be read",
+        ) from error
+
+
+def _prove_stretch(index: bytes, taken: int, selector: Selector, end: Border) -> None:
+    """See that the first and the last of `taken` entries are sound and make sense together: the bytes between them are
+    given out as one stretch, so what the entries between them say does not matter."""
+    first, last = decode_index_entry(index, 0), decode_index_entry(index, taken - 1)
+    if first is None or last is None or not first.first_ordinal <= selector.ordinal < first.end_ordinal:
+        raise DamagedIndexError
+    if last.first_ordinal < first.first_ordinal or last.end_ordinal > end.ordinal or last.end_position > end.position:
+        raise DamagedIndexError
+    # Damaged entries may have led the bisection astray: then it took more than it was to.
+    if not first.position <= last.position < first.position + max(1, selector.max_bytes - selector.size_bytes):
+        raise DamagedIndexError
+
+
+def _prove_each(index: bytes, selector: Selector, end: Border) -> None:
+    """See that every entry is sound and follows the one before."""
+    expected: Border | None = None
+    for at in range(len(index) // INDEX_BYTES):
+        entry = decode_index_entry(index, at)
+        if entry is None:
+            raise DamagedIndexError
+        if expected is None:
+            if not entry.first_ordinal <= selector.ordinal < entry.end_ordinal:
+                raise DamagedIndexError
+        elif (entry.first_ordinal, entry.position) != expected:
+            raise DamagedIndexError
+        expected = Border(entry.end_ordinal, entry.end_position)
+        if expected == end:
+            return  # what lies beyond means nothing
+
+
+def _spans(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges joined over small gaps, so that scattered messages cost few reads."""
+    spans: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if spans and start - spans[-1][1] <= _GAP_BYTES and end - spans[-1][0] <= _SPAN_BYTES:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return spans
