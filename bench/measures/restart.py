@@ -25,7 +25,7 @@ FETCH_TIMEOUT_S = 120.0
 
 
 class Restart:
-    """SIGKILL in the middle of producing, then a start on the same data."""
+    """SIGKILL, then a start on the same data while a reader tries to read; all that is stored was acknowledged."""
 
     name = "restart"
     title = "restart after kill -9"
