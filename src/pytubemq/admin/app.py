@@ -16,6 +16,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pytubemq.admin.bodies import ChangedDefaults, ChangedTopic, NewReset, NewTopic, policy_of
 from pytubemq.admin.guard import HostGuard, read_body
 from pytubemq.admin.openapi import describe
 from pytubemq.admin.problems import ApiError, on_api_error, on_crash, on_http_error, on_tube_error
@@ -32,15 +33,6 @@ if TYPE_CHECKING:
     from pytubemq.admin.webapi.access import Access
 
 PREFIX = "/api/v1"
-
-
-class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic to be made: `partitions` on each Broker, a size limit in bytes, a policy such as `delete,72h`."""
-
-    name: str
-    partitions: int = 1
-    max_message_bytes: int | None = None
-    delete_policy: str | None = None
 
 
 def create_app(
@@ -66,9 +58,49 @@ def create_app(
             new.name,
             new.partitions,
             max_message_bytes=new.max_message_bytes,
-            delete_policy=new.delete_policy,
+            delete_policy=policy_of(new),
+            durability=new.durability,
         )
         return _json(made, HTTPStatus.CREATED)
+
+    async def alter_topic(request: Request) -> Response:
+        _check_token(request, access)
+        change = await read_body(request, ChangedTopic)
+        return _json(
+            await master.alter_topic(
+                request.path_params["name"],
+                partitions=change.partitions,
+                max_message_bytes=change.max_message_bytes,
+                delete_policy=policy_of(change),
+                durability=change.durability,
+            )
+        )
+
+    async def alter_defaults(request: Request) -> Response:
+        _check_token(request, access)
+        change = await read_body(request, ChangedDefaults)
+        return _json(
+            await master.alter_defaults(
+                max_message_bytes=change.max_message_bytes,
+                delete_policy=policy_of(change),
+                durability=change.durability,
+            )
+        )
+
+    async def reset_group(request: Request) -> Response:
+        wanted = await read_body(request, NewReset)
+        if not wanted.dry_run:
+            _check_token(request, access)
+        return _json(
+            await master.reset_group(
+                request.path_params["name"],
+                wanted.topic,
+                wanted.to,
+                partitions=wanted.partitions,
+                dry_run=wanted.dry_run,
+                **({} if wanted.user is None else {"user": wanted.user}),
+            )
+        )
 
     async def delete_topic(request: Request) -> Response:
         _check_token(request, access)
@@ -76,7 +108,7 @@ def create_app(
         return _json(found, HTTPStatus.OK if found.removed else HTTPStatus.ACCEPTED)
 
     async def openapi(_: Request) -> Response:
-        return _json(describe(master.version, NewTopic))
+        return _json(describe(master.version))
 
     def all_of(function: Callable[[], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(_: Request) -> Response:
@@ -93,13 +125,18 @@ def create_app(
     routes = [
         Route(f"{PREFIX}/health", health),
         Route(f"{PREFIX}/cluster", all_of(master.cluster)),
+        Route(f"{PREFIX}/cluster/defaults", all_of(master.defaults), methods=["GET"]),
+        Route(f"{PREFIX}/cluster/defaults", alter_defaults, methods=["PATCH"]),
         Route(f"{PREFIX}/topics", all_of(master.topics), methods=["GET"]),
         Route(f"{PREFIX}/topics", create_topic, methods=["POST"]),
         Route(f"{PREFIX}/topics/{{name}}", one_of(master.topic), methods=["GET"]),
+        Route(f"{PREFIX}/topics/{{name}}", alter_topic, methods=["PATCH"]),
         Route(f"{PREFIX}/topics/{{name}}", delete_topic, methods=["DELETE"]),
         Route(f"{PREFIX}/brokers", all_of(master.brokers)),
         Route(f"{PREFIX}/groups", all_of(master.groups)),
         Route(f"{PREFIX}/groups/{{name}}", one_of(master.group)),
+        Route(f"{PREFIX}/groups/{{name}}/resets", one_of(master.group_resets), methods=["GET"]),
+        Route(f"{PREFIX}/groups/{{name}}/resets", reset_group, methods=["POST"]),
         Route(f"{PREFIX}/openapi.json", openapi),
         *pages,
     ]

@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 
+from pytubemq.admin import bodies
 from pytubemq.admin.problems import Problem
 from pytubemq.master import views
 
 _REFERENCE = "#/components/schemas/{name}"
 
 
-def describe(version: str, new_topic: type[msgspec.Struct]) -> dict[str, Any]:
+def describe(version: str) -> dict[str, Any]:
     """OpenAPI 3.1 for every route."""
     kinds: dict[str, Any] = {
         "health": views.Health,
@@ -22,7 +23,13 @@ def describe(version: str, new_topic: type[msgspec.Struct]) -> dict[str, Any]:
         "brokers": list[views.BrokerView],
         "groups": list[views.GroupView],
         "group": views.GroupDetail,
-        "new_topic": new_topic,
+        "defaults": views.DefaultsView,
+        "moved": views.GroupReset,
+        "resets": views.ResetHistory,
+        "new_topic": bodies.NewTopic,
+        "changed_topic": bodies.ChangedTopic,
+        "changed_defaults": bodies.ChangedDefaults,
+        "new_reset": bodies.NewReset,
         "removal": views.TopicRemoval,
         "problem": Problem,
     }
@@ -34,6 +41,9 @@ def describe(version: str, new_topic: type[msgspec.Struct]) -> dict[str, Any]:
     def get(kind: str, summary: str, **more: Any) -> dict[str, Any]:
         good = {"description": summary, "content": _content(schema[kind])}
         return {"summary": summary, "responses": {"200": good, "default": failure}, **more}
+
+    def change(kind: str, body: str, summary: str, **more: Any) -> dict[str, Any]:
+        return get(kind, summary, requestBody={"required": True, "content": _content(schema[body])}, **more)
 
     health = get("health", "the verdict with reasons")
     health["responses"]["503"] = {"description": "not healthy", "content": _content(schema["health"])}
@@ -53,6 +63,15 @@ def describe(version: str, new_topic: type[msgspec.Struct]) -> dict[str, Any]:
         },
     }
     topic = get("topic", "one topic with its partitions", parameters=name)
+    alter = change("topic", "changed_topic", "change a topic; in force when this is answered", parameters=name)
+    defaults = {
+        "get": get("defaults", "what holds for topics that say nothing else"),
+        "patch": change("defaults", "changed_defaults", "change that"),
+    }
+    resets = {
+        "get": get("resets", "who moved the group, when, from where to where", parameters=name),
+        "post": change("moved", "new_reset", "move the group, or see what would become of it", parameters=name),
+    }
     return {
         "openapi": "3.1.0",
         "info": {"title": "pytubemq", "version": version},
@@ -60,10 +79,12 @@ def describe(version: str, new_topic: type[msgspec.Struct]) -> dict[str, Any]:
             "/api/v1/health": {"get": health},
             "/api/v1/cluster": {"get": get("cluster", "Masters, Brokers, versions")},
             "/api/v1/topics": {"get": get("topics", "all topics"), "post": create},
-            "/api/v1/topics/{name}": {"get": topic, "delete": delete},
+            "/api/v1/cluster/defaults": defaults,
+            "/api/v1/topics/{name}": {"get": topic, "patch": alter, "delete": delete},
             "/api/v1/brokers": {"get": get("brokers", "all Brokers")},
             "/api/v1/groups": {"get": get("groups", "all groups with their lag")},
             "/api/v1/groups/{name}": {"get": get("group", "one group: members, assignment, lag", parameters=name)},
+            "/api/v1/groups/{name}/resets": resets,
         },
         "components": {"schemas": components},
     }

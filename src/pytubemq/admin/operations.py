@@ -17,9 +17,27 @@ class MasterOperations(Protocol):
         ...
 
     async def create_topic(
-        self, name: str, partitions: int = 1, *, max_message_bytes: int | None = None, delete_policy: str | None = None
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        max_message_bytes: int | None = None,
+        delete_policy: str | None = None,
+        durability: str | None = None,
     ) -> Any:
         """Make a topic; it can be used when this returns."""
+        ...
+
+    async def alter_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        max_message_bytes: int | None = None,
+        delete_policy: str | None = None,
+        durability: str | None = None,
+    ) -> Any:
+        """Change a topic; None = stays."""
         ...
 
     async def delete_topic(self, name: str) -> Any:
@@ -44,6 +62,37 @@ class MasterOperations(Protocol):
 
     async def group(self, name: str) -> Any:
         """One group."""
+        ...
+
+    async def reset_group(
+        self,
+        name: str,
+        topic: str,
+        to: str,
+        *,
+        partitions: Sequence[str] = (),
+        dry_run: bool = False,
+        user: str = "",
+    ) -> Any:
+        """Move a group in a topic; durable when this returns."""
+        ...
+
+    async def group_resets(self, name: str) -> Any:
+        """What was moved before."""
+        ...
+
+    async def defaults(self) -> Any:
+        """What holds for topics that say nothing else."""
+        ...
+
+    async def alter_defaults(
+        self,
+        *,
+        max_message_bytes: int | None = None,
+        delete_policy: str | None = None,
+        durability: str | None = None,
+    ) -> Any:
+        """Change that; None = stays."""
         ...
 
     async def health(self) -> Any:

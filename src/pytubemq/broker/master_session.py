@@ -22,6 +22,7 @@ from pytubemq.broker.reports import Condition
 from pytubemq.core.flow import format_rules, parse_rules
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import Code, FormatError, RequestTimeoutError, StorageError, TubeError, refused
+from pytubemq.model.durability import Durability
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import DEFAULT_REQUEST_TIMEOUT_S, MAX_HEARTBEAT_WAIT_S
 from pytubemq.wire.confstrings import parse_broker_topic_conf
@@ -63,6 +64,8 @@ class SessionHealth:
     """Why the Master refused the last registration; None once it took one."""
     unusable: str | None = None
     """What the Master said last and cannot be used, though the rest of its word could."""
+    forgotten: int = 0
+    """How often the Master did not know this Broker any more."""
     heartbeats: int = 0
     failures: int = 0
 
@@ -80,6 +83,7 @@ class MasterSession:
         orders: Orders,
         heartbeat_period_s: float,
         tls_port: int,
+        durability: Durability = Durability.DISK,
         leases: Callable[[], tuple[str, ...]] = tuple,
         rng: Callable[[], float] = random.random,
     ) -> None:
@@ -90,6 +94,7 @@ class MasterSession:
         self._config = config
         self._orders = orders
         self._tls_port = tls_port
+        self._durability = durability
         self._leases = leases
         self._period_s = heartbeat_period_s
         self._rng = rng
@@ -153,7 +158,7 @@ class MasterSession:
     async def _register(self) -> None:
         request = reports.registration(self._client_id, self._config, self._condition, tls_port=self._tls_port)
         answer = await self._masters.request(
-            replace(request, leases=self._leases()),
+            replace(request, leases=self._leases(), own_durability=self._durability.value),
             RegisterResponseM2B,
             Method.BROKER_REGISTER_B2M,
             timeout_s=DEFAULT_REQUEST_TIMEOUT_S,
@@ -198,6 +203,7 @@ class MasterSession:
         if not answer.success:
             self.health.registered = False
             if answer.err_code == Code.HB_NO_NODE:
+                self.health.forgotten += 1
                 logger.info("the Master does not know Broker %d any more, registering anew", self._broker_id)
                 return True
             raise refused(answer.err_code, f"the Master refuses the heartbeat: {answer.err_msg}")

@@ -188,6 +188,7 @@ class BrokerService:
             orders=orders,
             heartbeat_period_s=settings.heartbeat_period_s,
             tls_port=settings.tls_port,
+            durability=settings.durability,
             leases=self._leases,
         )
         self._session.tell(self._condition())

@@ -53,6 +53,10 @@ class Api:
         """POST one JSON object."""
         return self._request("POST", path, body)[1]
 
+    def patch(self, *path: str, body: dict[str, Any]) -> Any:
+        """PATCH one thing with a JSON object."""
+        return self._request("PATCH", path, body)[1]
+
     def delete(self, *path: str) -> Any:
         """DELETE one thing."""
         return self._request("DELETE", path, None)[1]

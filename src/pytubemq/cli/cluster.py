@@ -1,4 +1,4 @@
-"""`pytubemq cluster`: how it is, and who is in it."""
+"""`pytubemq cluster`: how it is, who is in it, and what holds for topics that say nothing else."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pytubemq.cli.api import Api
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output import emit_object
 from pytubemq.cli.target import http_url
+from pytubemq.cli.topic_options import given, settings_options
 from pytubemq.errors import ExitCode
 
 
 @click.group()
 def cluster() -> None:
-    """Health of the cluster and who is in it."""
+    """Health of the cluster, who is in it, and the defaults of its topics."""
 
 
 @cluster.command("health")
@@ -35,6 +36,33 @@ def info(http: str | None) -> None:
     options = current()
     api = Api(http_url(options, http), timeout_s=options.timeout_s)
     emit_object(options, api.get("cluster"), name="name")
+
+
+@cluster.command("show")
+@http_option
+@global_options
+def show(http: str | None) -> None:
+    """What holds for topics that say nothing else, and who said so."""
+    options = current()
+    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    emit_object(options, api.get("cluster", "defaults"), name="durability")
+
+
+@cluster.command("alter")
+@settings_options
+@http_option
+@global_options
+def alter(http: str | None, **settings: str | int | None) -> None:
+    """Change what holds for topics that say nothing else, those that exist among them."""
+    options = current()
+    body = given(settings)
+    if not body:
+        raise click.UsageError("say what to change: --durability, --retention or --max-message-size")
+    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    found = api.patch("cluster", "defaults", body=body)
+    if options.output:
+        emit_object(options, found, name="durability")
+    options.say(f"altered the defaults: {', '.join(f'{key} {value}' for key, value in body.items())}")
 
 
 def is_healthy(found: dict[str, object]) -> bool:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import getpass
+
 import click
 
-from pytubemq.cli.api import Api
-from pytubemq.cli.names import group_name
+from pytubemq.cli.api import SERVER_WAIT_S, Api
+from pytubemq.cli.names import group_name, reset_place, topic_name
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.target import http_url
+from pytubemq.model.limits import MAX_USER_CHARS
 
+MOVED = ["partition", "old_offset", "new_offset", "old_lag", "new_lag"]
+HISTORY = ["time", "user", "partition", "asked", "old_offset", "new_offset"]
 COLUMNS = ["name", "state", "topics", "members", "lag_messages"]
 
 
 @click.group()
 def group() -> None:
-    """List and show groups: members and lag."""
+    """List and show groups: members and lag; move them to another place."""
 
 
 @group.command("list")
@@ -37,3 +42,52 @@ def show(name: str, http: str | None) -> None:
     options = current()
     found = Api(http_url(options, http), timeout_s=options.timeout_s).get("groups", name)
     emit_object(options, found, name="name")
+
+
+@group.command("reset")
+@click.argument("name", callback=group_name)
+@click.option("--topic", required=True, callback=topic_name, help="The topic in which the group is moved.")
+@click.option("--partition", "partitions", multiple=True, metavar="P",
+              help="Only this one: 0 (of each Broker) or 1:0 (of Broker 1); may be repeated.")  # fmt: skip
+@click.option("--to", "place", required=True, callback=reset_place, metavar="PLACE",
+              help="earliest, latest, a time (2026-01-31T12:00:00Z), one ago (-10m; s, m, h, d), offset:N, or number:N "
+              "(N messages from the first one ever).")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Only show what would become of it.")
+@click.option("--yes", is_flag=True, help="Needed to move it: members that are reading go on there at once.")
+@http_option
+@global_options
+def reset(
+    name: str, topic: str, partitions: tuple[str, ...], place: str, dry_run: bool, yes: bool, http: str | None
+) -> None:
+    """Move a group to another place in a topic, whether somebody is reading or not."""
+    if not dry_run and not yes:
+        raise click.UsageError("this moves the group: look first with --dry-run, then say so with --yes")
+    options = current()
+    api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
+    body = {"topic": topic, "to": place, "partitions": list(partitions), "dry_run": dry_run, "user": _user()}
+    found = api.post("groups", name, "resets", body=body)
+    emit_rows(options, found["partitions"], MOVED, name="partition")
+    done = "would move" if dry_run else "moved"
+    options.say(f"{done} {name} in {topic} to {found['to']}: {len(found['partitions'])} partitions")
+
+
+@group.command("history")
+@click.argument("name", callback=group_name)
+@http_option
+@global_options
+def history(name: str, http: str | None) -> None:
+    """Who moved a group, when, from where to where; the newest first."""
+    options = current()
+    api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
+    found = api.get("groups", name, "resets")
+    emit_rows(options, found["resets"], HISTORY, name="partition")
+    for line in (*found["unreachable"], *found["cannot_tell"]):
+        options.say(f"not told: {line}")
+
+
+def _user() -> str:
+    """Who types this, for the history."""
+    try:
+        return getpass.getuser()[:MAX_USER_CHARS]
+    except (KeyError, OSError):  # a number without a name, as in some containers
+        return "cli"

@@ -1,4 +1,4 @@
-"""Names on the command line, refused before anybody is asked: a name that cannot be one is a fault of usage."""
+"""Names and other words on the command line, refused before anybody is asked: a wrong one is a fault of usage."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytubemq.errors import MessageError
+from pytubemq.core.reset_target import parse_reset_target
+from pytubemq.errors import BadRequestError, MessageError
 from pytubemq.model.ids import check_group, check_topic
+from pytubemq.model.policy import policy_of_retention, retention_of_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +23,25 @@ def topic_name(context: click.Context, parameter: click.Parameter, value: str) -
 def group_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Callback of a parameter that names a group, or is left out."""
     return None if value is None else _checked(check_group, value, context, parameter)
+
+
+def retention(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Callback of a parameter that says how long messages are kept; becomes its short form, or `default`."""
+    if value is None or value.strip().lower() == "default":
+        return None if value is None else "default"
+    try:
+        return retention_of_policy(policy_of_retention(value))
+    except BadRequestError as error:
+        raise click.BadParameter(f"{error.message}; {error.hint}", context, parameter) from error
+
+
+def reset_place(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Callback of a parameter that says where a group is to go."""
+    try:
+        parse_reset_target(value, now_ms=0)
+    except BadRequestError as error:
+        raise click.BadParameter(f"{error.message}; {error.hint}", context, parameter) from error
+    return value
 
 
 def _checked(check: Callable[[str], str], value: str, context: click.Context, parameter: click.Parameter) -> str:

@@ -9,36 +9,32 @@ from pytubemq.cli.names import topic_name
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.target import http_url
-from pytubemq.model.limits import MAX_MESSAGE_BYTES
+from pytubemq.cli.topic_options import given, settings_options
 
 COLUMNS = ["name", "partitions", "brokers", "messages"]
 
 
 @click.group()
 def topic() -> None:
-    """Create, list, show and delete topics."""
+    """Create, list, show, alter and delete topics."""
 
 
 @topic.command("create")
 @click.argument("name", callback=topic_name)
 @click.option("-p", "--partitions", type=click.IntRange(1, 10_000), default=4, show_default=True,
               help="Partitions on each Broker.")  # fmt: skip
-@click.option("--max-message-size", "max_message_bytes", type=click.IntRange(1, MAX_MESSAGE_BYTES), metavar="BYTES",
-              help="The longest message that it takes [the cluster's default, 1 MiB; at most 20 MiB].")  # fmt: skip
+@settings_options
 @click.option("--exist-ok", is_flag=True, help="A topic that exists already is no error.")
 @http_option
 @global_options
-def create(name: str, partitions: int, max_message_bytes: int | None, exist_ok: bool, http: str | None) -> None:
+def create(name: str, partitions: int, exist_ok: bool, http: str | None, **settings: str | int | None) -> None:
     """Create a topic; it can be used as soon as this returns."""
     options = current()
     api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
     if exist_ok and any(row["name"] == name and row["brokers"] for row in api.get("topics")):
         options.say(f"the topic {name} exists already")
         return
-    body: dict[str, object] = {"name": name, "partitions": partitions}
-    if max_message_bytes is not None:
-        body["max_message_bytes"] = max_message_bytes
-    made = api.post("topics", body=body)
+    made = api.post("topics", body={"name": name, "partitions": partitions, **given(settings)})
     if options.output:
         emit_object(options, made, name="name")
     following = options.next(f"pytubemq produce {name}")
@@ -60,10 +56,30 @@ def list_topics(http: str | None) -> None:
 @http_option
 @global_options
 def show(name: str, http: str | None) -> None:
-    """One topic with its partitions and their offsets."""
+    """One topic: durability, retention and who said so, its partitions and their offsets."""
     options = current()
     found = Api(http_url(options, http), timeout_s=options.timeout_s).get("topics", name)
     emit_object(options, found, name="name")
+
+
+@topic.command("alter")
+@click.argument("name", callback=topic_name)
+@click.option("-p", "--partitions", type=click.IntRange(1, 10_000),
+              help="Partitions on each Broker; they can only be more.")  # fmt: skip
+@settings_options
+@http_option
+@global_options
+def alter(name: str, http: str | None, **settings: str | int | None) -> None:
+    """Change a topic; it is so on every Broker that runs when this returns."""
+    options = current()
+    body = given(settings)
+    if not body:
+        raise click.UsageError("say what to change: --partitions, --durability, --retention or --max-message-size")
+    api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
+    found = api.patch("topics", name, body=body)
+    if options.output:
+        emit_object(options, found, name="name")
+    options.say(f"altered {name}: {', '.join(f'{key} {value}' for key, value in body.items())}")
 
 
 @topic.command("delete")

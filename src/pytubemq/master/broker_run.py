@@ -41,6 +41,8 @@ class BrokerRun:
     """The strings that `topics` were read from."""
     read_status: int = 0
     write_status: int = 0
+    durability: str = ""
+    """Its own setting, for topics of which nothing else is said; blank for a Broker of the original."""
     problems: tuple[str, ...] = ()
     """What it says to be wrong with it."""
     pushed: SyncId | None = None

@@ -214,6 +214,7 @@ class Brokers:
             write_status=request.write_status_rpt,
             reported_defaults=request.broker_default_conf_info or "",
             reported_topics=request.broker_topic_set_conf_info,
+            durability=(request.own_durability or "")[:MAX_PROBLEM_CHARS],
             since_ms=self._clock.wall_ms(),
             heard_ms=self._clock.wall_ms(),
         )

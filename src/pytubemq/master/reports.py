@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq._version import __version__
+from pytubemq.master import origins
 from pytubemq.master.answers import SYSTEM_TOPIC
 from pytubemq.master.closed import closed_topics
 from pytubemq.master.inspect import Inspector, Offsets
 from pytubemq.master.views import (
     BrokerView,
     ClusterView,
+    DefaultsView,
     GroupDetail,
     GroupView,
     Health,
@@ -26,6 +28,7 @@ from pytubemq.master.views import (
 )
 from pytubemq.model.ids import Address, Partition
 from pytubemq.model.offset import messages_between
+from pytubemq.model.policy import policy_of_retention
 from pytubemq.model.records import ManageStatus
 
 if TYPE_CHECKING:
@@ -76,7 +79,7 @@ class Reports:
     async def topic(self, name: str) -> TopicDetail:
         """One topic; it must be there."""
         topic = self.catalogue.topics[name]
-        wanted = self._partitions(name)
+        wanted = self.partitions(name)
         offsets = await self.inspector.offsets(self._online(), partitions=wanted)
         view = self._topic(topic, offsets)
         fields = {field: getattr(view, field) for field in TopicView.__struct_fields__}
@@ -84,10 +87,13 @@ class Reports:
 
     def _topic(self, topic: TopicRecord, offsets: Offsets) -> TopicView:
         configs = self._configs(topic.topic)
-        partitions = self._partitions(topic.topic)
+        partitions = self.partitions(topic.topic)
         known = [offsets.ends[partition] for partition in partitions if partition in offsets.ends]
         whole = len(known) == len(partitions)
         policies = sorted({config.delete_policy for config in configs.values()})
+        places = [self.catalogue.deployed(topic.topic)[broker_id] for broker_id in configs]
+        kept = origins.retention(self.catalogue, places)
+        durable = origins.durability(self.catalogue, self.rooms, places)
         return TopicView(
             name=topic.topic,
             partitions=len(partitions),
@@ -95,6 +101,10 @@ class Reports:
             messages=sum(messages_between(*ends) for ends in known) if whole else None,
             max_message_bytes=topic.max_message_bytes,
             delete_policy=" / ".join(policies),
+            retention=kept.value,
+            retention_from=kept.origin,
+            durability=durable.value,
+            durability_from=durable.origin,
             created=iso(topic.stamp.create_ms),
             places=[
                 TopicPlace(
@@ -108,6 +118,19 @@ class Reports:
             cannot_tell=offsets.cannot_tell,
         )
 
+    def defaults(self) -> DefaultsView:
+        """What holds for topics that say nothing else."""
+        kept = origins.default_retention(self.catalogue)
+        durable = origins.default_durability(self.catalogue, self.rooms)
+        return DefaultsView(
+            retention=kept.value,
+            retention_from=kept.origin,
+            delete_policy=policy_of_retention(kept.value),
+            durability=durable.value,
+            durability_from=durable.origin,
+            max_message_bytes=self.catalogue.cluster.max_message_bytes,
+        )
+
     def _topics(self) -> list[TopicRecord]:
         """All topics of the cluster's users, by name."""
         return [topic for name, topic in sorted(self.catalogue.topics.items()) if name != SYSTEM_TOPIC]
@@ -117,7 +140,8 @@ class Reports:
         places = sorted(self.catalogue.deployed(topic).items())
         return {broker: self.catalogue.config(place) for broker, place in places if not place.topic_status.removed}
 
-    def _partitions(self, topic: str) -> list[Partition]:
+    def partitions(self, topic: str) -> list[Partition]:
+        """Those of a topic at each of its Brokers, but where it is being removed."""
         return [
             Partition(broker_id, topic, partition_id)
             for broker_id, config in self._configs(topic).items()
@@ -144,6 +168,12 @@ class Reports:
             topics=0 if run is None else len(run.topics),
             since=None if run is None else iso(run.since_ms),
         )
+
+    def addresses(self, broker_ids: Iterable[int] | None = None) -> dict[int, Address]:
+        """Of these Brokers, whether they are online or not; of those that are, when none is named."""
+        if broker_ids is None:
+            return self._online()
+        return {broker_id: self.catalogue.brokers[broker_id].address for broker_id in broker_ids}
 
     def _online(self) -> dict[int, Address]:
         return {broker_id: run.address for broker_id, run in self.rooms.runs.items() if run.online}
@@ -193,7 +223,7 @@ class Reports:
         confirmed = offsets.confirmed.get(name, {})
         partitions = set(confirmed)
         for topic in group.terms.topics if group is not None else ():
-            partitions.update(self._partitions(topic))
+            partitions.update(self.partitions(topic))
         owners = group.view.owners if group is not None else {}
         lines = []
         for partition in sorted(partitions, key=lambda p: (p.topic, p.broker_id, p.partition_id)):

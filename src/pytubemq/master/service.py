@@ -14,6 +14,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytubemq._version import __version__
+from pytubemq.core.reset_target import parse_reset_target
 from pytubemq.errors import Code, NotFoundError, UnavailableError
 from pytubemq.master.admission import Admission
 from pytubemq.master.authorization import Authorization
@@ -22,15 +23,20 @@ from pytubemq.master.catalogue import Catalogue
 from pytubemq.master.client_balance import ClientBalance
 from pytubemq.master.consumers import Consumers
 from pytubemq.master.flow_answers import FlowAnswers
+from pytubemq.master.group_resets import GroupResets, chosen
 from pytubemq.master.groups import Groups
 from pytubemq.master.handlers import handlers
 from pytubemq.master.inspect import Inspector
 from pytubemq.master.metrics import Calls, MasterFacts
 from pytubemq.master.producers import Producers
+from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.registry import make_registry
 from pytubemq.master.reports import Reports
 from pytubemq.master.settings import MasterSettings
-from pytubemq.master.topic_life import TopicLife
+from pytubemq.master.topic_change import topic_change
+from pytubemq.master.topic_life import API_USER, TopicLife
+from pytubemq.model.ids import check_group
+from pytubemq.model.limits import RESET_TIMEOUT_S
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.pool import ConnectionPool
 from pytubemq.net.server import RpcServer
@@ -41,14 +47,17 @@ from pytubemq.wire.messages.master import MasterAuthorizedInfo
 from pytubemq.wire.methods import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pytubemq.master.views import (
         BrokerView,
         ClusterView,
+        DefaultsView,
         GroupDetail,
+        GroupReset,
         GroupView,
         Health,
+        ResetHistory,
         TopicDetail,
         TopicRemoval,
         TopicView,
@@ -127,12 +136,14 @@ class MasterService:
         self._watcher: asyncio.Task[None] | None = None
         self._address: Address | None = None
         self._closing = False
+        inspector = Inspector(self._pool, timeout_s=settings.inspect_timeout_s)
+        self._resets = GroupResets(self._pool, inspector, timeout_s=RESET_TIMEOUT_S)
         self._reports = Reports(
             self._catalogue,
             self._brokers,
             self._groups,
             self._producers,
-            Inspector(self._pool, timeout_s=settings.inspect_timeout_s),
+            inspector,
             started_ms=self.started_ms,
         )
 
@@ -184,7 +195,13 @@ class MasterService:
     # --- topics -------------------------------------------------------------------------------------------------
 
     async def create_topic(
-        self, name: str, partitions: int = 1, *, max_message_bytes: int | None = None, delete_policy: str | None = None
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        max_message_bytes: int | None = None,
+        delete_policy: str | None = None,
+        durability: str | None = None,
     ) -> TopicDetail:
         """Make a topic on every Broker that is online, each with `partitions` partitions, and wait until it is there.
 
@@ -195,9 +212,40 @@ class MasterService:
             UnavailableError: no Broker is online, one of this name is still being removed, or some Broker did not
                 report the topic in time (it is created all the same, and ready as soon as they do).
         """
-        await self._topic_life.create(
-            name, partitions, max_message_bytes=max_message_bytes, delete_policy=delete_policy
+        change = topic_change(
+            partitions=partitions,
+            max_message_bytes=max_message_bytes,
+            delete_policy=delete_policy,
+            durability=durability,
         )
+        await self._topic_life.create(name, change)
+        return await self._reports.topic(name)
+
+    async def alter_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        max_message_bytes: int | None = None,
+        delete_policy: str | None = None,
+        durability: str | None = None,
+    ) -> TopicDetail:
+        """Change a topic on all its Brokers and wait until those online have taken it up; None = stays.
+
+        The word `default` for a policy or a durability takes back what the topic said of it.
+
+        Raises:
+            NotFoundError: there is no such topic.
+            BadRequestError: a value is out of its range, or the topic would have fewer partitions.
+            UnavailableError: some Broker did not report the change in time (it is made all the same).
+        """
+        change = topic_change(
+            partitions=partitions,
+            max_message_bytes=max_message_bytes,
+            delete_policy=delete_policy,
+            durability=durability,
+        )
+        await self._topic_life.alter(name, change)
         return await self._reports.topic(name)
 
     async def delete_topic(self, name: str) -> TopicRemoval:
@@ -238,9 +286,74 @@ class MasterService:
             )
         return found
 
+    async def reset_group(
+        self,
+        name: str,
+        topic: str,
+        to: str,
+        *,
+        partitions: Sequence[str] = (),
+        dry_run: bool = False,
+        user: str = API_USER,
+    ) -> GroupReset:
+        """Move a group in a topic to a place in words (`core.reset_target`); members that are reading go on there.
+
+        Args:
+            name: the group; it need not exist yet, and will begin there.
+            topic: the topic.
+            to: the place.
+            partitions: some of its partitions, as `master.group_resets.chosen` has them; all if empty.
+            dry_run: tell what would happen, and change nothing.
+            user: who asks, for the history.
+
+        Raises:
+            MessageError: not a group's name.
+            NotFoundError: there is no such topic.
+            BadRequestError: not a place, or one that some partition does not have; nothing was moved.
+            UnavailableError: a Broker of the topic does not answer.
+        """
+        check_group(name)
+        target = parse_reset_target(to, now_ms=self._clock.wall_ms())
+        if topic not in self._catalogue.topics:
+            raise no_topic(topic)
+        wanted = chosen(self._reports.partitions(topic), partitions)
+        return await self._resets.move(
+            self._reports.addresses({partition.broker_id for partition in wanted}),
+            name,
+            wanted,
+            target,
+            user=user,
+            dry_run=dry_run,
+        )
+
+    async def group_resets(self, name: str, *, most: int = 100) -> ResetHistory:
+        """Who moved a group, when, from where to where; the newest first."""
+        check_group(name)
+        return await self._resets.history(self._reports.addresses(), name, most=most)
+
     async def health(self) -> Health:
         """The verdict, with reasons."""
         return self._reports.health()
+
+    async def defaults(self) -> DefaultsView:
+        """What holds for topics that say nothing else."""
+        return self._reports.defaults()
+
+    async def alter_defaults(
+        self,
+        *,
+        max_message_bytes: int | None = None,
+        delete_policy: str | None = None,
+        durability: str | None = None,
+    ) -> DefaultsView:
+        """Change what holds for topics that say nothing else; None = stays, the word `default` = as built in.
+
+        Raises:
+            BadRequestError: a value is out of its range.
+        """
+        change = topic_change(max_message_bytes=max_message_bytes, delete_policy=delete_policy, durability=durability)
+        await self.registry.cluster.alter(change, by=Audit(API_USER, self._clock.wall_ms()))
+        return self._reports.defaults()
 
     async def cluster(self) -> ClusterView:
         """Who is in the cluster."""

@@ -1,6 +1,7 @@
 """A topic from its creation to its removal, as one step for who asks: records, and the wait for the Brokers.
 
-The invariants: a topic that `create` has returned can be produced to and consumed at once; one that `delete` has
+The invariants: a topic that `create` has returned can be produced to and consumed at once; what `alter` has returned is
+in force on every Broker that is online; one that `delete` has
 returned as removed is on no Broker any more. A wait ends with what is still under way, and that goes on by itself, also
 when the Master restarts meanwhile: all of it is in the records.
 """
@@ -18,17 +19,18 @@ from pytubemq.master.answers import SYSTEM_TOPIC
 from pytubemq.master.removal import deleted, free_record, is_deleted
 from pytubemq.master.views import PendingRemoval, TopicRemoval
 from pytubemq.model.ids import check_topic
-from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_PARTITIONS_PER_TOPIC
-from pytubemq.model.policy import check_delete_policy
+from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
 from pytubemq.model.records import DeployRecord, ManageStatus, Stamp, TopicProps, TopicRecord, TopicStatus
 from pytubemq.storage.metastore.problems import no_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from pytubemq.master.brokers import Brokers
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.master.settings import MasterSettings
+    from pytubemq.master.topic_change import TopicChange
+    from pytubemq.model.records import Record
     from pytubemq.net.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -54,9 +56,7 @@ class TopicLife:
 
     # --- creation -----------------------------------------------------------------------------------------------
 
-    async def create(
-        self, name: str, partitions: int, *, max_message_bytes: int | None, delete_policy: str | None
-    ) -> None:
+    async def create(self, name: str, change: TopicChange) -> None:
         """Put a topic on every Broker in use and wait until those online have it.
 
         A record that is left of a topic which is nowhere any more is taken as it is: its access control goes on to
@@ -64,17 +64,12 @@ class TopicLife:
 
         Raises:
             MessageError: not a topic name.
-            BadRequestError: a number is out of its range.
             AlreadyExistsError: there is a topic of this name; the hint says what to do with it.
             UnavailableError: no Broker is online, a topic of this name is still being removed, or some Broker did not
                 report the topic in time (it is created all the same).
         """
         check_topic(name)
-        _check_range("partitions", partitions, MAX_PARTITIONS_PER_TOPIC)
-        if max_message_bytes is not None:
-            _check_range("max_message_bytes", max_message_bytes, MAX_MESSAGE_BYTES)
-        policy = None if delete_policy is None else check_delete_policy(delete_policy)
-        props = TopicProps(num_partitions=partitions, delete_policy=policy)
+        props = TopicProps(**change.props)
         async with self._catalogue.lock:
             if places := self._catalogue.deployed(name):
                 raise self._there_already(name, places)
@@ -89,9 +84,67 @@ class TopicLife:
                 )
             stamp = self._stamp()
             deploys = [DeployRecord(name, broker_id, props=props, stamp=stamp) for broker_id in on]
-            await self._catalogue.apply([self._record(name, max_message_bytes, stamp), *deploys])
-        logger.info("topic %s created with %d partitions on brokers %s", name, partitions, sorted(on))
-        await self._until_ready(name, online)
+            await self._catalogue.apply([self._record(name, change.max_message_bytes, stamp), *deploys])
+        logger.info("topic %s created on brokers %s: %s", name, sorted(on), change.props)
+        await self._until_ready(name, "created", online, lambda: self._late(name, online))
+
+    # --- change -------------------------------------------------------------------------------------------------
+
+    async def alter(self, name: str, change: TopicChange) -> None:
+        """Change a topic wherever it is in use, and wait until the Brokers online have taken it up.
+
+        What is so already stays as it is, without an error.
+
+        Raises:
+            NotFoundError: there is no such topic.
+            BadRequestError: it is the system's own, is deleted, or would have fewer partitions on a Broker.
+            UnavailableError: some Broker did not report the change in time (it is made all the same).
+        """
+        if name == SYSTEM_TOPIC:
+            raise BadRequestError(f"{name} is the system's own topic", hint="leave it as it is", code=Code.BAD_REQUEST)
+        async with self._catalogue.lock:
+            if (record := self._catalogue.topics.get(name)) is None:
+                raise no_topic(name)
+            places = [
+                place for place in self._catalogue.deployed(name).values() if place.topic_status is TopicStatus.NORMAL
+            ]
+            if not places:
+                raise BadRequestError(
+                    f"topic {name} is in use on no Broker",
+                    hint="bring it back with admin_redo_deleted_topic_deploy_info, or create it anew",
+                    code=Code.BAD_REQUEST,
+                )
+            puts: list[Record] = [self._altered(place, change) for place in places]
+            puts.append(self._record(name, change.max_message_bytes, self._stamp()))
+            before: list[Record] = [*places, record]
+            # A record whose stamp alone would change is left alone.
+            changed = [new for new, old in zip(puts, before, strict=True) if replace(new, stamp=old.stamp) != old]
+            await self._catalogue.apply(changed)
+            on = [place.broker_id for place in places if self._online(place.broker_id)]
+        logger.info("topic %s altered on brokers %s: %s", name, sorted(on), change)
+        await self._until_ready(name, "altered", on, lambda: sorted({*self._late(name, on), *self._behind(on)}))
+
+    def _altered(self, place: DeployRecord, change: TopicChange) -> DeployRecord:
+        config, wanted = self._catalogue.config(place), change.props.get("num_partitions")
+        have = config.partitions
+        if wanted is not None and wanted * config.stores > MAX_PARTITIONS_PER_TOPIC:
+            raise BadRequestError(
+                f"topic {place.topic} would have {wanted * config.stores} partitions on broker {place.broker_id}",
+                hint=f"a Broker takes {MAX_PARTITIONS_PER_TOPIC} of a topic",
+                code=Code.BAD_REQUEST,
+            )
+        if wanted is not None and wanted < have:
+            raise BadRequestError(
+                f"topic {place.topic} has {have} partitions on broker {place.broker_id}, which cannot become {wanted}",
+                hint=f"partitions can only be added: give {have} or more",
+                code=Code.BAD_REQUEST,
+            )
+        now = self._stamp()
+        return replace(
+            place,
+            props=replace(place.props, **change.props),
+            stamp=replace(place.stamp, modify_user=now.modify_user, modify_ms=now.modify_ms),
+        )
 
     def _record(self, name: str, max_message_bytes: int | None, stamp: Stamp) -> TopicRecord:
         left = self._catalogue.topics.get(name)
@@ -126,17 +179,23 @@ class TopicLife:
             text, hint = f"topic {name} exists already", "choose another name, or use the topic as it is"
         return AlreadyExistsError(text, hint=hint, code=Code.BAD_REQUEST)
 
-    async def _until_ready(self, topic: str, online: Collection[int]) -> None:
-        def late() -> list[int]:
-            places = self._catalogue.deployed(topic)
-            configs = {broker: self._catalogue.config(places[broker]) for broker in online if broker in places}
-            return [broker for broker, config in configs.items() if not self._brokers.carries(broker, config)]
+    def _late(self, topic: str, online: Iterable[int]) -> list[int]:
+        """Which of these Brokers have not reported the topic with all its partitions."""
+        places = self._catalogue.deployed(topic)
+        configs = {broker: self._catalogue.config(places[broker]) for broker in online if broker in places}
+        return [broker for broker, config in configs.items() if not self._brokers.carries(broker, config)]
 
+    def _behind(self, online: Iterable[int]) -> list[int]:
+        """Which of these Brokers have not reported the configuration that they were given last."""
+        runs = {broker: self._brokers.runs.get(broker) for broker in online}
+        return [broker for broker, run in runs.items() if run is None or not run.in_sync]
+
+    async def _until_ready(self, topic: str, done: str, online: Collection[int], left: Callable[[], list[int]]) -> None:
         timeout_s = self._timeout_s(online)
-        if waiting := await self._wait_while(late, timeout_s):
+        if waiting := await self._wait_while(left, timeout_s):
             raise UnavailableError(
-                f"topic {topic} is created, but broker {_names(waiting)} did not report it within {timeout_s:g} s",
-                hint=f"it can be used there as soon as the Broker has: pytubemq topic show {topic}",
+                f"topic {topic} is {done}, but broker {_names(waiting)} did not report it within {timeout_s:g} s",
+                hint=f"it is so there as soon as the Broker has: pytubemq topic show {topic}",
                 code=Code.SERVICE_UNAVAILABLE,
             )
 
@@ -216,8 +275,3 @@ class TopicLife:
 
 def _names(broker_ids: Collection[int]) -> str:
     return ", ".join(map(str, sorted(broker_ids)))
-
-
-def _check_range(name: str, value: int, most: int) -> None:
-    if not 1 <= value <= most:
-        raise BadRequestError(f"{name} is {value}", hint=f"it must lie between 1 and {most}", code=Code.BAD_REQUEST)

@@ -40,6 +40,10 @@ class TopicPlace(View, frozen=True, kw_only=True):
 class TopicView(View, frozen=True, kw_only=True):
     """A topic. `partitions` counts those of all Brokers, `messages` what is kept now (None: not all is known).
 
+    `retention` is `delete_policy` in short. `retention_from` and `durability_from` say who said so: `topic`, `broker`
+    (the Master's record of it), `cluster`, or `default`: nobody, so it is the built-in value, for the durability the
+    setting of the Brokers. Brokers that differ are divided by ` / `.
+
     `unreachable` names the Brokers that did not answer, `cannot_tell` those of the original, which answer but cannot be
     asked this.
     """
@@ -50,6 +54,10 @@ class TopicView(View, frozen=True, kw_only=True):
     messages: int | None
     max_message_bytes: int
     delete_policy: str
+    retention: str
+    retention_from: str
+    durability: str
+    durability_from: str
     created: str
     places: list[TopicPlace]
     unreachable: list[str] = msgspec.field(default_factory=list)
@@ -60,6 +68,17 @@ class TopicDetail(TopicView, frozen=True, kw_only=True):
     """A topic with its partitions."""
 
     partition_list: list[PartitionView]
+
+
+class DefaultsView(View, frozen=True, kw_only=True):
+    """What holds for topics that say nothing else; `..._from` as in `TopicView`, `cluster` or `default`."""
+
+    retention: str
+    retention_from: str
+    delete_policy: str
+    durability: str
+    durability_from: str
+    max_message_bytes: int
 
 
 class PendingRemoval(View, frozen=True, kw_only=True):
@@ -151,6 +170,45 @@ class GroupDetail(GroupView, frozen=True, kw_only=True):
     closed: list[ClosedTopic]
     member_list: list[MemberView]
     lag: list[LagView]
+
+
+class MovedPosition(View, frozen=True, kw_only=True):
+    """A group's position in one partition, before and after; `old_offset` None: it had none. Lags are in messages."""
+
+    partition: str
+    old_offset: int | None
+    new_offset: int
+    old_lag: int | None
+    new_lag: int | None
+
+
+class GroupReset(View, frozen=True, kw_only=True):
+    """A group that was moved, or with `dry_run` what would become of it. `to` says in words where it went."""
+
+    group: str
+    to: str
+    dry_run: bool
+    partitions: list[MovedPosition]
+
+
+class PastReset(View, frozen=True, kw_only=True):
+    """One position that somebody moved; `asked` in words."""
+
+    time: str
+    user: str
+    group: str
+    partition: str
+    asked: str
+    old_offset: int | None
+    new_offset: int
+
+
+class ResetHistory(View, frozen=True, kw_only=True):
+    """The newest moves first, of all Brokers; `unreachable` and `cannot_tell` as in `TopicView`."""
+
+    resets: list[PastReset]
+    unreachable: list[str]
+    cannot_tell: list[str]
 
 
 class Reason(View, frozen=True, kw_only=True):

@@ -123,6 +123,8 @@ FOREIGN_TOPIC_TIMEOUT_S: Final = 18.0
 and the original sends one every 8 s."""
 INSPECT_TIMEOUT_S: Final = 2.0
 """How long a question to one Broker about offsets may take."""
+RESET_TIMEOUT_S: Final = 10.0
+"""How long one Broker may take to move a group in its partitions, which is durable by then; it may read for it."""
 MAX_INSPECTED_AT_ONCE: Final = 16
 """Brokers that are asked about offsets at the same time."""
 MAX_REPORTED_PROBLEMS: Final = 16

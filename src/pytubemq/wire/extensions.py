@@ -64,6 +64,8 @@ class ExtensionField(IntEnum):
     WANT_DEPLOYED = 1001
     # RegisterRequestB2M: who reads from the Broker now, as subscriptions (a Master that has just started knows nobody)
     BROKER_LEASES = 1000
+    # RegisterRequestB2M: when messages count as accepted in topics of which the Master says nothing
+    OWN_DURABILITY = 1001
     # HeartRequestB2M: what is wrong with the Broker, in words
     BROKER_PROBLEMS = 1001
     # RegisterResponseM2B, HeartResponseM2B, with the configuration: what its strings cannot say, as topic:value
@@ -98,5 +100,6 @@ OURS: Final = (
     | Capability.READ_RANGE
     | Capability.PARTITION_OFFSETS
     | Capability.BIG_BLOCKS
+    | Capability.RESET_OFFSETS
 )
 """What this version understands; the reserved ones are left out until they work."""

@@ -45,6 +45,8 @@ class Master:
         self.raises: BaseException | None = None
         self.status = "healthy"
         self.created: list[tuple[Any, ...]] = []
+        self.altered: list[tuple[str, dict[str, Any]]] = []
+        self.reset: list[tuple[Any, ...]] = []
         self.deleted: list[str] = []
         self.removes = True
 
@@ -54,9 +56,28 @@ class Master:
         return Found(name, self.status)
 
     async def create_topic(
-        self, name: str, partitions: int = 1, *, max_message_bytes: int | None = None, delete_policy: str | None = None
-    ) -> Found:
-        self.created.append((name, partitions, max_message_bytes, delete_policy))
+        self, name: str, partitions: int = 1, *, max_message_bytes: int | None = None, delete_policy: str | None = None,
+        durability: str | None = None,
+    ) -> Found:  # fmt: skip
+        self.created.append((name, partitions, max_message_bytes, delete_policy, durability))
+        return self._answer(name)
+
+    async def alter_topic(self, name: str, **change: Any) -> Found:
+        self.altered.append((name, change))
+        return self._answer(name)
+
+    async def alter_defaults(self, **change: Any) -> Found:
+        self.altered.append(("", change))
+        return self._answer("defaults")
+
+    async def defaults(self) -> Found:
+        return self._answer("defaults")
+
+    async def reset_group(self, name: str, topic: str, to: str, **how: Any) -> Found:
+        self.reset.append((name, topic, to, how))
+        return self._answer(name)
+
+    async def group_resets(self, name: str) -> Found:
         return self._answer(name)
 
     async def delete_topic(self, name: str) -> TopicRemoval:
@@ -109,6 +130,8 @@ async def api(master: Master) -> AsyncIterator[httpx.AsyncClient]:
         ("/brokers", "brokers"),
         ("/groups", "groups"),
         ("/groups/a-b_c", "a-b_c"),
+        ("/groups/a-b_c/resets", "a-b_c"),
+        ("/cluster/defaults", "defaults"),
     ],
 )
 async def test_every_thing_can_be_read(api: httpx.AsyncClient, path: str, name: str) -> None:
@@ -128,7 +151,49 @@ async def test_a_topic_is_made(api: httpx.AsyncClient, master: Master) -> None:
     body = {"name": "demo", "partitions": 4, "delete_policy": "delete,1h"}
     answer = await api.post("/topics", json=body)
     assert (answer.status_code, answer.json()["name"]) == (201, "demo")
-    assert master.created == [("demo", 4, None, "delete,1h")]
+    assert master.created == [("demo", 4, None, "delete,1h", None)]
+
+
+@pytest.mark.parametrize(
+    ("retention", "policy"), [("72h,10gb", "delete,72h,10GB"), ("forever", "keep"), ("Default", "default")]
+)
+async def test_a_retention_is_a_policy_in_short(
+    api: httpx.AsyncClient, master: Master, retention: str, policy: str
+) -> None:
+    body = {"name": "demo", "retention": retention, "durability": "memory"}
+    assert (await api.post("/topics", json=body)).status_code == 201
+    assert master.created == [("demo", 1, None, policy, "memory")]
+    assert (await api.patch("/topics/demo", json={"retention": retention})).status_code == 200
+    assert (await api.patch("/cluster/defaults", json={"retention": retention})).status_code == 200
+    same = {"max_message_bytes": None, "delete_policy": policy, "durability": None}
+    assert master.altered == [("demo", {"partitions": None, **same}), ("", same)]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"retention": "72h", "delete_policy": "delete,72h"}, "both retention and delete_policy"),
+        ({"retention": "soon"}, "not a retention: 'soon'"),
+    ],
+)
+async def test_a_retention_that_is_none_changes_nothing(
+    api: httpx.AsyncClient, master: Master, body: dict[str, str], says: str
+) -> None:
+    for path in ("/topics/demo", "/cluster/defaults"):
+        answer = await api.patch(path, json=body)
+        assert answer.status_code == 400
+        assert says in answer.json()["message"]
+    assert master.altered == []
+
+
+async def test_a_group_is_moved(api: httpx.AsyncClient, master: Master) -> None:
+    body = {"topic": "demo", "to": "-10m", "partitions": ["1:0"], "user": "ann"}
+    assert (await api.post("/groups/g/resets", json=body)).json()["name"] == "g"
+    assert (await api.post("/groups/g/resets", json={"topic": "demo", "to": "latest", "dry_run": True})).is_success
+    assert master.reset == [
+        ("g", "demo", "-10m", {"partitions": ["1:0"], "dry_run": False, "user": "ann"}),
+        ("g", "demo", "latest", {"partitions": [], "dry_run": True}),
+    ]
 
 
 async def test_a_topic_is_removed_or_on_its_way_out(api: httpx.AsyncClient, master: Master) -> None:
@@ -265,7 +330,8 @@ async def test_the_description_covers_every_route(api: httpx.AsyncClient, master
     routes = {route.path for route in create_app(master).routes} - {"/api/v1/openapi.json"}  # type: ignore[attr-defined]
     assert set(description["paths"]) == routes
     assert set(description["paths"]["/api/v1/topics"]) == {"get", "post"}
-    assert set(description["paths"]["/api/v1/topics/{name}"]) == {"get", "delete"}
+    assert set(description["paths"]["/api/v1/topics/{name}"]) == {"get", "patch", "delete"}
+    assert set(description["paths"]["/api/v1/groups/{name}/resets"]) == {"get", "post"}
     assert "try" in description["components"]["schemas"]["Problem"]["properties"]
     assert "partition_list" in description["components"]["schemas"]["TopicDetail"]["properties"]
 
@@ -298,6 +364,15 @@ async def test_a_change_needs_the_token_where_there_is_one(
         assert bool(master.created) == (status == 201)
         answer = await client.delete("/topics/demo")
         assert (answer.status_code, bool(master.deleted)) == ((200, True) if status == 201 else (401, False))
+        for method, path, body in (
+            ("PATCH", "/topics/demo", {}),
+            ("PATCH", "/cluster/defaults", {}),
+            ("POST", "/groups/g/resets", {"topic": "demo", "to": "latest"}),
+        ):
+            found = await client.request(method, path, json=body)
+            assert found.status_code == (200 if status == 201 else 401), path
+        look = {"topic": "demo", "to": "latest", "dry_run": True}
+        assert (await client.post("/groups/g/resets", json=look)).status_code == 200, "it changes nothing"
         assert "s3cret" not in answer.text
 
 

@@ -9,6 +9,12 @@ from typing import Any
 
 TOPIC = {"name": "flights", "partitions": 4, "brokers": [1, 2], "messages": None, "created": "2026-01-31T12:00:00.000Z"}
 GROUP = {"name": "readers", "state": "stable", "topics": ["flights"], "members": 1, "lag_messages": 3}
+MOVED = {
+    "group": "readers", "to": "latest", "dry_run": False,
+    "partitions": [
+        {"partition": "1:flights:0", "old_offset": None, "new_offset": 280, "old_lag": 10, "new_lag": 0},
+    ],
+}  # fmt: skip
 ANSWERS: dict[str, Any] = {
     "/api/v1/topics": [TOPIC, {**TOPIC, "name": "ünï", "messages": 7}],
     "/api/v1/topics/flights": {
@@ -19,6 +25,22 @@ ANSWERS: dict[str, Any] = {
     "/api/v1/cluster": {"name": "c", "masters": [{"address": "127.0.0.1:8715"}], "brokers": []},
     "/api/v1/brokers": [],
     "/api/v1/groups": [GROUP],
+    "/api/v1/cluster/defaults": {"durability": "disk", "durability_from": "default", "retention": "168h"},
+    "/api/v1/groups/readers/resets": {
+        "resets": [
+            {
+                "time": "2026-01-31T12:00:00.000Z",
+                "user": "ann",
+                "group": "readers",
+                "partition": "1:flights:0",
+                "asked": "earliest",
+                "old_offset": None,
+                "new_offset": 0,
+            },
+        ],
+        "unreachable": [],
+        "cannot_tell": [],
+    },
     "/api/v1/groups/readers": {
         **GROUP,
         "member_list": [{"id": "readers_1", "partitions": ["1:flights:0"]}],
@@ -48,7 +70,12 @@ class FakeApi:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 outer.asked.append(("POST", self.path, body))
-                self._answer(201, {**TOPIC, **body})
+                self._answer(201, MOVED if self.path.endswith("/resets") else {**TOPIC, **body})
+
+            def do_PATCH(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.asked.append(("PATCH", self.path, body))
+                self._answer(200, {**TOPIC, **body})
 
             def do_DELETE(self) -> None:
                 outer.asked.append(("DELETE", self.path, None))

@@ -37,6 +37,8 @@ READING: dict[tuple[str, ...], tuple[str, ...]] = {
     ("topic", "show"): ("flights",),
     ("group", "list"): (),
     ("group", "show"): ("readers",),
+    ("group", "history"): ("readers",),
+    ("cluster", "show"): (),
     ("cluster", "health"): (),
     ("cluster", "info"): (),
     ("server", "settings"): (),
@@ -47,6 +49,7 @@ READING: dict[tuple[str, ...], tuple[str, ...]] = {
 }
 NOT_READING = {
     ("dev",), ("produce",), ("consume",), ("server", "run"), ("topic", "create"), ("topic", "delete"),
+    ("topic", "alter"), ("cluster", "alter"), ("group", "reset"),
     ("profile", "use"), ("profile", "add"), ("bench", "produce"), ("bench", "consume"), ("bench", "e2e"),
 }  # fmt: skip
 

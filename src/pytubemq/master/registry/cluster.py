@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.master.registry.audit import Audit
+    from pytubemq.master.topic_change import TopicChange
 
 
 class ClusterRegistry:
@@ -43,6 +44,25 @@ class ClusterRegistry:
             BadRequestError: a Broker's pages would have the port of another of its servers, or nothing would change.
         """
         return await self._put(given, props, by=by)
+
+    async def alter(self, change: TopicChange, *, by: Audit) -> None:
+        """Change what holds for topics that say nothing else; what is so already stays, without an error.
+
+        A property that a change gives up gets its built-in value.
+        """
+        async with self._catalogue.lock:
+            now = self._catalogue.cluster
+            given = {
+                name: getattr(BUILT_IN_PROPS, name) if value is None else value for name, value in change.props.items()
+            }
+            wanted = replace(
+                now,
+                props=replace(now.props.over(BUILT_IN_PROPS), **given),
+                max_message_bytes=change.max_message_bytes or now.max_message_bytes,
+            )
+            if wanted != now:
+                stamp = by.changed(now.stamp) if self.is_set else by.made()
+                await self._catalogue.apply([replace(wanted, stamp=stamp)])
 
     async def _put(self, given: Mapping[str, Any], props: TopicProps, *, by: Audit) -> ClusterRecord:
         async with self._catalogue.lock:

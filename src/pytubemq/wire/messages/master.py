@@ -228,6 +228,7 @@ class RegisterRequestB2M:
     auth_info: MasterCertificateInfo | None = optional(14, MasterCertificateInfo, default=None)
     cls_config: ClusterConfig | None = optional(15, ClusterConfig, default=None)
     leases: tuple[str, ...] = repeated(ExtensionField.BROKER_LEASES, STR, default=())
+    own_durability: str | None = optional(ExtensionField.OWN_DURABILITY, STR, default=None)
 
 
 @message

@@ -1,0 +1,68 @@
+"""What requests to the JSON API may say, key by key.
+
+A retention may be given in short (`retention`: `72h`, `10GB`, `72h,10GB`, `forever`) or as the policy that it stands
+for (`delete_policy`: `delete,72h,10GB`, `keep`); `default` takes back what was said before.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pytubemq.errors import BadRequestError, Code
+from pytubemq.master.topic_change import DEFAULT
+from pytubemq.model.policy import policy_of_retention
+
+
+class ChangedDefaults(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for topics that say nothing else: sizes in bytes, `durability` disk, process or memory."""
+
+    max_message_bytes: int | None = None
+    delete_policy: str | None = None
+    retention: str | None = None
+    durability: str | None = None
+
+
+class ChangedTopic(ChangedDefaults, frozen=True, kw_only=True):
+    """What is to become different about a topic; `partitions` on each Broker, which can only be more."""
+
+    partitions: int | None = None
+
+
+class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic to be made, with `partitions` on each Broker; the rest as in `ChangedDefaults`."""
+
+    name: str
+    partitions: int = 1
+    max_message_bytes: int | None = None
+    delete_policy: str | None = None
+    retention: str | None = None
+    durability: str | None = None
+
+
+class NewReset(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a group is to go.
+
+    `to` is `earliest`, `latest`, a time (ISO 8601), one ago (`-10m`), `offset:N` or `number:N`.
+    `partitions` as in `0` (of each Broker), `1:0` (of Broker 1) or `1:demo:0`; all of the topic when none is named.
+    """
+
+    topic: str
+    to: str
+    partitions: list[str] = []
+    dry_run: bool = False
+    user: str | None = None
+
+
+def policy_of(body: ChangedDefaults | NewTopic) -> str | None:
+    """The delete policy that a body says; None if it says none.
+
+    Raises:
+        BadRequestError: it says it in both ways, or what it says is none.
+    """
+    if body.retention is None:
+        return body.delete_policy
+    if body.delete_policy is not None:
+        raise BadRequestError(
+            "both retention and delete_policy are given", hint="they are the same: leave one out", code=Code.BAD_REQUEST
+        )
+    return DEFAULT if body.retention.strip().lower() == DEFAULT else policy_of_retention(body.retention)

@@ -1,0 +1,59 @@
+"""Moving groups on the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import ExitCode
+
+from .conftest import Ran
+
+if TYPE_CHECKING:
+    import pytest
+
+    from .fake_api import FakeApi
+
+Tube = Callable[..., Ran]
+
+RESET = ("group", "reset", "readers", "--topic", "flights")
+
+
+def test_a_move_wants_to_be_sure_and_shows_from_where_to_where(
+    tube: Tube, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "ann")
+    found = tube(*RESET, "--to", "latest", "--http", api.url)
+    assert (found.code, api.asked) == (ExitCode.USAGE, [])
+    assert "--dry-run" in found.err
+    found = tube(*RESET, "--to", "-10m", "--partition", "0", "--partition", "2:1", "--yes", "--http", api.url)
+    assert found.code == ExitCode.DONE
+    assert [line.split() for line in found.out.splitlines()] == [
+        ["partition", "old_offset", "new_offset", "old_lag", "new_lag"],
+        ["1:flights:0", "-", "280", "10", "0"],
+    ]
+    assert "moved readers in flights to latest: 1 partitions" in found.err
+    body = {"topic": "flights", "to": "-10m", "partitions": ["0", "2:1"], "dry_run": False, "user": "ann"}
+    assert api.asked == [("POST", "/api/v1/groups/readers/resets", body)]
+
+
+def test_a_look_changes_nothing(tube: Tube, api: FakeApi) -> None:
+    found = tube(*RESET, "--to", "earliest", "--dry-run", "-o", "json", "--http", api.url)
+    assert json.loads(found.out)[0]["new_lag"] == 0
+    assert "would move" in found.err
+    assert api.asked[0][2]["dry_run"] is True
+
+
+def test_a_place_that_is_none_is_refused_before_anybody_is_asked(tube: Tube, api: FakeApi) -> None:
+    found = tube(*RESET, "--to", "soon", "--yes", "--http", api.url)
+    assert (found.code, api.asked) == (ExitCode.USAGE, [])
+    assert "not a place to go to: 'soon'" in found.err
+
+
+def test_a_history_says_who_did_not_tell(tube: Tube, api: FakeApi) -> None:
+    path = "/api/v1/groups/readers/resets"
+    api.answers[path] = (200, {"resets": [], "unreachable": ["broker 2: no answer"], "cannot_tell": ["broker 3"]})
+    found = tube("group", "history", "readers", "--http", api.url)
+    assert found.code == ExitCode.DONE
+    assert found.err == "not told: broker 2: no answer\nnot told: broker 3\n"
