@@ -7,7 +7,7 @@ frames however they were cut into reads. Where one block ends and the next begin
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytubemq.errors import FrameError
 from pytubemq.model.limits import BLOCK_BYTES, MAX_FRAME_BLOCKS, MAX_FRAME_BYTES
@@ -19,7 +19,8 @@ TOKEN: Final = 0xFF7FF4FE
 
 _HEADER: Final = struct.Struct(">Iii")
 _LENGTH: Final = struct.Struct(">i")
-_ONE_BLOCK: Final = struct.Struct(">Iiii")
+ONE_BLOCK: Final = struct.Struct(">Iiii")
+"""What stands before the content of a frame of one block: token, serial, 1, bytes."""
 
 
 class Frame(NamedTuple):
@@ -45,7 +46,7 @@ def encode_frame(serial: int, parts: Sequence[bytes], *, block_bytes: int | None
     if block_bytes is None or size <= block_bytes:
         if size > MAX_FRAME_BYTES:
             raise _too_large(size)
-        return [_ONE_BLOCK.pack(TOKEN, serial, 1, size), *parts]
+        return [ONE_BLOCK.pack(TOKEN, serial, 1, size), *parts]
     count = -(-size // block_bytes)
     if size > MAX_FRAME_BYTES or count > MAX_FRAME_BLOCKS:
         raise _too_large(size)
@@ -119,13 +120,14 @@ class FrameDecoder:
             raise
 
     def _feed(self, data: bytes) -> list[Frame]:
-        frames: list[Frame] = []
+        frames: list[Any] = []
         if self._rest:
             data = self._rest + data
             self._rest = b""
         position, end = 0, len(data)
         while True:
             if self._blocks == 0:
+                position = self._cut(data, position, frames)
                 if end - position < 12:
                     break
                 self._open(*_HEADER.unpack_from(data, position))
@@ -160,6 +162,20 @@ class FrameDecoder:
             if self._blocks == 0:
                 self._check_token(self._rest)
         return frames
+
+    def _cut(self, data: bytes, position: int, frames: list[Any]) -> int:
+        """Cut out whole frames of one block, from `position` on; where the first other one begins."""
+        end, most = len(data), self._max_bytes
+        unpack, new, append = ONE_BLOCK.unpack_from, tuple.__new__, frames.append
+        while end - position >= ONE_BLOCK.size:
+            token, serial, blocks, length = unpack(data, position)
+            start = position + ONE_BLOCK.size
+            stop = start + length
+            if token != TOKEN or blocks != 1 or not 0 <= length <= most or stop > end:
+                break
+            append(new(Frame, (serial, bytes(data[start:stop]))))  # half the time of calling the class
+            position = stop
+        return position
 
     def _gather(self, part: bytes) -> None:
         """Keep a piece of the content: large ones as they came, small ones put together, so that few are held."""

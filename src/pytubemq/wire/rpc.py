@@ -7,14 +7,15 @@ EnvelopeError with the original's answer and nothing else, so its connection goe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError
 
 from pytubemq.errors import EnvelopeError
-from pytubemq.model.limits import BLOCK_BYTES, MAX_HEADER_BYTES
+from pytubemq.model.limits import BLOCK_BYTES, KIB, MAX_FRAME_BYTES, MAX_HEADER_BYTES
 from pytubemq.wire.codec import INVALID_PROTOBUF, PB, text
-from pytubemq.wire.frame import Frame, encode_frame
+from pytubemq.wire.frame import ONE_BLOCK, TOKEN, Frame, encode_frame
 from pytubemq.wire.messages.rpc import (
     RequestBody,
     RequestHeader,
@@ -28,6 +29,8 @@ from pytubemq.wire.varint import decode_varint, encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+T = TypeVar("T")
 
 PROTOCOL_VERSION: Final = 3
 """What we say; peers say 1 (very old), 2 (C++, Go) or 3 (Java)."""
@@ -81,16 +84,36 @@ def encode_request(
         FrameError: it is larger than a frame may be.
     """
     size = sum(map(len, body))
-    request_body = b"\x08%b\x10%b\x1a%b" % (encode_varint(method), encode_varint(timeout_ms), encode_varint(size))
-    header = b"\x08%b\x10%b" % (encode_varint(service), _VERSION)
-    envelope = b"%b%b%b%b%b" % (
-        _connection_header(_REQUEST_FLAG, capabilities),
-        encode_varint(len(header)),
-        header,
-        encode_varint(len(request_body) + size),
-        request_body,
+    headers, begun = _request_start(service, method, timeout_ms, capabilities)
+    return _frame(serial, headers, begun, body, size, block_bytes)
+
+
+def _frame(
+    serial: int, headers: bytes, begun: bytes, body: Sequence[bytes], size: int, block_bytes: int | None
+) -> list[bytes]:
+    """A frame of an envelope whose third part has begun and lacks the length of the body, and the body."""
+    length = encode_varint(size)
+    envelope = b"%b%b%b%b" % (headers, encode_varint(len(begun) + len(length) + size), begun, length)
+    total = len(envelope) + size
+    if total > (MAX_FRAME_BYTES if block_bytes is None else block_bytes):
+        return encode_frame(serial, [envelope, *body], block_bytes=block_bytes)
+    head = ONE_BLOCK.pack(TOKEN, serial, 1, total)
+    if size < _SMALL_BYTES and len(body) == 1:
+        return [b"%b%b%b" % (head, envelope, body[0])]
+    return [head + envelope, *body]
+
+
+_SMALL_BYTES: Final = 4 * KIB
+"""A body below this size goes into one buffer with what stands before it: fewer buffers cost less than a copy."""
+
+
+@lru_cache(maxsize=1024)
+def _request_start(service: int, method: int, timeout_ms: int, capabilities: int | None) -> tuple[bytes, bytes]:
+    """What is the same in many requests: the two headers, and how the third part begins."""
+    headers = _connection_header(_REQUEST_FLAG, capabilities) + _delimit(
+        b"\x08%b\x10%b" % (encode_varint(service), _VERSION)
     )
-    return encode_frame(serial, [envelope, *body], block_bytes=block_bytes)
+    return headers, b"\x08%b\x10%b\x1a" % (encode_varint(method), encode_varint(timeout_ms))
 
 
 def encode_response(
@@ -107,14 +130,14 @@ def encode_response(
         FrameError: it is larger than a frame may be.
     """
     size = sum(map(len, body))
-    response_body = b"\x08%b\x12%b" % (encode_varint(method), encode_varint(size))
-    envelope = b"%b%b%b%b" % (
-        _connection_header(_RESPONSE_FLAG, capabilities),
-        _SUCCESS_HEADER,
-        encode_varint(len(response_body) + size),
-        response_body,
-    )
-    return encode_frame(serial, [envelope, *body], block_bytes=block_bytes)
+    headers, begun = _response_start(method, capabilities)
+    return _frame(serial, headers, begun, body, size, block_bytes)
+
+
+@lru_cache(maxsize=1024)
+def _response_start(method: int, capabilities: int | None) -> tuple[bytes, bytes]:
+    headers = _connection_header(_RESPONSE_FLAG, capabilities) + _SUCCESS_HEADER
+    return headers, b"\x08%b\x12" % encode_varint(method)
 
 
 def encode_exception(
@@ -162,19 +185,88 @@ def decode_request(frame: Frame) -> Request:
     Raises:
         EnvelopeError: the envelope is broken.
     """
+    try:
+        usual = _usual_request(frame)
+    except (IndexError, ValueError):  # it ends too early, or a number is too long
+        usual = None
+    return _any_request(frame) if usual is None else usual
+
+
+def _any_request(frame: Frame) -> Request:
     content = frame.content
     connection, position = _delimited(RpcConnHeader, content, 0)
-    header, position = _delimited(RequestHeader, content, position)
-    body, _ = _delimited(RequestBody, content, position)
+    header, headers_end = _delimited(RequestHeader, content, position)
+    body, _ = _delimited(RequestBody, content, headers_end)
+    capabilities = _capabilities(connection)
+    told = (header.serviceType, header.protocolVer, capabilities)
+    _remember(_REQUEST_HEADERS, content[:headers_end], told)
     return Request(
         frame.serial,
         header.serviceType,
         body.method,
         max(body.timeout, 0),
         header.protocolVer,
-        _capabilities(connection),
+        capabilities,
         body.request,
     )
+
+
+def _usual_request(frame: Frame) -> Request | None:
+    """A request whose headers were seen before and whose third part stands as all clients write it; None else."""
+    serial, content = frame
+    start = request_start(content)
+    if start is None:
+        return None
+    size, at = decode_varint(content, len(start.headers))
+    end = at + size
+    size, at = decode_varint(content, at + len(start.begun))
+    if at + size != end or end > len(content):
+        return None
+    return Request._make((serial, *start.before, content[at:end], *start.after))
+
+
+class EnvelopeStart(NamedTuple):
+    """How an envelope stands: the two headers, a length, how the third part begins, a length, the message.
+
+    `before` and `after` are the fields of `Request` or `Response` around the message, without the serial number.
+    """
+
+    headers: bytes
+    begun: bytes
+    before: tuple[Any, ...]
+    after: tuple[Any, ...]
+
+
+def request_start(content: bytes) -> EnvelopeStart | None:
+    """How a request begins, if its headers were seen before and it stands as all clients write it.
+
+    Raises:
+        IndexError, ValueError: it does not stand so.
+    """
+    at = content[0] + 1
+    at += content[at] + 1
+    headers = content[:at]
+    told = _REQUEST_HEADERS.get(headers)
+    if told is None:
+        return None
+    _, at = decode_varint(content, at)
+    begun = content[at : content.index(_REQUEST, at, at + _MOST_BEGUN_BYTES) + 1]
+    call = _REQUEST_STARTS.get(begun) or _read_start(begun)
+    if call is None:
+        return None
+    service, version, capabilities = told
+    return EnvelopeStart(headers, begun, (service, *call, version, capabilities), ())
+
+
+def _read_start(begun: bytes) -> tuple[int, int] | None:
+    """Method and timeout, if nothing else stands before the tag of the request."""
+    if begun[0] != _METHOD or begun[1] > _ONE_BYTE or begun[2] != _TIMEOUT:
+        return None
+    timeout_ms, stop = decode_varint(begun, 3)
+    if stop != len(begun) - 1 or timeout_ms > _MAX_I32:
+        return None
+    _remember(_REQUEST_STARTS, begun, (begun[1], timeout_ms))
+    return begun[1], timeout_ms
 
 
 def decode_response(frame: Frame) -> Response:
@@ -183,16 +275,81 @@ def decode_response(frame: Frame) -> Response:
     Raises:
         EnvelopeError: the envelope is broken.
     """
+    try:
+        usual = _usual_response(frame)
+    except (IndexError, ValueError):
+        usual = None
+    return _any_response(frame) if usual is None else usual
+
+
+def _any_response(frame: Frame) -> Response:
     content = frame.content
     connection, position = _delimited(RpcConnHeader, content, 0)
-    header, position = _delimited(ResponseHeader, content, position)
+    header, headers_end = _delimited(ResponseHeader, content, position)
     capabilities = _capabilities(connection)
     if header.status == Status.SUCCESS:
-        body, _ = _delimited(RspResponseBody, content, position)
+        body, _ = _delimited(RspResponseBody, content, headers_end)
+        _remember(_RESPONSE_HEADERS, content[:headers_end], (capabilities,))
         return Response(frame.serial, Status.SUCCESS, body.method, body.data, capabilities, "", "")
-    fault, _ = _delimited(RspExceptionBody, content, position)
+    fault, _ = _delimited(RspExceptionBody, content, headers_end)
     name, told = text(fault.exceptionName), text(fault.stackTrace)
     return Response(frame.serial, Status(header.status), 0, b"", capabilities, name, told)
+
+
+def _usual_response(frame: Frame) -> Response | None:
+    """As `_usual_request`, for answers without an exception."""
+    serial, content = frame
+    start = response_start(content)
+    if start is None:
+        return None
+    size, at = decode_varint(content, len(start.headers))
+    end = at + size
+    size, at = decode_varint(content, at + len(start.begun))
+    if at + size != end or end > len(content):
+        return None
+    return Response._make((serial, *start.before, content[at:end], *start.after))
+
+
+def response_start(content: bytes) -> EnvelopeStart | None:
+    """How an answer begins, as `request_start`.
+
+    Raises:
+        IndexError, ValueError: it does not stand so.
+    """
+    at = content[0] + 1
+    at += content[at] + 1
+    headers = content[:at]
+    told = _RESPONSE_HEADERS.get(headers)
+    if told is None:
+        return None
+    _, at = decode_varint(content, at)
+    begun = content[at : at + 3]
+    if begun[0] != _METHOD or begun[1] > _ONE_BYTE or begun[2] != _DATA:
+        return None
+    return EnvelopeStart(headers, begun, (Status.SUCCESS, begun[1]), (told[0], "", ""))
+
+
+# What the bytes of the two headers mean, and those of method and timeout: nearly always the same. Bounded in number
+# and in size.
+_REQUEST_HEADERS: Final[dict[bytes, tuple[int, int, int | None]]] = {}
+_REQUEST_STARTS: Final[dict[bytes, tuple[int, int]]] = {}
+_RESPONSE_HEADERS: Final[dict[bytes, tuple[int | None]]] = {}
+_MAX_REMEMBERED: Final = 256
+_MAX_REMEMBERED_BYTES: Final = 64
+_MOST_BEGUN_BYTES: Final = 16
+_ONE_BYTE: Final = 0x7F
+_MAX_I32: Final = 0x7FFFFFFF
+_METHOD: Final = 1 << 3
+_TIMEOUT: Final = 2 << 3
+_REQUEST: Final = 3 << 3 | 2
+_DATA: Final = 2 << 3 | 2
+
+
+def _remember(known: dict[bytes, T], data: bytes, told: T) -> None:
+    if len(data) <= _MAX_REMEMBERED_BYTES:
+        if len(known) >= _MAX_REMEMBERED:
+            known.clear()
+        known[data] = told
 
 
 def _delimited(cls: type, content: bytes, position: int) -> tuple[Any, int]:

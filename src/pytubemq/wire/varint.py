@@ -35,6 +35,9 @@ def decode_varint(data: bytes, position: int) -> tuple[int, int]:
     byte = data[position]
     if byte < 0x80:
         return byte, position + 1
+    second = data[position + 1]
+    if second < 0x80:
+        return byte & 0x7F | second << 7, position + 2
     value = byte & 0x7F
     shift = 7
     while True:
