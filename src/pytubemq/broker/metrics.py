@@ -41,6 +41,10 @@ class BrokerFacts:
     problems: int
     failed: bool
     registered: bool | None
+    master_failures: int
+    """Heartbeats and registrations that failed."""
+    forgotten: int
+    """How often the Master did not know this Broker any more."""
     free_bytes: Callable[[], int]
     shown: Shown
     extents: dict[PartitionKey, Extent] = field(default_factory=dict)
@@ -205,6 +209,12 @@ BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
     gauge(
         "broker_registered", "1 while the Master knows it", lambda f: {} if f.registered is None else {(): f.registered}
     ),
+    counter(
+        "broker_master_failures_total",
+        "Heartbeats and registrations at the Master that failed",
+        lambda f: f.master_failures,
+    ),
+    counter("broker_forgotten_total", "Times that the Master did not know it any more", lambda f: f.forgotten),
     gauge("broker_connections", "Connections open", lambda f: f.server.connections),
     counter("broker_connections_accepted_total", "Connections accepted", lambda f: f.server.accepted),
     counter("broker_connections_refused_total", "Connections refused, too many were open", lambda f: f.server.refused),

@@ -233,6 +233,7 @@ class BrokerService:
         while True:
             await asyncio.sleep(_SWEEP_S)
             for hold in self._state.registry.expire(now_s=self._clock.now_s()):
+                self._state.counters.expired_holds += 1
                 logger.info("the hold of %s on %s has run out", hold.consumer_id, hold.key)
             refusals = (path.full, path.unopened)
             # A write refused while the probe ran knows better than the probe.
@@ -327,6 +328,8 @@ class BrokerService:
             problems=len(self.health()["problems"]),
             failed=self._writes_off(state),
             registered=self._session.health.registered if self._session is not None else None,
+            master_failures=self._session.health.failures if self._session is not None else 0,
+            forgotten=self._session.health.forgotten if self._session is not None else 0,
             free_bytes=lambda: self._disk.free_bytes(self.directory),
             shown=self._shown,
         )

@@ -1,7 +1,7 @@
 """How long things took, in cells whose bounds are powers of two.
 
 The invariants: adding a time costs the same however many there were; a cell's upper bound is never below a time in it;
-counts only grow until `reset`.
+counts only grow.
 
 The unit is a 1,024th of a millisecond, so that the cells of whole milliseconds (the original's) and those of parts of
 one have the same bounds.
@@ -38,10 +38,9 @@ class Histogram:
         if self.most_s is None or taken_s > self.most_s:
             self.most_s = taken_s
 
-    def reset(self) -> None:
-        """Begin anew."""
-        self.cells[:] = [0] * CELLS
-        self.count, self.sum_s, self.least_s, self.most_s = 0, 0.0, None, None
+    def forget_extremes(self) -> None:
+        """Look for the shortest and the longest anew; the counts go on."""
+        self.least_s = self.most_s = None
 
     def below(self, first: int, last: int) -> list[tuple[float, int]]:
         """For cells `first` to `last`: the upper bound in seconds, and how many took less than that."""

@@ -148,7 +148,7 @@ async def test_bad_input_is_told_in_words_and_changes_nothing() -> None:
         for method, params, code, said in [
             ("", {}, 400, "method is missing"),
             ("nonsense", {}, 400, "no such method"),
-            ("admin_get_metrics_info", {}, 400, "is not offered"),
+            ("admin_set_offset_by_time", {}, 400, "is not offered"),
             ("admin_query_group_offset", {"topicName": "demo", "groupName": "g"}, 400, "partitionId is missing"),
             ("admin_query_group_offset", {"topic": "no", "group": "g", "pid": 0}, 404, "no topic no"),
             ("admin_query_group_offset", {"topic": "demo", "group": "g", "pid": 9}, 404, "no partition 9"),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.admin.broker_api import changes, queries
+from pytubemq.admin.broker_api.counted import counted, methods, wall_ms
 from pytubemq.admin.broker_api.shapes import data_set
+from pytubemq.admin.broker_api.statistics import Statistics
 from pytubemq.admin.webapi.method import Method, Table
 
 if TYPE_CHECKING:
@@ -13,9 +15,6 @@ if TYPE_CHECKING:
     from pytubemq.admin.webapi.params import Args
     from pytubemq.broker.service import BrokerService
 
-_STATS = (
-    "counters are not kept in this form; admin_get_group_detail_info and the Master's /api/v1/health tell the state"
-)
 _HISTORY = "no history of offsets is kept; set offsets with admin_set_offset"
 
 NOT_OFFERED = {
@@ -23,12 +22,8 @@ NOT_OFFERED = {
     "admin_get_group_history_offset": _HISTORY,
     "admin_backup_group_offsets": "offsets lie in the Broker's store and are backed up with its data directory; "
     "admin_query_offset tells them",
-    "admin_query_broker_memstore_info": "messages wait in one journal; admin_query_broker_all_store_info tells sizes",
-    "admin_get_metrics_info": _STATS,
-    "admin_get_msgstore_stats": _STATS,
-    "admin_enable_stats": _STATS,
-    "admin_disable_stats": _STATS,
-    "admin_disable_all_stats": _STATS,
+    "admin_query_broker_memstore_info": "messages wait in one journal; admin_query_broker_all_store_info tells sizes, "
+    "admin_get_msgstore_stats what came in",
 }
 
 
@@ -36,7 +31,9 @@ class BrokerTable(Table["BrokerService"]):
     """The Broker's methods; it lists them under the names its other answers use."""
 
     def __init__(self) -> None:
-        super().__init__((*queries.METHODS, *changes.METHODS), NOT_OFFERED)
+        statistics = Statistics(wall_ms=wall_ms)
+        offered = (*queries.METHODS, *changes.METHODS, *methods(statistics))
+        super().__init__([counted(method, statistics) for method in offered], NOT_OFFERED)
 
     def _listing(self) -> Method[BrokerService]:
         async def run(_: BrokerService, __: Args) -> Reply:

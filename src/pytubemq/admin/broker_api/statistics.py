@@ -1,0 +1,304 @@
+"""The original's statistics: its names and its habit of counting from one snapshot to the next, over our counters.
+
+The invariants: our counters are never reset, since Prometheus reads them, too: a snapshot remembers where they stood; a
+snapshot is taken at most every SNAPSHOT_S; a part that is closed stands still and begins anew when it is opened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, unique
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.admin.webapi.envelope import date
+from pytubemq.model.ids import STORE_BASE
+from pytubemq.model.offset import messages_between
+from pytubemq.observe.histogram import CELLS, Histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from pytubemq.broker.inspect import PartitionFacts
+    from pytubemq.broker.metrics import BrokerFacts
+
+SNAPSHOT_S: Final = 2.0
+NO_LEAST: Final = 2**63 - 1
+NO_MOST: Final = -(2**63)
+"""What the original shows as least and most of nothing."""
+_MS_CELLS: Final = 18
+_FIRST_MS_CELL: Final = 11
+"""Our cell whose bound is 2 ms, the first of the original's."""
+
+
+@unique
+class Part(Enum):
+    """What can be opened and closed."""
+
+    SERVICE = "serviceStatus"
+    WEB = "webAPI"
+    STORES = "msgStore"
+
+
+@dataclass(slots=True)
+class Since:
+    """A histogram since the last snapshot."""
+
+    histogram: Histogram
+    before: list[int] = field(default_factory=lambda: [0] * CELLS)
+
+    def snapshot(self) -> None:
+        """Count from here."""
+        self.before = list(self.histogram.cells)
+        self.histogram.forget_extremes()
+
+    def row(self) -> dict[str, Any]:
+        """In milliseconds, as the original shows it; a percentile is the bound that so many were below."""
+        ours = [now - before for now, before in zip(self.histogram.cells, self.before, strict=True)]
+        last = _FIRST_MS_CELL + _MS_CELLS - 1
+        cells = [sum(ours[: _FIRST_MS_CELL + 1]), *ours[_FIRST_MS_CELL + 1 : last], sum(ours[last:])]
+        count, most = sum(cells), _ms(self.histogram.most_s, NO_MOST)
+        return {
+            "count": count,
+            "min": _ms(self.histogram.least_s, NO_LEAST),
+            "max": most,
+            "cells": {_cell_name(cell): times for cell, times in enumerate(cells) if times},
+            **{name: _percentile(cells, share, most) for name, share in _SHARES.items()},
+        }
+
+
+_SHARES: Final = {"P99": 9_900, "P999": 9_990, "P9999": 9_999}
+"""Of 10,000."""
+
+
+def _ms(taken_s: float | None, none: int) -> int:
+    return none if taken_s is None else int(taken_s * 1000)
+
+
+def _cell_name(cell: int) -> str:
+    low = 0 if cell == 0 else 1 << cell
+    return f"cell_{low}t{'Max' if cell == _MS_CELLS - 1 else 1 << (cell + 1)}"
+
+
+def _percentile(cells: Sequence[int], share: int, most: int) -> int:
+    needed = -(-sum(cells) * share // 10_000)
+    if not needed:
+        return 0
+    reached = 0
+    for cell, times in enumerate(cells[:-1]):
+        reached += times
+        if reached >= needed:
+            return min(1 << (cell + 1), most)
+    return most
+
+
+@dataclass(slots=True)
+class _Web:
+    """Calls of one method."""
+
+    count: int = 0
+    least_ms: int = NO_LEAST
+    most_ms: int = NO_MOST
+
+
+@dataclass(slots=True)
+class _Store:
+    """A store since the last snapshot, and what it was between the two before."""
+
+    messages: int
+    data_bytes: int
+    previous: dict[str, Any]
+
+
+class Statistics:
+    """The statistics of one Broker, for one page. Event loop only."""
+
+    def __init__(self, *, wall_ms: Callable[[], int]) -> None:
+        self._wall_ms = wall_ms
+        now_ms = wall_ms()
+        self._reset_ms = dict.fromkeys(Part, now_ms)
+        self._closed: dict[Part, dict[str, Any]] = {}
+        """What a part that is closed shows."""
+        self._counted: dict[str, int] = {}
+        self._times: dict[str, Since] = {}
+        self._calls = Since(Histogram())
+        self._methods: dict[str, _Web] = {}
+        self._stores: dict[tuple[str, int], _Store] = {}
+
+    # --- what is counted here -------------------------------------------------------------------------------
+
+    def called(self, method: str, taken_s: float) -> None:
+        """A method was called over HTTP."""
+        if Part.WEB in self._closed:
+            return
+        self._calls.histogram.add(taken_s)
+        web, taken_ms = self._methods.setdefault(method, _Web()), int(taken_s * 1000)
+        web.count += 1
+        web.least_ms, web.most_ms = min(web.least_ms, taken_ms), max(web.most_ms, taken_ms)
+
+    # --- what is asked --------------------------------------------------------------------------------------
+
+    def metrics(self, facts: BrokerFacts, *, refresh: bool) -> dict[str, Any]:
+        """`serviceStatus` and `webAPI`; with `refresh` they count anew from here on."""
+        found = {"serviceStatus": self._service(facts), "webAPI": self._web()}
+        if refresh:
+            self._snapshot_service(facts)
+            self._snapshot_web()
+        return found
+
+    def stores(self, partitions: Iterable[PartitionFacts], *, refresh: bool) -> dict[str, list[dict[str, Any]]]:
+        """By topic its stores, each with what it was between the last two snapshots, and what it is since the last."""
+        sums: dict[tuple[str, int], tuple[int, int]] = {}
+        for partition in partitions:
+            key = (partition.topic, partition.partition_id // STORE_BASE)
+            messages, data_bytes = sums.get(key, (0, 0))
+            sums[key] = messages + messages_between(0, partition.max_offset), data_bytes + partition.max_position
+        now_ms = self._wall_ms()
+        again = refresh and self._may_reset(Part.STORES, now_ms)
+        found: dict[str, list[dict[str, Any]]] = {}
+        for (topic, store_id), (messages, data_bytes) in sums.items():
+            store = self._stores.get((topic, store_id))
+            if store is None:
+                empty = self._store_row(0, 0, self._reset_ms[Part.STORES])
+                store = self._stores[topic, store_id] = _Store(messages, data_bytes, empty)
+            current = self._store_row(messages - store.messages, data_bytes - store.data_bytes, now_ms)
+            found.setdefault(topic, []).append({"storeId": store_id, "msgStore": [store.previous, current]})
+            if again:
+                store.messages, store.data_bytes, store.previous = messages, data_bytes, current
+        if again:
+            self._reset_ms[Part.STORES] = now_ms
+        return found
+
+    def forget_all_but(self, topics: Collection[str]) -> None:
+        """Topics that are not served any more have no statistics."""
+        self._stores = {key: store for key, store in self._stores.items() if key[0] in topics}
+
+    def close(self, part: Part, facts: BrokerFacts) -> None:
+        """Let a part stand still."""
+        if part not in self._closed:
+            shown = {Part.SERVICE: lambda: self._details(facts), Part.WEB: self._web, Part.STORES: dict[str, Any]}
+            self._closed[part] = shown[part]()
+
+    def open(self, part: Part, facts: BrokerFacts) -> None:
+        """Let a part that stood still count anew from here on."""
+        if self._closed.pop(part, None) is None:
+            return
+        if part is Part.SERVICE:
+            self._snapshot_service(facts, at_once=True)
+        elif part is Part.WEB:
+            self._snapshot_web(at_once=True)
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _may_reset(self, part: Part, now_ms: int) -> bool:
+        return part not in self._closed and abs(now_ms - self._reset_ms[part]) >= SNAPSHOT_S * 1000
+
+    def _service(self, facts: BrokerFacts) -> dict[str, Any]:
+        return {
+            "reset_time": date(self._reset_ms[Part.SERVICE]),
+            "detailStatsClosed": Part.SERVICE in self._closed,
+            **{name: value - self._counted.get(name, 0) for name, value in _counts(facts).items()},
+            "consume_online_cnt": facts.holds,
+            **(self._closed.get(Part.SERVICE) or self._details(facts)),
+        }
+
+    def _details(self, facts: BrokerFacts) -> dict[str, Any]:
+        return {name: since.row() for name, since in self._since(facts).items()}
+
+    def _since(self, facts: BrokerFacts) -> dict[str, Since]:
+        if not self._times:
+            self._times = {name: Since(histogram) for name, histogram in _times(facts).items()}
+        return self._times
+
+    def _snapshot_service(self, facts: BrokerFacts, *, at_once: bool = False) -> None:
+        now_ms = self._wall_ms()
+        if at_once or self._may_reset(Part.SERVICE, now_ms):
+            self._reset_ms[Part.SERVICE] = now_ms
+            self._counted = _counts(facts)
+            for since in self._since(facts).values():
+                since.snapshot()
+
+    def _web(self) -> dict[str, Any]:
+        frozen = self._closed.get(Part.WEB)
+        if frozen is not None:
+            return {**frozen, "isClosed": True}
+        return {
+            "reset_time": date(self._reset_ms[Part.WEB]),
+            "isClosed": False,
+            "web_calls": self._calls.row(),
+            "methods": {
+                f"method_{name}": {"count": web.count, "min": web.least_ms, "max": web.most_ms}
+                for name, web in self._methods.items()
+            },
+        }
+
+    def _snapshot_web(self, *, at_once: bool = False) -> None:
+        now_ms = self._wall_ms()
+        if at_once or self._may_reset(Part.WEB, now_ms):
+            self._reset_ms[Part.WEB] = now_ms
+            self._calls.snapshot()
+            self._methods.clear()
+
+    def _store_row(self, messages: int, data_bytes: int, end_ms: int) -> dict[str, Any]:
+        return {
+            "reset_time": date(self._reset_ms[Part.STORES]),
+            "isClosed": Part.STORES in self._closed,
+            "msg_append_size": {"count": messages, **_NO_EXTREMES},
+            "msg_append_dlt": Since(Histogram()).row(),
+            **dict.fromkeys(_NOT_HERE, 0),
+            "file_total_msg_cnt": messages,
+            "file_total_data_size": data_bytes,
+            "file_total_index_size": 0,
+            "file_flush_dlt": Since(Histogram()).row(),
+            "file_flush_data_size": {"count": 0, **_NO_EXTREMES},
+            "file_flush_msg_cnt": {"count": 0, **_NO_EXTREMES},
+            **dict.fromkeys(_NOT_HERE_EITHER, 0),
+            "end_time": date(end_ms),
+        }
+
+
+_NO_EXTREMES: Final = {"min": NO_LEAST, "max": NO_MOST}
+_NOT_HERE: Final = (
+    "msg_append_fail",
+    "cache_data_full",
+    "cache_index_full",
+    "cache_count_full",
+    "cache_time_full",
+    "cache_flush_pending",
+    "cache_realloc",
+)
+_NOT_HERE_EITHER: Final = (
+    "file_data_seg",
+    "file_index_seg",
+    "file_meta_flush",
+    "file_data_full",
+    "file_count_full",
+    "file_time_full",
+)
+"""Of the original's cache, and of files that all partitions of a store share; there are neither here."""
+_NO_TIMES: Final = Histogram()
+
+
+def _counts(facts: BrokerFacts) -> dict[str, int]:
+    state = facts.state
+    return {
+        "file_exc_cnt": state.path.stats.failed_writes,
+        "zk_exc_cnt": 0,
+        "offset_file_exc_cnt": 0,
+        "broker_timeout_cnt": facts.forgotten,
+        "broker_hb_exc_cnt": facts.master_failures,
+        "consume_online_cnt": 0,
+        "consume_timeout_cnt": state.counters.expired_holds,
+        "msg_put_overflow": state.path.stats.overflows,
+    }
+
+
+def _times(facts: BrokerFacts) -> Mapping[str, Histogram]:
+    counters = facts.state.counters
+    return {
+        "file_sync_dlt": counters.write_s,
+        "offset_file_sync_dlt": _NO_TIMES,
+        "zk_sync_dlt": _NO_TIMES,
+        "msg_put_dlt": counters.put_s,
+        "msg_get_dlt": counters.fetch_s,
+        "msg_confirm_dlt": counters.confirm_s,
+    }
