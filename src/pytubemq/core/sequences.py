@@ -62,6 +62,21 @@ class Stretch(NamedTuple):
     message_id: int = NOWHERE
 
 
+class Span(NamedTuple):
+    """What became of so many messages of a pack, one after the other; those after the first follow in offset and id.
+
+    `first_offset` and `first_message_id` are NOWHERE of refused ones, and of repeated ones whose place is not
+    remembered any more. `code` is 200, or why they were refused, as `text` says.
+    """
+
+    messages: int
+    code: int
+    first_offset: int
+    first_message_id: int
+    repeated: bool = False
+    text: str = ""
+
+
 @dataclass(slots=True)
 class Window:
     """What is known of one producer in one partition; below `floor` nothing is."""

@@ -11,7 +11,6 @@ from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MIB
 from pytubemq.storage.checkpoint import Checkpoint, write_checkpoint
 from pytubemq.storage.disk import flush_directory, open_file
@@ -19,15 +18,18 @@ from pytubemq.storage.journal import journal_path
 from pytubemq.storage.partition_log import Dirty
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping
     from pathlib import Path
 
     from pytubemq.storage.disk import Disk
+    from pytubemq.storage.fences import Fences
     from pytubemq.storage.files import FileCache
     from pytubemq.storage.partition_log import PartitionLog
-    from pytubemq.storage.record import GroupKey
+    from pytubemq.storage.record import GroupKey, LogEnd, PartitionKey
     from pytubemq.storage.run import Run
+    from pytubemq.storage.segment import Segment
     from pytubemq.storage.staging import Prepared
+    from pytubemq.storage.windows import Windows
 
 _STEP_BYTES: Final = 16 * MIB
 """Applied together: few enough to leave memory steadily, many enough for few system calls per partition."""
@@ -51,10 +53,14 @@ class Applier:
         lock: Lock,
         partitions: MutableMapping[tuple[str, int], PartitionLog],
         confirmed: MutableMapping[GroupKey, int],
-        durability: Durability,
+        windows: Windows,
         segment_bytes: int,
+        fences: Fences,
         checkpoint: Checkpoint,
+        damaged: Mapping[PartitionKey, LogEnd],
     ) -> None:
+        """`damaged` says how far the logs of partitions reach whose files are not all there: it stays so until
+        something is added."""
         self._disk = disk
         self._root = root
         self._files = files
@@ -62,8 +68,10 @@ class Applier:
         self._turn = Lock()
         self._partitions = partitions
         self._confirmed = confirmed
-        self._durability = durability
+        self._windows = windows
         self._segment_bytes = segment_bytes
+        self._fences = fences
+        self._damaged = damaged
         self._queue: deque[Prepared] = deque()
         self._dirty = Dirty()
         self._last = checkpoint
@@ -71,6 +79,8 @@ class Applier:
         self._reached: Prepared | None = None
         self._newest_journal = 0
         """The journal file with the block published last."""
+        self._newest_flushed = True
+        """Whether that block is known to be on the device."""
         self._since_checkpoint = 0
         self.unapplied_bytes = 0
         self.applied_bytes = 0
@@ -79,7 +89,7 @@ class Applier:
     def add(self, block: Prepared) -> None:
         """Queue a published block; the caller holds the store's lock."""
         self._queue.append(block)
-        self._newest_journal = block.journal
+        self._newest_journal, self._newest_flushed = block.journal, block.flushed
         self.unapplied_bytes += block.size_bytes
 
     def apply(self) -> int:
@@ -120,6 +130,23 @@ class Applier:
                     del self._partitions[topic, log.partition_id]
                 for key in positions:
                     self._confirmed.pop(key, None)
+                self._windows.forget(topic)
+
+    def retain(self, choose: Callable[[], dict[PartitionKey, int]]) -> list[tuple[PartitionLog, tuple[Segment, ...]]]:
+        """Forget the oldest segments of partitions, as many of each as `choose` says, by a checkpoint that knows them
+        no more: from then on no start brings them back. Returns what was forgotten; its files are the caller's to
+        remove.
+
+        Raises:
+            OSError: nothing was changed; call again.
+        """
+        with self._turn:
+            counts = choose()
+            if not counts:
+                return []
+            self._checkpoint(dropped=counts)
+            with self._lock:
+                return [(log := self._partitions[key], log.drop_first(count)) for key, count in counts.items()]
 
     def _apply_queued(self) -> int:
         total = 0
@@ -165,8 +192,9 @@ class Applier:
             reached.journal > self._last.journal or self._since_checkpoint >= _CHECKPOINT_BYTES
         )
 
-    def _checkpoint(self, *, without: str | None = None) -> None:
-        """Write down how far the logs reach, but for those of a topic that goes."""
+    def _checkpoint(self, *, without: str | None = None, dropped: Mapping[PartitionKey, int] | None = None) -> None:
+        """Write down how far the logs reach, but for those of a topic that goes and for segments that do."""
+        dropped = dropped or {}
         last, reached = self._last, self._reached
         for path in sorted(self._dirty.files):
             with self._files.borrow(path) as file:
@@ -175,22 +203,29 @@ class Applier:
             flush_directory(self._disk, directory)
         with self._lock:
             confirmed = {key: offset for key, offset in self._confirmed.items() if key[1] != without}
-            newest_journal = self._newest_journal
-        if self._durability is not Durability.DISK and newest_journal:
-            # The checkpoint must not know more than the journal does after a power loss: all that was confirmed when
-            # the positions were copied is on the device now (older journal files were flushed when they were closed).
+            windows = self._windows.snapshot(without=without)
+            newest_journal, newest_flushed = self._newest_journal, self._newest_flushed
+        if newest_journal and not newest_flushed:
+            # The checkpoint must not know more than the journal does after a power loss: all that was confirmed or
+            # numbered when positions and windows were copied is on the device now (older journal files were flushed
+            # when they were closed).
             with_journal = open_file(self._disk, journal_path(self._root / "journal", newest_journal))
             try:
                 with_journal.fdatasync()
             finally:
                 with_journal.close()
         logs = list(self._partitions.items())
-        ends = {key: log.applied_end for key, log in logs if log.applied_ordinal and log.topic != without}
+        ends = {
+            key: self._end(key, log, dropped.get(key, 0))
+            for key, log in logs
+            if log.applied_ordinal and log.topic != without
+        }
+        fences = [fence for fence in self._fences.all() if fence.topic != without]
         if reached is None:  # nothing was applied since the last one
             place = last.journal, last.journal_position, last.next_sequence, last.last_message_id
         else:
             place = reached.journal, reached.journal_end, reached.next_sequence, reached.last_message_id
-        made = Checkpoint(*place, ends, confirmed)
+        made = Checkpoint(*place, ends, confirmed, windows, fences)
         write_checkpoint(self._disk, self._root, made)
         for number in range(last.journal, made.journal):
             with suppress(OSError):  # what stays behind is removed when the store is opened next
@@ -198,3 +233,7 @@ class Applier:
         made.forget()
         self._last, self._reached, self._dirty, self._since_checkpoint = made, None, Dirty(), 0
         self.checkpoints += 1
+
+    def _end(self, key: PartitionKey, log: PartitionLog, dropped: int) -> LogEnd:
+        known = self._damaged.get(key)
+        return known if known is not None and known.ordinal == log.applied_ordinal else log.end_without(dropped)

@@ -10,11 +10,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from enum import IntEnum
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+"""A blob of index entries, as whoever read it holds it."""
 
 _ENTRY = Struct("<QQqIIiIHH")
 _CHECK = Struct("<I")
@@ -86,7 +89,7 @@ def encode_index_entry(
     return entry + _CHECK.pack(crc32(entry, first_ordinal & _LOW_32))
 
 
-def decode_index_entry(data: bytes | memoryview, at: int) -> IndexEntry | None:
+def decode_index_entry(data: Buffer, at: int) -> IndexEntry | None:
     """Entry number `at` of an index blob, None if it fails its self check or is not all there."""
     start = at * INDEX_BYTES
     if start < 0 or start + INDEX_BYTES > len(data):
@@ -99,25 +102,25 @@ def decode_index_entry(data: bytes | memoryview, at: int) -> IndexEntry | None:
     return entry if not zero and entry.kind in _KINDS else None
 
 
-def index_position(data: bytes, at: int) -> int:
+def index_position(data: Buffer, at: int) -> int:
     """The position in entry number `at`, unchecked."""
     position: int = _POSITION.unpack_from(data, at * INDEX_BYTES)[0]
     return position
 
 
-def index_ordinal(data: bytes, at: int) -> int:
+def index_ordinal(data: Buffer, at: int) -> int:
     """The first ordinal in entry number `at`, unchecked."""
     ordinal: int = _FIRST_ORDINAL.unpack_from(data, at * INDEX_BYTES)[0]
     return ordinal
 
 
-def index_time(data: bytes, at: int) -> int:
+def index_time(data: Buffer, at: int) -> int:
     """The append time in entry number `at`, unchecked."""
     time_ms: int = _TIME.unpack_from(data, at * INDEX_BYTES)[0]
     return time_ms
 
 
-def index_end(data: bytes) -> tuple[int, int]:
+def index_end(data: Buffer) -> tuple[int, int]:
     """The ordinal and the position behind the last entry of a blob, unchecked."""
     at = len(data) - INDEX_BYTES
     position, ordinal = _POSITION.unpack_from(data, at)[0], _FIRST_ORDINAL.unpack_from(data, at)[0]
@@ -125,11 +128,11 @@ def index_end(data: bytes) -> tuple[int, int]:
     return ordinal + count, position + size
 
 
-def last_record_at(data: bytes, ordinal: int) -> int:
+def last_record_at(data: Buffer, ordinal: int) -> int:
     """Number of the last entry that begins at or before `ordinal`, -1 if all begin behind it; unchecked."""
     return bisect_right(range(len(data) // INDEX_BYTES), ordinal, key=lambda at: index_ordinal(data, at)) - 1
 
 
-def sizes_counts_codes_kinds(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+def sizes_counts_codes_kinds(data: Buffer) -> Iterator[tuple[int, int, int, int]]:
     """Size, count, filter code and kind of each entry of an index blob, unchecked."""
     return _SIZE_COUNT_CODE_KIND.iter_unpack(data)

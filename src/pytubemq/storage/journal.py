@@ -1,7 +1,8 @@
 """The journal: one append-only sequence of blocks per Broker, many messages a block.
 
 The invariant: `end` is the end of the last block that was written whole; whatever lies behind it, from a write that
-failed, is cut or overwritten before the next block counts. With Durability.DISK a block counts only after fdatasync.
+failed, is cut or overwritten before the next block counts. A block with anything that was promised to be on the device
+counts only after fdatasync.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import DiskFailedError, DiskFullError, OutOfResourcesError
-from pytubemq.model.durability import Durability
 from pytubemq.storage.block import encode_block_header
 from pytubemq.storage.disk import NotOpenedError, flush_directory, open_file, write_all
 from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind
@@ -36,13 +36,10 @@ def journal_path(directory: Path, number: int) -> Path:
 class Journal:
     """The writing end; used by one thread."""
 
-    def __init__(
-        self, disk: Disk, directory: Path, *, durability: Durability, segment_bytes: int, number: int, sequence: int
-    ) -> None:
+    def __init__(self, disk: Disk, directory: Path, *, segment_bytes: int, number: int, sequence: int) -> None:
         """`number` is the file to be made first and `sequence` its first block's."""
         self._disk = disk
         self._directory = directory
-        self._durability = durability
         self._segment_bytes = segment_bytes
         self._file: DiskFile | None = None
         self._salt = 0
@@ -63,21 +60,22 @@ class Journal:
         return journal_path(self._directory, self.number)
 
     def write(self, prepared: Prepared) -> None:
-        """Write one block, and flush it if so promised.
+        """Write one block, and flush it if so promised of something in it.
 
         Raises:
             OutOfResourcesError: the next journal file cannot be opened now; nothing was written.
             DiskFullError: no space; nothing of the block counts, and the journal is as before.
             DiskFailedError: what the disk holds is unknown; the journal must not be used again.
         """
-        meta = b"".join(encode_meta(prepared.runs, prepared.confirmed))
+        sequences = prepared.sequences
+        meta = b"".join(encode_meta(prepared.runs, prepared.confirmed, sequences))
         entries = [run.entries for run in prepared.runs]
         entries_bytes = sum(map(len, entries))
         file = self._file_for(len(meta) + entries_bytes)
         head = encode_block_header(
             meta,
             entries_bytes,
-            records=len(prepared.runs) + len(prepared.confirmed),
+            records=len(prepared.runs) + len(prepared.confirmed) + len(sequences),
             sequence=self.sequence,
             last_message_id=prepared.last_message_id,
             synced=self._synced,
@@ -88,9 +86,10 @@ class Journal:
             end = write_all(file, [head + meta, *entries], self.end)
         except OSError as error:
             raise self._write_failed(file, error) from error
-        if self._durability is Durability.DISK:
+        if prepared.flush:
             self._sync(file)
             self._synced = self.sequence
+        prepared.flushed = prepared.flush
         self.end = end
         self.sequence += 1
         prepared.journal, prepared.journal_end, prepared.next_sequence = self.number, end, self.sequence

@@ -1,7 +1,8 @@
-"""Opening a store after whatever happened: look at everything first, then cut and replay.
+"""Opening a store after whatever happened: look at everything first, then cut the logs back to the checkpoint.
 
-The invariant: no file is changed before every file's version is known to be readable here. After it, the partition
-logs end exactly where the checkpoint says, and every journal block behind the checkpoint has been handed on in order.
+The invariant: no file is changed before every file's version is known to be readable here. After it, the logs of sound
+partitions end exactly where the checkpoint says. A partition whose files are missing, short or damaged is marked, left
+as it is, and does not keep the others from being opened.
 
 Partition logs are cut back to the checkpoint, also where more of them may be sound: the journal holds all of that,
 checked block by block, and written again it needs no trust in what a crash left behind.
@@ -10,27 +11,25 @@ checked block by block, and written again it needs no trust in what a crash left
 from __future__ import annotations
 
 import re
-import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import CorruptError
-from pytubemq.storage.block import BLOCK_HEADER_BYTES, BLOCK_MAGIC, block_is_sound, decode_block_header
 from pytubemq.storage.checkpoint import Checkpoint, read_checkpoint
-from pytubemq.storage.disk import DiskFile, read_exactly
+from pytubemq.storage.disk import read_exactly
 from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind, corrupt, decode_header
-from pytubemq.storage.index import INDEX_BYTES
-from pytubemq.storage.journal import failed, journal_path
-from pytubemq.storage.record import LogEnd, PartitionKey, Records, decode_records
+from pytubemq.storage.index import INDEX_BYTES, decode_index_entry
+from pytubemq.storage.journal import journal_path
+from pytubemq.storage.record import LogEnd, PartitionKey
 from pytubemq.storage.removal import remove_empty
 from pytubemq.storage.segment import Segment
-from pytubemq.storage.staging import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from pytubemq.storage.disk import Disk
+    from pytubemq.storage.index import IndexEntry
     from pytubemq.storage.run import Run
 
 _NUMBER = r"(\d{20})"
@@ -45,9 +44,17 @@ class FoundLog:
     topic: str
     partition_id: int
     directory: Path
-    segments: list[Segment]
     end: LogEnd
-    leftovers: list[Path]
+    segments: list[Segment] = field(default_factory=list)
+    leftovers: list[Path] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Bytes of each file by name."""
+    problem: str | None = None
+    """Why the partition cannot be used: the first file that is missing, too short or damaged in its header."""
+
+    def trouble(self, what: str) -> None:
+        """Take note of a problem; the first one is told."""
+        self.problem = self.problem or what
 
 
 @dataclass(slots=True)
@@ -69,20 +76,6 @@ class Found:
     leftovers: list[Path]
     empty: list[Path]
     """Directories of topics without a partition."""
-
-
-@dataclass(slots=True)
-class Resume:
-    """Where the journal goes on: in `file` up to `end`, or in a new file if there is none."""
-
-    number: int
-    next_sequence: int
-    last_message_id: int
-    header: FileHeader | None = None
-    file: DiskFile | None = None
-    end: int = 0
-    cut_bytes: int = 0
-    """Torn bytes that were cut from the journal's end."""
 
 
 # --- looking ------------------------------------------------------------------------------------------------------
@@ -135,50 +128,67 @@ def _survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) 
         for name in sorted(disk.listdir(directory / topic)):
             if name.isascii() and name.isdigit():
                 end = missing.pop((topic, int(name)), LogEnd(0, 0))
-                found.append(_survey_log(disk, topic, int(name), directory / topic / name, end))
+                found.append(_survey_log(disk, FoundLog(topic, int(name), directory / topic / name, end)))
     for (topic, partition_id), end in missing.items():
+        log = FoundLog(topic, partition_id, directory / topic / str(partition_id), end)
         if end.first_ordinal < end.ordinal:
-            held = end.ordinal - end.first_ordinal
-            raise CorruptError(
-                f"{directory / topic / str(partition_id)} is missing; it should hold {held} messages",
-                hint="restore it from a backup; nothing was changed",
-            )
-        found.append(FoundLog(topic, partition_id, directory / topic / str(partition_id), [], end, []))
+            log.problem = f"{log.directory} is missing; it should hold {end.ordinal - end.first_ordinal} messages"
+        found.append(log)
     return found
 
 
-def _survey_log(disk: Disk, topic: str, partition_id: int, directory: Path, end: LogEnd) -> FoundLog:
-    log = FoundLog(topic, partition_id, directory, [], end, [])
-    sizes: dict[str, int] = {}
+def _survey_log(disk: Disk, log: FoundLog) -> FoundLog:
+    end = log.end
     bases: dict[int, int] = {}
-    for name in sorted(disk.listdir(directory)):
+    for name in sorted(disk.listdir(log.directory)):
         if match := _SEGMENT_FILE.fullmatch(name):
-            path, base = directory / name, int(match[1])
-            header, sizes[name] = _read_header(disk, path, FileKind.LOG if match[2] == "log" else FileKind.INDEX)
+            path, base = log.directory / name, int(match[1])
+            header, log.sizes[name] = _read_header(disk, path, FileKind.LOG if match[2] == "log" else FileKind.INDEX)
             if not end.first_ordinal <= base < end.ordinal:
                 log.leftovers.append(path)
             elif header is None or header.number != base or bases.setdefault(base, header.base) != header.base:
-                raise corrupt(path, 0, "the header fails its check")
-    log.segments = [Segment(directory, base, position) for base, position in sorted(bases.items())]
-    if end.ordinal > end.first_ordinal and (not log.segments or log.segments[0].base_ordinal != end.first_ordinal):
-        raise CorruptError(
-            f"{directory} holds no segment that begins at message {end.first_ordinal}",
-            hint="restore it from a backup; nothing was changed",
-        )
-    for at, segment in enumerate(log.segments):
-        index_bytes = sizes.get(segment.index_path.name, 0)
-        if segment is log.segments[-1]:
-            next_position, segment.records = end.position, end.last_records
-        else:
-            next_position = log.segments[at + 1].base_position
-            segment.records = max(1, (index_bytes - HEADER_BYTES) // INDEX_BYTES)
-        for path, needed in (
-            (segment.log_path, segment.log_size(next_position)),
-            (segment.index_path, segment.index_size(segment.records)),
-        ):
-            if (size := sizes.get(path.name, 0)) < needed:
-                raise corrupt(path, size, f"{needed - size} bytes are missing")
+                log.trouble(f"{path} is damaged at byte 0: the header fails its check")
+    log.segments = [Segment(log.directory, base, position) for base, position in sorted(bases.items())]
+    if end.ordinal > end.first_ordinal and end.first_ordinal not in bases:
+        first = Segment(log.directory, end.first_ordinal, end.first_position)
+        log.trouble(f"{first.log_path} is missing; the partition begins there")
+    for segment, following in zip_longest(log.segments, log.segments[1:]):
+        _survey_segment(disk, log, segment, following)
     return log
+
+
+def _survey_segment(disk: Disk, log: FoundLog, segment: Segment, following: Segment | None) -> None:
+    """Say how many index entries of a segment count, and whether its files hold what they must."""
+    index_bytes = log.sizes.get(segment.index_path.name, 0)
+    if following is None:
+        end_ordinal, end_position = log.end.ordinal, log.end.position
+        segment.records = log.end.last_records
+    else:
+        end_ordinal, end_position = following.base_ordinal, following.base_position
+        segment.records = max(1, (index_bytes - HEADER_BYTES) // INDEX_BYTES)
+    for path, needed in (
+        (segment.log_path, segment.log_size(end_position)),
+        (segment.index_path, segment.index_size(segment.records)),
+    ):
+        size = log.sizes.get(path.name)
+        if size is None:
+            log.trouble(f"{path} is missing")
+        elif size < needed:
+            log.trouble(f"{path} is damaged at byte {size}: {needed - size} bytes are missing")
+    if following is not None and segment.index_path.name in log.sizes:
+        last = _last_entry(disk, segment)
+        if last is not None and last.end_ordinal < end_ordinal:
+            lacking = end_ordinal - last.end_ordinal
+            log.trouble(f"{segment.index_path} is damaged at byte {index_bytes}: {lacking} messages are missing")
+
+
+def _last_entry(disk: Disk, segment: Segment) -> IndexEntry | None:
+    file = disk.open(segment.index_path)
+    try:
+        data = read_exactly(file, INDEX_BYTES, segment.index_size(segment.records - 1))
+    finally:
+        file.close()
+    return decode_index_entry(data, 0)
 
 
 def _read_header(disk: Disk, path: Path, kind: FileKind) -> tuple[FileHeader | None, int]:
@@ -189,7 +199,7 @@ def _read_header(disk: Disk, path: Path, kind: FileKind) -> tuple[FileHeader | N
         file.close()
 
 
-# --- cutting and replaying ------------------------------------------------------------------------------------------
+# --- cutting ------------------------------------------------------------------------------------------
 
 
 def cut_logs(disk: Disk, found: Found) -> None:
@@ -197,20 +207,16 @@ def cut_logs(disk: Disk, found: Found) -> None:
     for log in found.logs:
         for path in log.leftovers:
             disk.unlink(path)
-        if log.segments:
+        if not log.end.ordinal:  # of a topic that was being removed, or made and never used
+            remove_empty(disk, log.directory)
+        elif log.segments and log.problem is None:
             last = log.segments[-1]
             for path, size in (
                 (last.log_path, last.log_size(log.end.position)),
                 (last.index_path, last.index_size(last.records)),
             ):
-                file = disk.open(path)
-                try:
-                    if file.size() > size:
-                        file.truncate(size)
-                finally:
-                    file.close()
-        elif not log.end.ordinal:  # of a topic that was being removed, or made and never used
-            remove_empty(disk, log.directory)
+                if log.sizes[path.name] > size:
+                    _cut(disk, path, size)
     found.logs = [log for log in found.logs if log.end.ordinal]
     for path in found.leftovers:
         disk.unlink(path)
@@ -218,37 +224,12 @@ def cut_logs(disk: Disk, found: Found) -> None:
         disk.rmdir(path)
 
 
-def replay(disk: Disk, found: Found, sink: Callable[[Prepared], None]) -> Resume:
-    """Hand every block behind the checkpoint to `sink`, in order; cut a torn tail from the last journal file.
-
-    Raises:
-        CorruptError: a block fails its check where nothing can have been torn.
-    """
-    checkpoint = found.checkpoint
-    resume = Resume(checkpoint.journal, checkpoint.next_sequence, checkpoint.last_message_id)
-    for journal in found.journals:
-        resume.number = journal.number
-        if journal.header is None:
-            break  # made half-way, never written to: it will be made anew
-        is_first, is_last = journal.number == checkpoint.journal, journal is found.journals[-1]
-        if not is_first and journal.header.base != resume.next_sequence:
-            raise corrupt(journal.path, 0, f"it begins with block {journal.header.base}, not {resume.next_sequence}")
-        file = disk.open(journal.path)
-        try:
-            # What is taken from here counts as durable from now on, so it must be: a process that was killed between
-            # write and flush left pages that only the operating system knows of.
-            _flush(journal.path, file)
-            scan = _Scan(journal.path, file, journal.header, resume, sink)
-            scan.run(checkpoint.journal_position if is_first else HEADER_BYTES, may_be_torn=is_last)
-            if is_last:
-                if resume.cut_bytes:
-                    file.truncate(resume.end)
-                    _flush(journal.path, file)
-                resume.header, resume.file = journal.header, file
-        finally:
-            if resume.file is not file:
-                file.close()
-    return resume
+def _cut(disk: Disk, path: Path, size: int) -> None:
+    file = disk.open(path)
+    try:
+        file.truncate(size)
+    finally:
+        file.close()
 
 
 def gap(root: Path, run: Run, end_ordinal: int) -> CorruptError:
@@ -258,83 +239,3 @@ def gap(root: Path, run: Run, end_ordinal: int) -> CorruptError:
         f"its log ends at {end_ordinal}",
         hint="restore the directory from a backup as a whole",
     )
-
-
-def _flush(path: Path, file: DiskFile) -> None:
-    try:
-        file.fdatasync()
-    except OSError as error:
-        raise failed(path, error) from error
-
-
-class _Scan:
-    """One pass over the blocks of a journal file."""
-
-    def __init__(
-        self, path: Path, file: DiskFile, header: FileHeader, resume: Resume, sink: Callable[[Prepared], None]
-    ) -> None:
-        self._path = path
-        self._file = file
-        self._header = header
-        self._resume = resume
-        self._sink = sink
-        self._size = file.size()
-
-    def run(self, position: int, *, may_be_torn: bool) -> None:
-        if self._size < position:
-            raise corrupt(self._path, self._size, f"{position - self._size} bytes are missing")
-        while position < self._size:
-            block = self._block(position)
-            if block is None:
-                if not may_be_torn or self._promised_beyond(position):
-                    raise corrupt(self._path, position, f"block {self._resume.next_sequence} fails its check")
-                self._resume.cut_bytes = self._size - position
-                break
-            position = block.journal_end
-            self._resume.next_sequence = block.next_sequence
-            self._resume.last_message_id = max(self._resume.last_message_id, block.last_message_id)
-            self._sink(block)
-        self._resume.end = position
-
-    def _block(self, position: int) -> Prepared | None:
-        """The block at `position` if it is whole, sound and the one expected."""
-        data = read_exactly(self._file, BLOCK_HEADER_BYTES, position)
-        head = decode_block_header(data, 0, self._size - position)
-        if head is None or head.sequence != self._resume.next_sequence:
-            return None
-        data = read_exactly(self._file, head.total_bytes, position)
-        if len(data) < head.total_bytes or not block_is_sound(head, data, self._header.salt):
-            return None
-        meta_end = BLOCK_HEADER_BYTES + head.meta_bytes
-        records = self._records(data[BLOCK_HEADER_BYTES:meta_end], data[meta_end:], position)
-        if not all(run.is_sound() for run in records.runs):
-            return None
-        return Prepared(
-            records.runs,
-            records.confirmed,
-            [],
-            head.last_message_id,
-            sum(len(run.index) + len(run.entries) for run in records.runs),
-            written=True,
-            journal=self._header.number,
-            journal_end=position + head.total_bytes,
-            next_sequence=head.sequence + 1,
-        )
-
-    def _records(self, meta: bytes, entries: bytes, position: int) -> Records:
-        try:
-            return decode_records(meta, entries)
-        except (ValueError, struct.error) as error:
-            raise corrupt(self._path, position, f"the records make no sense ({error})") from error
-
-    def _promised_beyond(self, position: int) -> bool:
-        """Whether a later block says that the one at `position` was already on the device."""
-        rest = read_exactly(self._file, self._size - position, position)
-        at = rest.find(BLOCK_MAGIC, 1)
-        while at >= 0:
-            head = decode_block_header(rest, at, len(rest) - at)
-            # The salt keeps bytes inside a message, which anyone can choose, from passing for a block.
-            if head is not None and block_is_sound(head, rest[at : at + head.total_bytes], self._header.salt):
-                return head.synced >= self._resume.next_sequence
-            at = rest.find(BLOCK_MAGIC, at + 1)
-        return False

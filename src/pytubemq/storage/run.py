@@ -5,7 +5,7 @@ The invariant: `index` has one entry for each record in `entries`, the first at 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -23,6 +23,8 @@ from pytubemq.wire.pack import HEAD_BYTES, PACK_TAG
 from pytubemq.wire.varint import decode_varint
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytubemq.storage.index import IndexEntry
 
 _CRC_BYTES = 4
@@ -86,6 +88,25 @@ class Run:
         first = self.end_ordinal if at == self.records else index_ordinal(self.index, at)
         index, entries = self.index[at * INDEX_BYTES :], self.entries[position - self.base_position :]
         return Run(self.topic, self.partition_id, first, position, self.end_ordinal - first, index, entries)
+
+    def entry(self, record: int) -> IndexEntry:
+        """The index entry of a record; its check is known to hold."""
+        found = decode_index_entry(self.index, record)
+        if found is None:
+            raise ValueError(f"index entry {record} of a run fails its check")
+        return found
+
+    def with_holes(self, damaged: Iterable[int]) -> Run:
+        """The run with holes in the place of these records."""
+        index = bytearray(self.index)
+        for record in damaged:
+            entry = self.entry(record)._replace(key_code=-1, crc=0, kind=RecordKind.HOLE)
+            index[record * INDEX_BYTES : (record + 1) * INDEX_BYTES] = encode_index_entry(*entry)
+        return replace(self, index=bytes(index))
+
+    def holes(self) -> list[IndexEntry]:
+        """Entries of the records that are holes."""
+        return [entry for record in range(self.records) if (entry := self.entry(record)).kind == RecordKind.HOLE]
 
     def is_sound(self) -> bool:
         """Whether every index entry passes its self check, follows the one before and names its own, intact bytes."""

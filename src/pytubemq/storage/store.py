@@ -22,22 +22,35 @@ from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
 from pytubemq.model.offset import to_offset
 from pytubemq.storage import recovery
 from pytubemq.storage.applier import Applier
+from pytubemq.storage.building import Carried, build
 from pytubemq.storage.disk import Disk, NotOpenedError, OsDisk
+from pytubemq.storage.fences import Fences
 from pytubemq.storage.files import FileCache
 from pytubemq.storage.journal import FULL_ERRORS, Journal, full, not_opened, storage_error
 from pytubemq.storage.partition_log import Extent, PartitionLog
-from pytubemq.storage.record import FORGOTTEN
-from pytubemq.storage.removal import remove_topic
+from pytubemq.storage.record import FORGOTTEN, Fence, FenceReason
+from pytubemq.storage.removal import remove_files, remove_topic
+from pytubemq.storage.replay import replay
+from pytubemq.storage.retention import Retained, is_to_be_closed, surplus
+from pytubemq.storage.run import hole
+from pytubemq.storage.segment_reader import SegmentReader
 from pytubemq.storage.space import SpaceGuard
-from pytubemq.storage.staging import Appended, Prepared, Staging, build, no_partition
+from pytubemq.storage.staging import Prepared, Staging, no_partition
+from pytubemq.storage.windows import Windows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from pytubemq.model.policy import RetentionPolicy
     from pytubemq.storage.disk import DirectoryLock
-    from pytubemq.storage.record import GroupKey
+    from pytubemq.storage.lookup import Stretch
+    from pytubemq.storage.mending import Lost
+    from pytubemq.storage.record import GroupKey, PartitionKey
+    from pytubemq.storage.replay import Loss, Resume
+    from pytubemq.storage.run import Run
     from pytubemq.storage.selection import Slice
+    from pytubemq.storage.staging import Outcome
 
 T = TypeVar("T")
 
@@ -57,6 +70,7 @@ class StoreSettings:
     """How a store behaves; sizes in bytes."""
 
     durability: Durability = Durability.DISK
+    """Of topics for which `set_durability` says nothing."""
     segment_bytes: int = 128 * MIB
     """A partition's log file is followed by another beyond this."""
     journal_segment_bytes: int = 64 * MIB
@@ -64,6 +78,8 @@ class StoreSettings:
     reserve_bytes: int = MAX_UNAPPLIED_BYTES + 64 * MIB
     """Free space that sends may not use: what was accepted must still fit into its log."""
     max_open_files: int = 256
+    check_on_read: bool = False
+    """Whether each record's check is computed when it is read from disk; an index entry's always is."""
 
 
 @dataclass(slots=True)
@@ -78,6 +94,12 @@ class StoreStats:
     replayed_messages: int = 0
     cut_bytes: int = 0
     """Torn bytes cut from the journal's end when it was opened."""
+    lost_journal_bytes: int = 0
+    """Bytes of the journal that were promised and could not be read any more when the store was opened."""
+    fenced_messages: int = 0
+    """Messages found to be lost to damage, those known from before included."""
+    mended_entries: int = 0
+    """Index entries that were damaged, and built anew from the log."""
 
 
 class BrokerStore:
@@ -92,8 +114,15 @@ class BrokerStore:
         self._held = held
         self._lock = Lock()
         self._files = FileCache(disk, limit=settings.max_open_files)
+        self._fences = Fences()
+        self._unneeded: list[Path] = []
+        """Files that nobody needs any more and that could not be removed yet."""
+        self._reader = SegmentReader(self._files, check=settings.check_on_read, on_damage=self._damaged)
         self._partitions: dict[tuple[str, int], PartitionLog] = {}
         self._confirmed: dict[GroupKey, int] = {}
+        self._windows = Windows()
+        self._durability: dict[str, Durability] = {}
+        self._carried = Carried()
         self._last_message_id = 0
         self._in_flight: Prepared | None = None
         self._failure: DiskFailedError | None = None
@@ -142,19 +171,29 @@ class BrokerStore:
             lock=self._lock,
             partitions=self._partitions,
             confirmed=self._confirmed,
-            durability=self.settings.durability,
+            windows=self._windows,
             segment_bytes=self.settings.segment_bytes,
+            fences=self._fences,
             checkpoint=found.checkpoint,
+            damaged={(log.topic, log.partition_id): log.end for log in found.logs if log.problem is not None},
         )
         for log in found.logs:
             partition = self._add_partition(log.topic, log.partition_id)
             partition.restore(log.segments, log.end)
+            if log.problem is not None:
+                _log.error("%s:%d cannot be used: %s", log.topic, log.partition_id, log.problem)
+                partition.problem, partition.closing = log.problem, True
         self._confirmed.update(found.checkpoint.confirmed)
-        resume = recovery.replay(self._disk, found, self._replay)
+        self._windows.restore(found.checkpoint.windows)
+        for fence in found.checkpoint.fences:
+            self.stats.fenced_messages += self._fences.add(fence)
+        self._resume(replay(self._disk, found, self._replay))
+
+    def _resume(self, resume: Resume) -> None:
+        """Go on behind what was found in the journal."""
         self._journal = Journal(
             self._disk,
             self.root / "journal",
-            durability=self.settings.durability,
             segment_bytes=self.settings.journal_segment_bytes,
             number=resume.number,
             sequence=resume.next_sequence,
@@ -165,20 +204,44 @@ class BrokerStore:
         self.stats.cut_bytes = resume.cut_bytes
         if self.stats.replayed_messages or resume.cut_bytes:
             _log.info("%s: replayed %d messages", self.root, self.stats.replayed_messages)
+        for fence in resume.fences:
+            self._fence(fence)
+        if resume.losses:
+            self.stats.lost_journal_bytes = sum(loss.size_bytes for loss in resume.losses)
+            for loss in resume.losses:
+                _log.error("%s is damaged at byte %d, for %d bytes: what was in them is lost", *loss)
+            with suppress(StorageError):  # else it is found, and passed over, at the next start again
+                self.checkpoint()
 
-    def _replay(self, block: Prepared) -> None:
-        """Publish a block found in the journal, without what the logs already hold."""
+    def _replay(self, block: Prepared, losses: Sequence[Loss]) -> None:
+        """Publish a block found in the journal, without what the logs already hold; where blocks before it were lost,
+        with a hole for what they held."""
+        runs: list[Run] = []
+        ends: dict[PartitionKey, tuple[int, int]] = {}
         for run in block.runs:
-            log = self._add_partition(run.topic, run.partition_id)
-            if run.base_ordinal > log.end_ordinal:
-                raise recovery.gap(self.root, run, log.end_ordinal)
-        block.runs = [
-            run.from_ordinal(log.end_ordinal)
-            for run in block.runs
-            if run.end_ordinal > (log := self._partitions[run.topic, run.partition_id]).end_ordinal
-        ]
-        block.size_bytes = sum(len(run.index) + len(run.entries) for run in block.runs)
+            key = (run.topic, run.partition_id)
+            log = self._add_partition(*key)
+            ordinal, position = ends.get(key, (log.end_ordinal, log.end_position))
+            if run.base_ordinal > ordinal:
+                if not losses or run.base_position < position:
+                    raise recovery.gap(self.root, run, ordinal)
+                missing = hole(
+                    *key,
+                    ordinal,
+                    position,
+                    count=run.base_ordinal - ordinal,
+                    size_bytes=run.base_position - position,
+                    append_time_ms=log.last_time_ms,
+                )
+                runs.append(missing)
+                self._fence(Fence(*key, ordinal, run.base_ordinal, FenceReason.JOURNAL))
+            if run.end_ordinal > ordinal:
+                runs.append(run.from_ordinal(ordinal))
+                ends[key] = run.end_ordinal, run.end_position
+        block.runs = runs
+        block.size_bytes = sum(run.size_bytes for run in block.runs)
         self._make_readable(block)
+        self._windows.replay(block.sequences)
         self.stats.replayed_messages += sum(run.count for run in block.runs)
         if self.unapplied_bytes > _REPLAY_BYTES:
             self.apply()
@@ -201,6 +264,18 @@ class BrokerStore:
             log = self._partitions[key] = PartitionLog(topic, partition_id, directory, self._lock)
         return log
 
+    def set_durability(self, topic: str, durability: Durability | None) -> None:
+        """When a topic's messages and positions count as accepted; None: as the store's settings say. From the next
+        `prepare` on."""
+        if durability is None:
+            self._durability.pop(topic, None)
+        else:
+            self._durability[topic] = durability
+
+    def durability_of(self, topic: str) -> Durability:
+        """When a topic's messages and positions count as accepted."""
+        return self._durability.get(topic, self.settings.durability)
+
     def staging(self) -> Staging:
         """A new, empty staging; any number may be filled at a time."""
         return Staging(self._partitions)
@@ -215,7 +290,15 @@ class BrokerStore:
             raise RuntimeError("the batch prepared before is neither published nor abandoned")
         # Unique over restarts, and rising even when the clock goes back: never below the last one found on disk.
         last = max(self._last_message_id, min(now_ms, _LAST_ID_MS) << _MESSAGE_ID_SHIFT)
-        prepared = build(staging, self._partitions, last, now_ms)
+        prepared = build(
+            staging,
+            self._partitions,
+            self._windows,
+            self._still_carried(),
+            self.durability_of,
+            last_message_id=last,
+            now_ms=now_ms,
+        )
         self._last_message_id = prepared.last_message_id
         self._in_flight = prepared
         return prepared
@@ -239,26 +322,54 @@ class BrokerStore:
             raise
         prepared.written = True
 
-    def publish(self, prepared: Prepared) -> list[Appended]:
-        """Make a written batch readable; what became of each message, in the order staged."""
+    def publish_early(self, prepared: Prepared) -> None:
+        """Make readable what may be promised from memory, right after `prepare`; the messages and packs of which the
+        numbers are in `prepared.early` may then be answered. A second call does nothing."""
+        if prepared is not self._in_flight:
+            raise RuntimeError("only the batch under way can be published")
+        with self._lock:
+            for run in prepared.runs[prepared.readable : prepared.early_runs]:
+                self._partitions[run.topic, run.partition_id].publish(run)
+            prepared.readable = max(prepared.readable, prepared.early_runs)
+
+    def publish(self, prepared: Prepared) -> list[Outcome]:
+        """Make a written batch readable; what became of each message and pack, in the order staged."""
         if prepared is not self._in_flight or not prepared.written:
             raise RuntimeError("only the batch under way can be published, and only once it is written")
-        self._in_flight = None
+        self._in_flight, self._carried = None, Carried()
         self._make_readable(prepared)
         self.stats.blocks += 1
-        self.stats.messages += prepared.count
+        self.stats.messages += prepared.messages
         self.stats.journal_bytes += prepared.size_bytes
         return prepared.appended
 
     def abandon(self, prepared: Prepared) -> None:
-        """Forget a batch that was not written; its offsets go to the next one."""
-        if prepared is self._in_flight:
-            self._in_flight = None
+        """Forget a batch that was not written; its offsets go to the next one. What was published early is in the
+        next one, too."""
+        if prepared is not self._in_flight:
+            return
+        self._in_flight = None
+        runs = prepared.runs[: prepared.readable]
+        owed = {(run.topic, run.partition_id): run.end_ordinal for run in runs}
+        self._carried = Carried(
+            [(self._partitions[run.topic, run.partition_id], run) for run in runs],
+            [item for item in prepared.sequences if item.place.ordinal < owed.get((item.topic, item.partition_id), 0)],
+        )
+
+    def _still_carried(self) -> Carried:
+        """What the next block owes, without topics that were dropped meanwhile."""
+        carried = self._carried
+        if not carried.runs:
+            return carried
+        runs = [(log, run) for log, run in carried.runs if self._partitions.get((run.topic, run.partition_id)) is log]
+        kept = {(run.topic, run.partition_id) for _, run in runs}
+        return Carried(runs, [item for item in carried.sequences if (item.topic, item.partition_id) in kept])
 
     def _make_readable(self, prepared: Prepared) -> None:
         with self._lock:
-            for run in prepared.runs:
+            for run in prepared.runs[prepared.readable :]:
                 self._partitions[run.topic, run.partition_id].publish(run)
+            self._windows.publish(prepared.sequences, prepared.changed)
             self._confirmed.update(prepared.confirmed)
             for key, offset in prepared.confirmed.items():
                 if offset == FORGOTTEN:
@@ -280,11 +391,10 @@ class BrokerStore:
         """Where the message at `offset` begins in the partition's bytes; its nearest end outside. May read the disk.
 
         Raises:
-            NotFoundError: no such partition.
-            CorruptError: the index fails its check. OSError: the disk could not be read.
+            NotFoundError: no such partition. StorageError: the disk could not be read.
         """
         try:
-            return self._log(topic, partition_id).position_of(self._files, offset)
+            return self._log(topic, partition_id).position_of(self._reader, offset)
         except NotOpenedError as error:
             raise not_opened(error) from error
 
@@ -320,19 +430,81 @@ class BrokerStore:
         Raises:
             NotFoundError: no such partition. OffsetMovedError: `offset` lies below what is kept.
             OutOfResourcesError: no file handle now, try again later.
-            CorruptError: the bytes on disk fail their check. OSError: the disk could not be read.
+            CorruptError: the partition is of no use until it is repaired. StorageError: the disk could not be read.
         """
         log = self._log(topic, partition_id)
         try:
             return log.read(
-                self._files, offset, end_offset=end_offset, max_bytes=max_bytes, max_messages=max_messages, codes=codes
+                self._reader, offset, end_offset=end_offset, max_bytes=max_bytes, max_messages=max_messages, codes=codes
             )
         except NotOpenedError as error:
             raise not_opened(error) from error
-        except FileNotFoundError:
+        except FileNotFoundError as error:
             if self._partitions.get((topic, partition_id)) is log:
-                raise
+                raise log.lost_file(error) from error
             raise no_partition(topic, partition_id) from None  # it was dropped meanwhile
+
+    def offset_at(self, topic: str, partition_id: int, time_ms: int) -> int:
+        """Offset of the first message kept that came at `time_ms` or later; the partition's end if none did. May read
+        the disk.
+
+        Raises:
+            NotFoundError: no such partition. StorageError: the disk could not be read.
+        """
+        log = self._log(topic, partition_id)
+        try:
+            return log.offset_at(self._reader, time_ms)
+        except NotOpenedError as error:
+            raise not_opened(error) from error
+        except FileNotFoundError as error:
+            if self._partitions.get((topic, partition_id)) is log:
+                raise log.lost_file(error) from error
+            raise no_partition(topic, partition_id) from None
+
+    def fences(self) -> list[Fence]:
+        """What is known to be lost to damage and is passed over by readers, by topic, partition and offset."""
+        return self._fences.all()
+
+    def partition_problem(self, topic: str, partition_id: int) -> str | None:
+        """Why a partition, or a part of it, cannot be read; None if all is well. NotFoundError if unknown."""
+        return self._log(topic, partition_id).trouble
+
+    def _fence(self, fence: Fence) -> None:
+        """Take note of messages that a damaged journal lost."""
+        if new := self._fences.add(fence):
+            self.stats.fenced_messages += new
+            _log.error(
+                "%d messages of %s:%d, offsets %d to before %d, are lost: the journal was damaged",
+                new,
+                fence.topic,
+                fence.partition_id,
+                fence.from_offset,
+                fence.to_offset,
+            )
+
+    def _damaged(self, stretch: Stretch, lost: Sequence[Lost], rebuilt: int, in_record: bool) -> None:
+        """Take note of damage that a reader met; said in the log once."""
+        topic, partition_id = stretch.key
+        segment = stretch.segment
+        for piece in lost:
+            reason = FenceReason.RECORD if in_record else FenceReason.INDEX
+            fence = Fence(topic, partition_id, piece.from_ordinal, piece.to_ordinal, reason)
+            if new := self._fences.add(fence):
+                self.stats.fenced_messages += new
+                _log.error(
+                    "%d messages of %s:%d, offsets %d to before %d, are lost: %s is damaged at byte %d",
+                    fence.messages,
+                    topic,
+                    partition_id,
+                    fence.from_offset,
+                    fence.to_offset,
+                    segment.log_path,
+                    segment.log_size(piece.position),
+                )
+        if rebuilt and not segment.damaged:
+            self.stats.mended_entries += rebuilt
+            _log.warning("%s is damaged: %d entries were read from the log instead", segment.index_path, rebuilt)
+        segment.damaged = True
 
     def confirmed(self, group: str, topic: str, partition_id: int) -> int | None:
         """A group's confirmed offset, None if it never confirmed one."""
@@ -405,6 +577,9 @@ class BrokerStore:
         """
         self._check_usable()
         self._on_disk(lambda: self._applier.drop(topic))
+        self._fences.forget(topic)
+        # One of the same name may come, and have files of the same names.
+        self._unneeded = [path for path in self._unneeded if path.parent.parent.name != topic]
         try:
             remove_topic(self._files, self.root / "logs", topic)
         except OSError as error:  # not a reason to stop writing: nobody needs these files any more
@@ -412,6 +587,49 @@ class BrokerStore:
                 f"files of topic {topic} cannot be removed: {error.strerror or error}",
                 hint="it is tried again by itself, and at the next start",
             ) from error
+
+    def retain(self, now_ms: int, policy: Callable[[str], RetentionPolicy | None]) -> Retained:
+        """Drop the messages that are too old or too many, whole segments at a time; for a background thread. Blocks.
+
+        Args:
+            now_ms: the time of day, as `prepare` gets it. A clock that jumped is the caller's to notice.
+            policy: what a topic keeps; None: everything.
+
+        Raises:
+            DiskFullError, OutOfResourcesError: nothing was dropped, call again later. DiskFailedError: see `write`.
+        """
+        self._check_usable()
+        dropped = self._on_disk(lambda: self._applier.retain(lambda: self._surplus(now_ms, policy)))
+        segments = messages = size = 0
+        for log, gone in dropped:
+            first = gone[0]
+            segments += len(gone)
+            messages += log.first_ordinal - first.base_ordinal
+            size += log.first_position - first.base_position
+            self._fences.forget_before(log.topic, log.partition_id, log.first_ordinal)
+            for segment in gone:
+                self._reader.forget(segment)
+                self._unneeded += (segment.log_path, segment.index_path)
+        self._unneeded = remove_files(self._files, self._unneeded)
+        return Retained(segments, messages, size)
+
+    def _surplus(self, now_ms: int, policy: Callable[[str], RetentionPolicy | None]) -> dict[PartitionKey, int]:
+        """How many of its segments each partition has too many; lets those be closed that are to go one day."""
+        found: dict[PartitionKey, int] = {}
+        for key, log in list(self._partitions.items()):
+            limits = policy(log.topic)
+            if limits is None or limits == (None, None) or not log.segments or log.problem is not None:
+                continue
+            try:
+                pieces = log.pieces(self._reader)
+            except StorageError as error:  # readers are told, and another pass comes
+                _log.warning("%s:%d keeps what is too old: %s", log.topic, log.partition_id, error.message)
+                continue
+            if count := surplus(pieces, log.end_position - log.applied_position, limits, now_ms):
+                found[key] = count
+            if count < len(pieces) and is_to_be_closed(pieces[-1], limits, now_ms):
+                log.closing = True
+        return found
 
     def _on_disk(self, call: Callable[[], T]) -> T:
         try:
@@ -438,12 +656,26 @@ class BrokerStore:
             return
         try:
             if self._failure is None:
+                self._write_carried()
                 self.checkpoint()
         except StorageError as error:
             _log.warning("closing %s without a checkpoint: %s", self.root, error.message)
         finally:
             self._closed = True
             self._release()
+
+    def _write_carried(self) -> None:
+        """What was promised from memory and is owed since its block was abandoned must not end with the process."""
+        if self._in_flight is not None:
+            self.abandon(self._in_flight)
+        if self._carried.runs:
+            prepared = self.prepare(self.staging(), 0)
+            try:
+                self.write(prepared)
+            except BaseException:
+                self.abandon(prepared)
+                raise
+            self.publish(prepared)
 
     def _release(self) -> None:
         with suppress(AttributeError):  # recovery may have failed before there was one

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.wire.hot import StoredMessage, decode_stored
+from pytubemq.wire.pack import PACK_TAG, Columns, encode_columns, read_columns, read_pack
+from pytubemq.wire.varint import decode_varint
 
 if TYPE_CHECKING:
-    from pytubemq.storage.staging import Appended
+    from collections.abc import Sequence
+
+    from pytubemq.core.sequences import ProducerMark, Span
+    from pytubemq.storage.staging import Appended, Outcome, Staging
     from pytubemq.testing.disk import FaultyDisk
 
 ROOT = Path("/data/broker-1")
@@ -27,21 +33,81 @@ def open_store(disk: FaultyDisk, settings: StoreSettings = ROOMY, *, partitions:
 
 
 def send(
-    store: BrokerStore, *payloads: bytes, partition_id: int = 0, code: int = -1, confirm: int | None = None
+    store: BrokerStore,
+    *payloads: bytes,
+    partition_id: int = 0,
+    code: int = -1,
+    confirm: int | None = None,
+    topic: str = "demo",
+    producer: ProducerMark | None = None,
 ) -> list[Appended]:
-    """One batch through the journal."""
+    """One batch through the journal; `producer` is the mark of the first message."""
     staging = store.staging()
-    for payload in payloads:
-        staging.append("demo", partition_id, payload, 0, code)
+    for at, payload in enumerate(payloads):
+        mark = None if producer is None else producer._replace(sequence=producer.sequence + at)
+        staging.append(topic, partition_id, payload, 0, code, producer=mark)
     if confirm is not None:
-        staging.confirm("g", "demo", partition_id, confirm)
-    prepared = store.prepare(staging, NOW_MS)
+        staging.confirm("g", topic, partition_id, confirm)
+    return cast("list[Appended]", commit(store, staging))
+
+
+def columns(payloads: Sequence[bytes], *, codes: int | Sequence[int] = -1) -> Columns:
+    """A pack as a Broker has it from a producer."""
+    return read_columns(encode_columns(payloads, 0, codes))
+
+
+def send_pack(
+    store: BrokerStore,
+    *payloads: bytes,
+    partition_id: int = 0,
+    codes: int | Sequence[int] = -1,
+    topic: str = "demo",
+    producer: ProducerMark | None = None,
+) -> tuple[Span, ...]:
+    """One pack through the journal."""
+    staging = store.staging()
+    staging.append_pack(topic, partition_id, columns(payloads, codes=codes), producer=producer)
+    [spans] = commit(store, staging)
+    return cast("tuple[Span, ...]", spans)
+
+
+def commit(store: BrokerStore, staging: Staging, *, now_ms: int = NOW_MS) -> list[Outcome]:
+    """A staging through the journal."""
+    prepared = store.prepare(staging, now_ms)
     try:
         store.write(prepared)
     except BaseException:
         store.abandon(prepared)
         raise
     return store.publish(prepared)
+
+
+def split(blob: bytes) -> list[StoredMessage]:
+    """The messages of records that stand one after the other, packs taken apart."""
+    found: list[StoredMessage] = []
+    at = 0
+    while at < len(blob):
+        size, body = decode_varint(blob, at + (2 if blob.startswith(PACK_TAG, at) else 1))
+        if blob.startswith(PACK_TAG, at):
+            head, pack = read_pack(blob[body : body + size])
+            found += (
+                StoredMessage(
+                    head.message_id + number,
+                    0,
+                    payload,
+                    pack.flag_of(number),
+                    head.offset + number * OFFSET_UNIT,
+                    head.append_time_ms,
+                    head.producer_id or None,
+                    head.producer_epoch if head.producer_id else None,
+                    head.sequence + number if head.producer_id else None,
+                )
+                for number, payload in enumerate(pack.payloads())
+            )
+        else:
+            found += decode_stored(blob[at : body + size])
+        at = body + size
+    return found
 
 
 def messages(store: BrokerStore, partition_id: int = 0, *, topic: str = "demo") -> list[StoredMessage]:
@@ -51,7 +117,7 @@ def messages(store: BrokerStore, partition_id: int = 0, *, topic: str = "demo") 
     while offset < end:
         piece = store.read(topic, partition_id, offset, max_bytes=1000, max_messages=7)
         assert piece.next_offset > offset
-        found += decode_stored(b"".join(piece.parts))
+        found += [message for message in split(b"".join(piece.parts)) if (message.offset or 0) >= offset]
         offset = piece.next_offset
     return found
 

@@ -8,11 +8,13 @@ from zlib import crc32
 
 import pytest
 
+from pytubemq.core.sequences import ProducerMark
 from pytubemq.errors import CorruptError, DirectoryLockedError, NewerVersionError, StorageError
 from pytubemq.model.durability import Durability
 from pytubemq.storage.block import BLOCK_MAGIC
 from pytubemq.storage.disk import OsDisk
 from pytubemq.storage.header import HEADER_BYTES, VERSION
+from pytubemq.storage.record import FenceReason
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, FaultyFile
 from tests.unit.storage.helpers import ROOMY, ROOT, SMALL, messages, open_store, payloads, send
@@ -97,20 +99,77 @@ def test_a_flipped_bit_in_the_last_block_cuts_that_block() -> None:
         assert again.stats.cut_bytes == len(files[JOURNAL]) - start
 
 
-def test_a_flipped_bit_before_sound_blocks_is_refused_and_nothing_is_changed() -> None:
+def test_a_damaged_block_before_sound_ones_is_passed_over_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     disk = FaultyDisk()
     store = open_store(disk)
-    start = len(disk.content(JOURNAL)) if disk.exists(JOURNAL) else HEADER_BYTES
-    for _ in range(3):
-        send(store, b"promised")
+    start = HEADER_BYTES
+    send(store, b"lost or not", producer=ProducerMark(4, 0, 0), confirm=7)
+    end = len(disk.content(JOURNAL))
+    send(store, b"sound", producer=ProducerMark(4, 0, 1))
+    send(store, b"other", partition_id=1)
     files = _copy(disk)
-    for position in range(start, start + 100):
+    outcomes = set()
+    for position in range(start, end):
         damaged = _disk_with(files)
         damaged.flip_bit(JOURNAL, position, position % 8)
-        before = damaged.content(JOURNAL)
-        with pytest.raises(CorruptError, match=f"{JOURNAL} is damaged at byte {start}"):
-            open_store(damaged)
-        assert damaged.content(JOURNAL) == before
+        caplog.clear()
+        for restart in range(3):
+            store = open_store(damaged)
+            assert payloads(store) == [b"sound"]
+            assert payloads(store, 1) == [b"other"]
+            assert store.ends("demo", 0) == (0, 56)
+            assert [(fence.from_offset, fence.to_offset) for fence in store.fences()] == [(0, 28)]
+            assert store.stats.fenced_messages == 1
+            assert bool(store.stats.lost_journal_bytes) == (restart == 0)
+            outcomes.add(store.confirmed("g", "demo", 0))
+            if restart == 1:
+                assert send(store, b"again", producer=ProducerMark(4, 0, 1))[0].offset == 28
+            damaged.kill()
+        said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+        assert any(f"{JOURNAL} is damaged at byte {start}, for {end - start} bytes" in text for text in said)
+        assert any("1 messages of demo:0, offsets 0 to before 28, are lost" in text for text in said)
+    assert outcomes == {None, 7}, "of a block whose records are sound only the message is lost"
+
+
+def test_of_a_damaged_block_only_the_damaged_messages_are_lost() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"first", b"s" * 100, b"third")
+    send(store, b"fourth")
+    disk.flip_bit(JOURNAL, disk.content(JOURNAL).index(b"s" * 100) + 50)
+    disk.kill()
+    for _ in range(2):
+        store = open_store(disk)
+        assert payloads(store) == [b"first", b"third", b"fourth"]
+        assert [message.offset for message in messages(store)] == [0, 56, 84]
+        [fence] = store.fences()
+        assert (fence.from_offset, fence.to_offset, fence.reason) == (28, 56, FenceReason.JOURNAL)
+        store.close()
+
+
+def test_damage_at_the_end_of_a_journal_file_that_is_not_the_last_is_passed_over() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    sent = [b"%d" % number * 300 for number in range(6)]
+    for payload in sent:
+        send(store, payload)
+    disk.kill()
+    journals = [path for path in disk.files() if path.suffix == ".journal"]
+    assert len(journals) > 1
+    for shorter in (False, True):
+        files = _copy(disk)
+        data = files[journals[0]]
+        last = data.rindex(BLOCK_MAGIC)
+        files[journals[0]] = data[: last + 20] if shorter else data[:last] + bytes([data[last] ^ 1]) + data[last + 1 :]
+        damaged = _disk_with(files)
+        store = open_store(damaged, SMALL)
+        missing = [payload for payload in sent if payload not in payloads(store)]
+        assert len(missing) == 1
+        assert payloads(store) == [payload for payload in sent if payload not in missing]
+        assert store.stats.fenced_messages == 1
+        assert send(store, b"on")[0].offset == 6 * 28
+        damaged.crash()
+        assert payloads(open_store(damaged, SMALL))[-1] == b"on"
 
 
 def test_a_damaged_journal_header_is_refused() -> None:
@@ -192,7 +251,7 @@ def test_a_newer_file_is_refused_and_left_untouched(kind: str, field: str) -> No
     assert _copy(disk) == before
 
 
-def test_missing_files_are_named() -> None:
+def test_a_missing_journal_or_checkpoint_is_refused_and_named() -> None:
     disk = FaultyDisk()
     store = open_store(disk, SMALL)
     for number in range(8):
@@ -200,26 +259,67 @@ def test_missing_files_are_named() -> None:
     store.close()
     files = _copy(disk)
     for path in files:
-        if path.name == "checkpoint":
-            continue
-        lacking = _disk_with({name: data for name, data in files.items() if name != path})
-        with pytest.raises(CorruptError, match=path.parent.name):
-            open_store(lacking, SMALL)
-    lacking = _disk_with({name: data for name, data in files.items() if name.name != "checkpoint"})
+        if path.parent.name == "journal":
+            with pytest.raises(CorruptError, match=f"{path} is missing"):
+                open_store(_disk_with({name: data for name, data in files.items() if name != path}), SMALL)
     with pytest.raises(CorruptError, match="missing"):
-        open_store(lacking, SMALL)
+        open_store(_disk_with({name: data for name, data in files.items() if name.name != "checkpoint"}), SMALL)
 
 
-def test_a_log_shorter_than_its_checkpoint_is_refused() -> None:
+@pytest.mark.parametrize("how", ["missing", "short", "header"])
+def test_a_damaged_file_of_a_partition_affects_that_partition_alone(how: str) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    for number in range(8):
+        for partition_id in range(2):
+            send(store, b"%d" % number * 300, partition_id=partition_id)
+    store.checkpoint()
+    send(store, b"in the journal alone")
+    disk.kill()
+    files = _copy(disk)
+    wanted = [b"%d" % number * 300 for number in range(8)]
+    damaged_files = [path for path in files if path.parent == ROOT / "logs" / "demo" / "0"]
+    assert len(damaged_files) >= 4
+    for path in damaged_files:
+        after = dict(files)
+        if how == "missing":
+            del after[path]
+        else:
+            data = files[path]
+            after[path] = data[:-1] if how == "short" else bytes([data[0] ^ 4]) + data[1:]
+        lacking = _disk_with(after)
+        for restart in range(3):
+            store = open_store(lacking, SMALL)
+            problem = store.partition_problem("demo", 0)
+            assert problem is not None
+            assert "/demo/0/" in problem
+            assert payloads(store, 1) == [*wanted, *[b"on"] * restart]
+            assert store.partition_problem("demo", 1) is None
+            for use in (payloads, lambda asked: send(asked, b"x")):
+                with pytest.raises(CorruptError) as raised:
+                    use(store)
+                assert problem in raised.value.message
+                assert raised.value.code == 500
+            send(store, b"on", partition_id=1)
+            store.close() if restart else lacking.kill()
+        lacking.put(path, files[path])
+        store = open_store(lacking, SMALL)
+        assert store.partition_problem("demo", 0) is None
+        assert payloads(store) == [*wanted, b"in the journal alone"], "once it is restored"
+
+
+def test_a_partition_without_its_directory_affects_that_partition_alone() -> None:
     disk = FaultyDisk()
     store = open_store(disk)
-    send(store, b"a" * 100)
+    for partition_id in range(2):
+        send(store, b"a", partition_id=partition_id)
     store.close()
-    files = _copy(disk)
-    for path in files:
-        if path.suffix in {".log", ".index"}:
-            with pytest.raises(CorruptError, match=r"1 bytes are missing"):
-                open_store(_disk_with({**files, path: files[path][:-1]}))
+    lacking = _disk_with({path: data for path, data in _copy(disk).items() if path.parent.name != "0"})
+    for _ in range(2):
+        store = open_store(lacking)
+        assert store.partition_problem("demo", 0) == f"{ROOT}/logs/demo/0 is missing; it should hold 1 messages"
+        assert payloads(store, 1) == [b"a"]
+        store.close()
 
 
 def test_a_clean_restart_replays_nothing() -> None:

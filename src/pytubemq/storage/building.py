@@ -1,0 +1,292 @@
+"""Numbers staged messages and builds the bytes that every later step reuses.
+
+The invariant: a record's bytes are built once, here; journal, log, index and fetch answers carry the same bytes. A pack
+costs the same whatever the number of its messages. Nothing is changed but memory of the block's own, so a block can be
+abandoned at any time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
+
+from pytubemq.core.sequences import NOWHERE, Place, ProducerMark, Span, Stretch, Verdict
+from pytubemq.errors import Code
+from pytubemq.model.durability import Durability
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.storage.index import RecordKind, encode_index_entry
+from pytubemq.storage.record import Sequences
+from pytubemq.storage.run import Run
+from pytubemq.storage.staging import Appended, Prepared, StagedPack
+from pytubemq.storage.windows import Noted
+from pytubemq.wire.hot import stored_entry
+from pytubemq.wire.pack import PackHead, read_columns, stored_pack_head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pytubemq.storage.partition_log import PartitionLog
+    from pytubemq.storage.record import PartitionKey
+    from pytubemq.storage.staging import Outcome, StagedMessage, StagedPartition, Staging
+    from pytubemq.storage.windows import Windows
+    from pytubemq.wire.pack import Columns
+
+_new = tuple.__new__
+"""Makes a named tuple in half the time of calling its class, which counts when done for every message."""
+_NOBODY: Final = ProducerMark(0, 0, 0)
+_NO_CODE: Final = -1
+_CRC_BYTES: Final = 4
+
+
+class Carried(NamedTuple):
+    """Runs that were promised from memory by a block that was abandoned, and what producers numbered in them."""
+
+    runs: Sequence[tuple[PartitionLog, Run]] = ()
+    sequences: Sequence[Sequences] = ()
+
+
+def build(
+    staging: Staging,
+    partitions: Mapping[PartitionKey, PartitionLog],
+    windows: Windows,
+    carried: Carried,
+    durability_of: Callable[[str], Durability],
+    *,
+    last_message_id: int,
+    now_ms: int,
+) -> Prepared:
+    """Number the staged messages and build their bytes; repeats get the numbers they have."""
+    appended: list[Outcome] = [_UNSET] * staging.count
+    noted = Noted(windows)
+    for item in carried.sequences:
+        noted.add(item)
+    early_runs, runs = [run for _, run in carried.runs], list[Run]()
+    early: list[int] = []
+    levels = {topic: durability_of(topic) for topic in {topic for topic, _ in staging.staged}}
+    message_id, messages = last_message_id, 0
+    for key, staged in staging.staged.items():
+        builder = _PartitionBuilder(key, partitions[key], noted, message_id, now_ms)
+        builder.build(staged, appended)
+        message_id = builder.message_id
+        from_memory = levels[key[0]] is Durability.MEMORY
+        if builder.count:
+            messages += builder.count
+            (early_runs if from_memory else runs).append(builder.run())
+        if from_memory:
+            early += (item[0] for item in staged.items)
+    confirming = {topic for _, topic, _ in staging.confirmed}
+    levels |= {topic: durability_of(topic) for topic in confirming - levels.keys()}
+    all_runs = early_runs + runs
+    return Prepared(
+        all_runs,
+        dict(staging.confirmed),
+        appended,
+        message_id,
+        sum(run.size_bytes for run in all_runs),
+        messages=messages,
+        sequences=noted.sequences,
+        changed=noted.changed,
+        flush=Durability.DISK in levels.values(),
+        readable=len(carried.runs),
+        # While a block that was abandoned is still owed, nothing more is promised: memory must not fill up with it.
+        early_runs=len(carried.runs) if carried.runs else len(early_runs),
+        early=frozenset() if carried.runs else frozenset(early),
+    )
+
+
+_UNSET: Final = Appended(0, NOWHERE, 0)
+
+
+class _PartitionBuilder:
+    """The run of one partition."""
+
+    def __init__(self, key: PartitionKey, log: PartitionLog, noted: Noted, message_id: int, now_ms: int) -> None:
+        self._topic, self._partition_id = key
+        self._noted = noted
+        self._base_ordinal = self._ordinal = log.end_ordinal
+        self._base_position = self._position = log.end_position
+        # Within a partition time never goes back: it is searched by time.
+        self._time_ms = max(now_ms, log.last_time_ms)
+        self._entries: list[bytes | memoryview] = []
+        self._index: list[bytes] = []
+        self._pending: Sequences | None = None
+        """Messages that one producer numbered one after the other, stored and not yet noted."""
+        self._is_newest = False
+        """Whether nothing behind what is pending was known before."""
+        self.message_id = message_id
+
+    @property
+    def count(self) -> int:
+        """Messages stored."""
+        return self._ordinal - self._base_ordinal
+
+    def run(self) -> Run:
+        """All that was built."""
+        index, entries = b"".join(self._index), b"".join(self._entries)
+        return Run(self._topic, self._partition_id, self._base_ordinal, self._base_position, self.count, index, entries)
+
+    def build(self, staged: StagedPartition, appended: list[Outcome]) -> None:
+        """Take all that is staged, and say what became of each."""
+        if staged.plain:
+            self._add_plain(staged.items, appended)  # type: ignore[arg-type]  # plain: only messages
+            return
+        for item in staged.items:
+            if isinstance(item, StagedPack):
+                appended[item.number] = self._add_pack(item.columns, item.producer)
+            else:
+                appended[item[0]] = self._add_message(item)
+        self._note_pending()
+
+    def _add_plain(self, items: Sequence[StagedMessage], appended: list[Outcome]) -> None:
+        time_ms, message_id, ordinal, position = self._time_ms, self.message_id, self._ordinal, self._position
+        add_entry, add_index = self._entries.append, self._index.append
+        for number, payload, flag, key_code, check_sum, _ in items:
+            message_id += 1
+            if check_sum is None:
+                check_sum = crc32(payload) & 0x7FFFFFFF
+            offset = ordinal * OFFSET_UNIT
+            entry = stored_entry(message_id, payload, flag, offset, time_ms, check_sum)
+            size = len(entry)
+            add_entry(entry)
+            add_index(encode_index_entry(position, ordinal, time_ms, size, 1, key_code, crc32(entry), 0))
+            appended[number] = _new(Appended, (message_id, offset, time_ms, 200, False, ""))
+            ordinal += 1
+            position += size
+        self.message_id, self._ordinal, self._position = message_id, ordinal, position
+
+    def _add_message(self, item: StagedMessage) -> Appended:
+        _, payload, flag, key_code, check_sum, mark = item
+        producer: tuple[int | None, int | None, int | None] = None, None, None
+        if mark is not None:
+            refused = self._judge_message(mark)
+            if refused is not None:
+                return refused
+            producer = mark.producer_id, mark.epoch, mark.sequence
+            self._stored(mark, 1)
+        self.message_id += 1
+        if check_sum is None:
+            check_sum = crc32(payload) & 0x7FFFFFFF
+        offset, time_ms = self._ordinal * OFFSET_UNIT, self._time_ms
+        entry = stored_entry(self.message_id, payload, flag, offset, time_ms, check_sum, *producer)
+        size = len(entry)
+        self._entries.append(entry)
+        self._index.append(
+            encode_index_entry(self._position, self._ordinal, time_ms, size, 1, key_code, crc32(entry), 0)
+        )
+        self._ordinal += 1
+        self._position += size
+        return Appended(self.message_id, offset, time_ms)
+
+    def _judge_message(self, mark: ProducerMark) -> Appended | None:
+        """What to answer if the message is not to be stored."""
+        if self._goes_on(mark):
+            return None
+        [stretch] = self._judge(mark, 1)
+        if stretch.verdict is Verdict.NEW:
+            return None
+        code, offset, text = self._answer(stretch, mark)
+        repeated = stretch.verdict is Verdict.REPEATED
+        return Appended(stretch.message_id, offset, self._time_ms, code, repeated, text)
+
+    def _add_pack(self, columns: Columns, mark: ProducerMark | None) -> tuple[Span, ...]:
+        if mark is None:
+            return (self._store_pack(columns, _NOBODY),)
+        stretches = [Stretch(columns.count, Verdict.NEW)] if self._goes_on(mark) else self._judge(mark, columns.count)
+        spans: list[Span] = []
+        at = 0
+        for stretch in stretches:
+            here = mark._replace(sequence=mark.sequence + at)
+            if stretch.verdict is Verdict.NEW:
+                part = columns
+                if stretch.messages != columns.count:
+                    part = read_columns(columns.part(at, at + stretch.messages), check=False)
+                self._stored(here, stretch.messages)
+                spans.append(self._store_pack(part, here))
+            else:
+                code, offset, text = self._answer(stretch, here)
+                repeated = stretch.verdict is Verdict.REPEATED
+                spans.append(Span(stretch.messages, code, offset, stretch.message_id, repeated, text))
+            at += stretch.messages
+        return tuple(spans)
+
+    def _store_pack(self, columns: Columns, mark: ProducerMark) -> Span:
+        data, count = columns.data, columns.count
+        offset, first_id, time_ms = self._ordinal * OFFSET_UNIT, self.message_id + 1, self._time_ms
+        head = stored_pack_head(
+            PackHead(offset, first_id, time_ms, mark.producer_id, mark.sequence, mark.epoch), len(data)
+        )
+        size = len(head) + len(data)
+        crc = crc32(data[:_CRC_BYTES], crc32(head))
+        kind = RecordKind.MIXED_PACK if columns.mixed else RecordKind.PACK
+        code = _NO_CODE if columns.mixed else columns.key_code
+        self._entries += (head, data)
+        self._index.append(encode_index_entry(self._position, self._ordinal, time_ms, size, count, code, crc, kind))
+        self.message_id += count
+        self._ordinal += count
+        self._position += size
+        return Span(count, Code.SUCCESS, offset, first_id)
+
+    # --- what producers number ---------------------------------------------------------------------------------------
+
+    def _goes_on(self, mark: ProducerMark) -> bool:
+        """Whether it follows at once on what this producer sent last, so is new without a look at its window."""
+        pending = self._pending
+        return (
+            pending is not None
+            and pending.producer_id == mark.producer_id
+            and pending.epoch == mark.epoch
+            and pending.place.sequence + pending.place.messages == mark.sequence
+            and self._is_newest
+        )
+
+    def _judge(self, mark: ProducerMark, messages: int) -> list[Stretch]:
+        self._note_pending()
+        return self._noted.judge(self._topic, self._partition_id, mark, messages)
+
+    def _stored(self, mark: ProducerMark, messages: int) -> None:
+        """Messages from `mark` on are stored next."""
+        pending = self._pending
+        if pending is not None:
+            place = pending.place
+            behind = self._ordinal - place.ordinal
+            if (
+                pending.producer_id == mark.producer_id
+                and pending.epoch == mark.epoch
+                and place.sequence + place.messages == mark.sequence
+                and behind == place.messages
+            ):
+                place = Place(place.sequence, place.messages + messages, place.ordinal, place.message_id)
+                self._pending = pending._replace(place=place)
+                return
+            self._note_pending()
+        place = Place(mark.sequence, messages, self._ordinal, self.message_id + 1)
+        self._pending = Sequences(self._topic, self._partition_id, mark.producer_id, mark.epoch, place)
+        window = self._noted.window((self._topic, self._partition_id, mark.producer_id))
+        self._is_newest = window is None or window.epoch < mark.epoch or window.runs[-1][1] <= mark.sequence
+
+    def _note_pending(self) -> None:
+        if self._pending is not None:
+            self._noted.add(self._pending)
+            self._pending = None
+
+    def _answer(self, stretch: Stretch, mark: ProducerMark) -> tuple[int, int, str]:
+        """Code, offset and text for messages that are not stored."""
+        if stretch.verdict is Verdict.REPEATED:
+            ordinal = stretch.ordinal
+            return Code.SUCCESS, NOWHERE if ordinal == NOWHERE else ordinal * OFFSET_UNIT, ""
+        window = self._noted.window((self._topic, self._partition_id, mark.producer_id))
+        if stretch.verdict is Verdict.FENCED:
+            newer = window.epoch if window is not None else "a newer one"
+            return (
+                Code.FORBIDDEN,
+                NOWHERE,
+                f"producer {mark.producer_id} sends with epoch {mark.epoch}, and partition "
+                f"{self._topic}:{self._partition_id} has heard of its epoch {newer}; stop this one",
+            )
+        floor = window.floor if window is not None else 0
+        return (
+            Code.BAD_REQUEST,
+            NOWHERE,
+            f"sequence {mark.sequence} of producer {mark.producer_id} lies below {floor}, the first one that partition "
+            f"{self._topic}:{self._partition_id} still knows, so nobody can tell whether it was stored before",
+        )

@@ -1,0 +1,118 @@
+"""What producers' messages the partitions of a store have already: the windows of all producers.
+
+The invariants: a window reflects exactly what was published, so what was abandoned is not a repeat when it comes again;
+there are at most so many windows, and the ones whose producer stored nothing for longest go first. Replaying a journal
+that goes back before the checkpoint gives the same windows.
+
+A window that is known here is never changed in place: whoever prepares a block works on copies.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.core.sequences import Stretch, Window, judge, note
+from pytubemq.model.limits import MAX_PRODUCERS_PER_PARTITION, MAX_WINDOW_RUNS, MAX_WINDOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytubemq.core.sequences import ProducerMark
+    from pytubemq.storage.record import PartitionKey, Sequences, WindowKey
+
+
+class Windows:
+    """Windows by topic, partition and producer, the longest unused first. Changed under the store's lock."""
+
+    def __init__(self) -> None:
+        self._known: dict[WindowKey, Window] = {}
+        self._producers: dict[PartitionKey, dict[int, None]] = {}
+        """Producers of each partition, the longest unused first."""
+        self._runs = 0
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, key: WindowKey) -> Window | None:
+        """A window; not to be changed."""
+        return self._known.get(key)
+
+    def snapshot(self, *, without: str | None = None) -> dict[WindowKey, Window]:
+        """All windows but those of a topic that goes, the longest unused first."""
+        if without is None:
+            return self._known.copy()
+        return {key: window for key, window in self._known.items() if key[0] != without}
+
+    def restore(self, windows: Mapping[WindowKey, Window]) -> None:
+        """Begin with what a checkpoint knows."""
+        for key, window in windows.items():
+            self._put(key, window)
+
+    def publish(self, sequences: Iterable[Sequences], changed: Mapping[WindowKey, Window]) -> None:
+        """What a block noted counts from now on."""
+        for item in sequences:
+            key = (item.topic, item.partition_id, item.producer_id)
+            window = changed.get(key)
+            if window is not None:
+                self._put(key, window)
+
+    def replay(self, sequences: Iterable[Sequences]) -> None:
+        """Note what a block found in the journal says; what is known already changes nothing."""
+        noted = Noted(self)
+        for item in sequences:
+            noted.add(item)
+        self.publish(noted.sequences, noted.changed)
+
+    def forget(self, topic: str) -> None:
+        """A topic is gone."""
+        for key in [key for key in self._known if key[0] == topic]:
+            self._drop(key)
+
+    def _put(self, key: WindowKey, window: Window) -> None:
+        old = self._known.pop(key, None)
+        if old is not None:
+            self._runs -= len(old.runs)
+        self._known[key] = window
+        self._runs += len(window.runs)
+        producers = self._producers.setdefault(key[:2], {})
+        producers.pop(key[2], None)
+        producers[key[2]] = None
+        if len(producers) > MAX_PRODUCERS_PER_PARTITION:
+            self._drop((*key[:2], next(iter(producers))))
+        while len(self._known) > MAX_WINDOWS or (self._runs > MAX_WINDOW_RUNS and len(self._known) > 1):
+            self._drop(next(iter(self._known)))
+
+    def _drop(self, key: WindowKey) -> None:
+        self._runs -= len(self._known.pop(key).runs)
+        producers = self._producers[key[:2]]
+        del producers[key[2]]
+        if not producers:
+            del self._producers[key[:2]]
+
+
+class Noted:
+    """What one block adds to the windows; nothing of it counts before it is published."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self.changed: dict[WindowKey, Window] = {}
+        self.sequences: list[Sequences] = []
+
+    def window(self, key: WindowKey) -> Window | None:
+        """A window as it is with what was noted so far."""
+        window = self.changed.get(key)
+        return window if window is not None else self._windows.get(key)
+
+    def judge(self, topic: str, partition_id: int, mark: ProducerMark, messages: int) -> list[Stretch]:
+        """What is to be done with messages that are numbered; see `core.sequences`."""
+        return judge(self.window((topic, partition_id, mark.producer_id)), mark, messages)
+
+    def add(self, item: Sequences) -> None:
+        """These messages are stored with the block."""
+        key = (item.topic, item.partition_id, item.producer_id)
+        window = self.changed.get(key)
+        if window is None:
+            known = self._windows.get(key)
+            window = None if known is None else known.copy()
+        self.changed[key] = note(window, item.epoch, item.place)
+        self.sequences.append(item)
