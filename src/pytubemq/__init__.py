@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pytubemq.client.producer import Producer, ProducerStats
     from pytubemq.client.push import PushConsumer, PushStats
     from pytubemq.client.reader import Reader
+    from pytubemq.client.receipts import Receipts
     from pytubemq.client.tube import Tube, connect
     from pytubemq.model.ids import Address, BrokerInfo, Partition
     from pytubemq.model.message import Message, Receipt
@@ -57,6 +58,7 @@ __all__ = [
     "Reader",
     "Rebalanced",
     "Receipt",
+    "Receipts",
     "Skipped",
     "SlowConsumer",
     "Start",
@@ -87,6 +89,7 @@ _HOMES = {
     "client.producer": ("Producer", "ProducerStats"),
     "client.push": ("PushConsumer", "PushStats"),
     "client.reader": ("Reader",),
+    "client.receipts": ("Receipts",),
     "client.tube": ("Tube", "connect"),
     "model.ids": ("Address", "BrokerInfo", "Partition"),
     "model.message": ("Message", "Receipt"),

@@ -115,6 +115,7 @@ _LOCAL: dict[str, str] = {
     "remote": "look into the peer's log",
     "standby": "name all Masters, so that the client finds the one that leads",
     "message": "change the message as the text says",
+    "partial-send": "send again those that `failed` names; the others have their receipts",
     "stale-batch": "settle each batch once, and in time: it comes again by itself",
     "buffer-full": "wait for `room()` or `flush()`, or produce more slowly",
     "closed": "use it inside its `with` block",

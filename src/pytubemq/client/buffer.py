@@ -26,16 +26,37 @@ class Buffer:
         """Whether another message of usual size will be taken."""
         return self.messages < self._max_messages and self.size_bytes < self._max_bytes
 
-    def add(self, size_bytes: int) -> None:
-        """Take a message in.
+    def add(self, size_bytes: int, messages: int = 1) -> None:
+        """Take messages in.
 
         Raises:
-            BufferFullError: there is no room.
+            BufferFullError: there is no room for all of them.
         """
-        if self.messages and (self.messages >= self._max_messages or self.size_bytes + size_bytes > self._max_bytes):
+        if self.messages and (
+            self.messages + messages > self._max_messages or self.size_bytes + size_bytes > self._max_bytes
+        ):
             raise self.full()
-        self.messages += 1
+        self.messages += messages
         self.size_bytes += size_bytes
+
+    def fits(self, size_bytes: int, messages: int = 1) -> bool:
+        """Whether `add` will take them. Any number fits into an empty buffer."""
+        return not self.messages or (
+            self.messages + messages <= self._max_messages and self.size_bytes + size_bytes <= self._max_bytes
+        )
+
+    def check_lot(self, size_bytes: int, messages: int) -> None:
+        """Refuse what would not even fit if the buffer were empty.
+
+        Raises:
+            BufferFullError: it would not.
+        """
+        if messages > 1 and (messages > self._max_messages or size_bytes > self._max_bytes):
+            raise BufferFullError(
+                f"{messages:,} messages of {size_bytes:,} bytes are more than the producer's buffer ever holds "
+                f"({self._max_messages:,} messages, {self._max_bytes:,} bytes)",
+                hint="use send_many(), which goes on as there is room, or make the buffer larger",
+            )
 
     def remove(self, messages: int, size_bytes: int) -> None:
         """Let messages go."""
@@ -45,7 +66,7 @@ class Buffer:
             self.wake()
 
     async def changed(self) -> None:
-        """Wait until there is room, the buffer is empty, or `wake` is called."""
+        """Wait until there is more room than before, the buffer is empty, or `wake` is called."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:

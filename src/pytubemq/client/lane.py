@@ -11,31 +11,44 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, cast
 
 from pytubemq.client.events import Connected, Lost
-from pytubemq.client.pending import Flight
+from pytubemq.client.flight import Flight, Outcome, Pack, make_packs, read_packs, take_units
+from pytubemq.client.parcel import Parcel
 from pytubemq.client.refusals import Refusals
 from pytubemq.core.retry import Backoff
-from pytubemq.errors import Code, ConnectionLostError, RequestTimeoutError, TubeError, refused
-from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES
-from pytubemq.model.message import Receipt
+from pytubemq.errors import (
+    Code,
+    ConnectionLostError,
+    RefusedError,
+    RemoteError,
+    RequestTimeoutError,
+    TubeError,
+    refused,
+)
+from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_PACKS
 from pytubemq.wire.codec import decode
 from pytubemq.wire.extensions import COUNTED_REFUSALS, EARLIER_BATCH_REFUSED, Capability
-from pytubemq.wire.hot import SendTemplate, encode_send_batch
+from pytubemq.wire.hot import BatchItem, SendTemplate, encode_send_batch
 from pytubemq.wire.messages.broker import SendMessageResponseB2P
 from pytubemq.wire.messages.extension import SendBatchResponseB2P
 from pytubemq.wire.methods import Method, Service
+from pytubemq.wire.pack_send import decode_send_packs_answer, encode_send_packs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pytubemq.client.lane_owner import LaneOwner
-    from pytubemq.client.pending import Pending
+    from pytubemq.client.pending import Pending, Unit
     from pytubemq.model.ids import Address
     from pytubemq.net.connection import RpcConnection
     from pytubemq.wire.rpc import Response
 
+EPOCH = 0
+"""Which of its lives a producer is in: its id is drawn anew each time, so it has one."""
 MAX_FLIGHTS = 4
 """Batches on the way to one Broker: enough to keep it busy while answers travel."""
 MAX_PLAIN_FLIGHTS = 1_024
@@ -54,9 +67,15 @@ class Lane:
 
     def __init__(self, owner: LaneOwner, broker_id: int) -> None:
         self.broker_id = broker_id
-        self.queue: deque[Pending] = deque()
+        self.queue: deque[Unit] = deque()
+        self.queued_messages = 0
         self.queued_bytes = 0
         self.batches = 0
+        """Requests so far."""
+        self.packs = False
+        """Whether the Broker takes packs, as far as it has told."""
+        self.drops_repeats: bool | None = None
+        """Whether the Broker knows a repeat by its number; None until it has told."""
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._token = owner.cluster.visit_token
@@ -66,7 +85,7 @@ class Lane:
         self._wake = asyncio.Event()
         self._scheduled = False
         self._failures = 0
-        self._again: list[Pending] = []
+        self._again: list[Unit] = []
         self._pause: asyncio.TimerHandle | None = None
         self._lost = False
         self._flying: dict[asyncio.Future[Response], Flight] = {}
@@ -74,10 +93,11 @@ class Lane:
         """Batches of this connection that were not taken for now."""
         self._abandoned = False
 
-    def put(self, pending: Pending) -> None:
+    def put(self, unit: Unit) -> None:
         """Queue a message; it leaves at the end of this loop turn, or after the linger time."""
-        self.queue.append(pending)
-        self.queued_bytes += pending.size_bytes
+        self.queue.append(unit)
+        self.queued_messages += unit.count
+        self.queued_bytes += unit.size_bytes
         if not self._scheduled:
             self._scheduled = True
             linger_s = self._owner.linger_s
@@ -93,32 +113,37 @@ class Lane:
             self._pause.cancel()
             self._resume()
 
-    def expire(self, now_s: float) -> list[Pending]:
+    def expire(self, now_s: float) -> list[Unit]:
         """Take out of the queue what is past its deadline, and what was cancelled."""
-        gone: list[Pending] = []
-        kept: deque[Pending] = deque()
-        for pending in self.queue:
-            (gone if pending.deadline_s <= now_s or pending.future.done() else kept).append(pending)
-        if gone:
-            self.queue = kept
-            self.queued_bytes -= sum(pending.size_bytes for pending in gone)
-        return gone
+        return self.take_all(lambda unit: unit.deadline_s <= now_s or unit.future.done())
 
-    def take_all(self, wanted: Callable[[Pending], bool]) -> list[Pending]:
+    def take_movable(self) -> list[Unit]:
+        """Take those out of the queue that may go to another Broker: of the others this one may have a part."""
+        return self.take_all(lambda unit: unit.may_move and not self.keeps(unit))
+
+    def keeps(self, unit: Unit) -> bool:
+        """Whether only its partition knows whether this is a repeat."""
+        return unit.uncertain and unit.sequence is not None and self.drops_repeats is not False
+
+    def take_all(self, wanted: Callable[[Unit], bool]) -> list[Unit]:
         """Take those out of the queue that `wanted` says, in order; what is on its way stays."""
-        taken = [pending for pending in self.queue if wanted(pending)]
+        taken: list[Unit] = []
+        kept: deque[Unit] = deque()
+        for unit in self.queue:
+            (taken if wanted(unit) else kept).append(unit)
         if taken:
-            self.queue = deque(pending for pending in self.queue if not wanted(pending))
-            self.queued_bytes -= sum(pending.size_bytes for pending in taken)
+            self.queue = kept
+            self._left(taken)
         return taken
 
-    def abandon(self) -> list[Pending]:
+    def abandon(self) -> list[Unit]:
         """Stop; returns everything that has no result yet, also what is on its way."""
         self._abandoned = True
         if self._pause is not None:
             self._pause.cancel()
-        left = [*self._again, *(one for flight in self._flying.values() for one in flight.messages), *self.queue]
-        self._again, self._flying, self.queue, self.queued_bytes = [], {}, deque(), 0
+        left = [*self._again, *(one for flight in self._flying.values() for one in flight.units), *self.queue]
+        self._again, self._flying, self.queue = [], {}, deque()
+        self.queued_messages = self.queued_bytes = 0
         return left
 
     # --- sending --------------------------------------------------------------------------------------------
@@ -130,35 +155,79 @@ class Lane:
         connection = self._connection
         if connection is None or connection.closed:
             self._connect()
-        elif connection.answered and Capability.BATCH_SEND in connection.capabilities and self._owner.batching:
-            self._pump_batches(connection)
-        else:
+        elif not connection.answered:
             # What a fresh connection understands is only known from its first answer.
-            self._pump_plain(connection, MAX_PLAIN_FLIGHTS if connection.answered else 1)
+            self._pump_plain(connection, 1)
+        else:
+            can = connection.capabilities
+            self.packs = self._owner.batching and Capability.PACKS in can
+            self.drops_repeats = Capability.IDEMPOTENT in can
+            if self.packs:
+                self._pump_packs(connection)
+            elif self._owner.batching and Capability.BATCH_SEND in can:
+                self._pump_batches(connection)
+            else:
+                self._pump_plain(connection, MAX_PLAIN_FLIGHTS)
+
+    def _may_fly(self) -> bool:
+        """Whether another request with many messages may leave now."""
+        # Unsure what the Broker has counted, only one batch at a time keeps order.
+        if len(self._flying) >= (1 if self._refusals.unsure else MAX_FLIGHTS):
+            return False
+        return not self._flying or self.queued_messages >= EAGER_MESSAGES or self.queued_bytes >= EAGER_BYTES
+
+    def _pump_packs(self, connection: RpcConnection) -> None:
+        while self.queue and self._may_fly():
+            units, dropped = take_units(self.queue)
+            self._left(units)
+            self._drop(dropped)
+            packs = make_packs(units, self._owner.numbers)
+            for start in range(0, len(packs), MAX_PACKS):
+                self._fly_packs(connection, packs[start : start + MAX_PACKS])
+        if not self.queue:
+            self._owner.drained()
+
+    def _fly_packs(self, connection: RpcConnection, packs: list[Pack]) -> None:
+        owner, asked = self._owner, self._refusals.asks
+        body = encode_send_packs(
+            owner.client_id,
+            owner.topic,
+            owner.cluster.sent_addr,
+            [pack.entry for pack in packs],
+            *self._who(),
+            token=owner.cluster.visit_token,
+            refusals_seen=self._refusals.seen,
+        )
+        units: Sequence[Unit] = packs[0].units if len(packs) == 1 else [one for pack in packs for one in pack.units]
+        self._fly(Method.SEND_PACKS_P2B, body, Flight(units, connection, counted=True, asked=asked, packs=packs))
 
     def _pump_batches(self, connection: RpcConnection) -> None:
-        # Unsure what the Broker has counted, only one batch at a time keeps order.
-        while self.queue and len(self._flying) < (1 if self._refusals.unsure else MAX_FLIGHTS):
-            if self._flying and len(self.queue) < EAGER_MESSAGES and self.queued_bytes < EAGER_BYTES:
-                return
+        owner = self._owner
+        while self.queue and self._may_fly():
             batch = self._next_batch()
             if not batch:
                 return
-            self._fly(
-                connection,
-                Method.SEND_BATCH_P2B,
-                encode_send_batch(
-                    self._owner.client_id,
-                    self._owner.topic,
-                    self._owner.cluster.sent_addr,
-                    [pending.item for pending in batch],
-                    token=self._owner.cluster.visit_token,
-                    refusals_seen=self._refusals.seen,
-                ),
-                batch,
-                counted=True,
-                asked=self._refusals.asks,
+            body = encode_send_batch(
+                owner.client_id,
+                owner.topic,
+                owner.cluster.sent_addr,
+                [
+                    BatchItem(
+                        one.partition.partition_id, one.payload, one.flag, one.msg_type, one.msg_time, one.sequence
+                    )
+                    for one in batch
+                ],
+                *self._who(),
+                token=owner.cluster.visit_token,
+                refusals_seen=self._refusals.seen,
             )
+            flight = Flight(batch, connection, counted=True, asked=self._refusals.asks, packs=[])
+            self._fly(Method.SEND_BATCH_P2B, body, flight)
+
+    def _who(self) -> tuple[int | None, int | None]:
+        """Whose numbers the messages have: id and epoch."""
+        producer_id = self._owner.numbers.producer_id if self.drops_repeats else None
+        return producer_id, None if producer_id is None else EPOCH
 
     def _new_template(self) -> SendTemplate:
         owner = self._owner
@@ -168,47 +237,87 @@ class Lane:
         if self._token != self._owner.cluster.visit_token:
             self._token = self._owner.cluster.visit_token
             self._template = self._new_template()
+        numbers = self._owner.numbers
+        # A Broker that has not told yet may be one that drops repeats; to others the numbers mean nothing.
+        who = numbers.producer_id if self.drops_repeats is not False or not connection.answered else None
         while self.queue and len(self._flying) < limit:
-            pending = self.queue.popleft()
-            self.queued_bytes -= pending.size_bytes
-            if pending.future.done():
-                self._owner.settled((pending,))
+            self._open_parcel(1)
+            one = cast("Pending", self.queue.popleft())
+            self.queued_messages -= 1
+            self.queued_bytes -= one.size_bytes
+            if one.future.done():
+                self._owner.settled(1, one.size_bytes)
                 continue
-            self._fly(connection, Method.SEND_MESSAGE_P2B, self._template.encode(*pending.item), [pending])
+            if who is None:
+                body = self._template.encode(
+                    one.partition.partition_id, one.payload, one.flag, one.msg_type, one.msg_time
+                )
+            else:
+                numbers.give(one.partition, (one,))
+                body = self._template.encode(
+                    one.partition.partition_id,
+                    one.payload,
+                    one.flag,
+                    one.msg_type,
+                    one.msg_time,
+                    one.sequence,
+                    who,
+                    EPOCH,
+                )
+            self._fly(Method.SEND_MESSAGE_P2B, body, Flight((one,), connection, counted=False, asked=False, packs=[]))
+
+    def _open_parcel(self, most: int) -> None:
+        """If a pack is first in the queue, have `most` of its messages there instead, and the pack of the others."""
+        first = self.queue[0]
+        if not isinstance(first, Parcel):
+            return
+        self.queue.popleft()
+        first.lot.started = True
+        if first.count > most:
+            self.queue.appendleft(first.part(most, first.count))
+        self.queue.extendleft(reversed(first.messages(self._loop, most)))
 
     def _next_batch(self) -> list[Pending]:
         queue = self.queue
         batch: list[Pending] = []
+        taken: list[Unit] = []
         size_bytes = 0
         while queue and len(batch) < MAX_BATCH_MESSAGES:
-            pending = queue[0]
-            size_bytes += pending.size_bytes + _OVERHEAD_BYTES
+            self._open_parcel(MAX_BATCH_MESSAGES)
+            one = cast("Pending", queue[0])
+            size_bytes += one.size_bytes + _OVERHEAD_BYTES
             if batch and size_bytes > MAX_BATCH_BYTES:
                 break
-            queue.popleft()
-            self.queued_bytes -= pending.size_bytes
-            if pending.future.done():
-                self._owner.settled((pending,))
+            taken.append(queue.popleft())
+            if one.future.done():
+                self._owner.settled(1, one.size_bytes)
                 continue
-            batch.append(pending)
+            if self.drops_repeats:
+                self._owner.numbers.give(one.partition, (one,))
+            batch.append(one)
+        self._left(taken)
         return batch
 
-    def _fly(
-        self,
-        connection: RpcConnection,
-        method: Method,
-        body: bytes | Sequence[bytes],
-        batch: list[Pending],
-        *,
-        counted: bool = False,
-        asked: bool = False,
-    ) -> None:
+    def _left(self, units: Iterable[Unit]) -> None:
+        """These are in the queue no more."""
+        for unit in units:
+            self.queued_messages -= unit.count
+            self.queued_bytes -= unit.size_bytes
+
+    def _drop(self, units: Iterable[Unit]) -> None:
+        """Nobody waits for these any more, and they have not left."""
+        for unit in units:
+            self.queued_messages -= unit.count
+            self.queued_bytes -= unit.size_bytes
+            self._owner.settled(unit.count, unit.size_bytes)
+
+    def _fly(self, method: Method, body: bytes | Sequence[bytes], flight: Flight) -> None:
         self.batches += 1
-        left_s = batch[0].deadline_s - self._loop.time()
-        answer = connection.call(
+        left_s = flight.units[0].deadline_s - self._loop.time()
+        answer = flight.connection.call(
             method, Service.BROKER_WRITE, body, timeout_s=min(self._owner.request_timeout_s, max(left_s, 0.05))
         )
-        self._flying[answer] = Flight(batch, connection, counted, asked)
+        self._flying[answer] = flight
         answer.add_done_callback(self._landed)
 
     # --- answers --------------------------------------------------------------------------------------------
@@ -218,19 +327,19 @@ class Lane:
         if flight is None or self._abandoned:
             answer.cancelled() or answer.exception()  # looked at; its messages have failed already
             return
-        batch = flight.messages
         error = ConnectionLostError("the request was cancelled") if answer.cancelled() else answer.exception()
         if error is None:
             try:
-                self._read(flight, answer.result())
-            except TubeError as unreadable:
-                self._failed(batch, unreadable)
+                self._took(self._read(flight, answer.result()))
+            except Exception as problem:
+                unreadable = problem if isinstance(problem, TubeError) else _unexpected(problem)
+                self._failed(flight.units, unreadable)
         elif isinstance(error, TubeError):
             if isinstance(error, RequestTimeoutError) and self._counts(flight):
                 self._refusals.unanswered()
-            self._failed(batch, error)
+            self._failed(flight.units, error)
         else:
-            self._failed(batch, TubeError(f"sending failed: {type(error).__name__}: {error}"))
+            self._failed(flight.units, _unexpected(error))
         if self._again:
             if not self._flying:
                 self._back_off()
@@ -241,93 +350,74 @@ class Lane:
         """Whether the Broker counts this one's refusal for the connection that we send on now."""
         return flight.counted and flight.connection is self._connection
 
-    def _count(self, flight: Flight, answer: SendBatchResponseB2P) -> None:
-        if Code.SUCCESS in (answer.err_codes or (answer.err_code,)):
+    def _count(self, flight: Flight, codes: set[int], code: int, text: str) -> None:
+        """`codes`: of the single messages, or none when `code` speaks for all."""
+        if not self._counts(flight):
+            return
+        if Code.SUCCESS in (codes or (code,)):
             self._refusals.taken(asked=flight.asked)
-        if _refuses_for_now(answer):
-            behind = (answer.err_msg or "").startswith(EARLIER_BATCH_REFUSED)
-            self._refusals.refused(asked=flight.asked, behind=behind)
+        if code in COUNTED_REFUSALS or not COUNTED_REFUSALS.isdisjoint(codes):
+            self._refusals.refused(asked=flight.asked, behind=text.startswith(EARLIER_BATCH_REFUSED))
 
-    def _read(self, flight: Flight, response: Response) -> None:
-        batch = flight.messages
+    def _read(self, flight: Flight, response: Response) -> Outcome:
+        if response.method == Method.SEND_PACKS_P2B:
+            answer = decode_send_packs_answer(response.body)
+            codes = {span.code for spans in answer.results for span in spans}
+            self._count(flight, codes, answer.err_code, answer.err_msg)
+            return read_packs(flight.packs, answer)
+        units = cast("Sequence[Pending]", flight.units)
+        outcome = Outcome()
         if response.method == Method.SEND_BATCH_P2B:
             many = decode(SendBatchResponseB2P, response.body)
-            if self._counts(flight):
-                self._count(flight, many)
-            if many.err_codes:
-                self._read_each(batch, many)
-                return
-            code, text = many.err_code, many.err_msg
-            ids: Sequence[int] = many.message_ids
-            offsets: Sequence[int | None] = many.offsets
-            appended_at_ms = many.append_time
+            self._count(flight, set(many.err_codes), many.err_code, many.err_msg)
+            outcome.read_batch(units, many)
+            return outcome
+        one = decode(SendMessageResponseB2P, response.body)
+        if one.err_code != Code.SUCCESS:
+            outcome.refused.append((units[0], refused(one.err_code, one.err_msg)))
         else:
-            one = decode(SendMessageResponseB2P, response.body)
-            code, text = one.err_code, one.err_msg
-            ids = (one.message_id if one.message_id is not None else _old_style_id(text),)
-            offsets = (one.append_offset,)
-            appended_at_ms = one.append_time
-        if code != Code.SUCCESS:
-            self._failed(batch, refused(code, text))
-        elif len(ids) != len(batch) or len(offsets) != len(batch):
-            self._failed(batch, refused(Code.INTERNAL_SERVER_ERROR, "the answer does not fit the batch"))
-        else:
-            self._deliver(batch, ids, offsets, appended_at_ms)
+            message_id = one.message_id if one.message_id is not None else _old_style_id(one.err_msg)
+            outcome.deliver(units, (message_id,), (one.append_offset,), one.append_time)
+        return outcome
 
-    def _read_each(self, batch: list[Pending], answer: SendBatchResponseB2P) -> None:
-        codes, ids, offsets = answer.err_codes, answer.message_ids, answer.offsets
-        if not len(codes) == len(ids) == len(offsets) == len(batch):
-            self._failed(batch, refused(Code.INTERNAL_SERVER_ERROR, "the answer does not fit the batch"))
-            return
-        if codes.count(Code.SUCCESS) == len(codes):
-            self._deliver(batch, ids, offsets, answer.append_time)
-            return
-        good = [n for n, code in enumerate(codes) if code == Code.SUCCESS]
-        if good:
-            self._deliver(
-                [batch[n] for n in good], [ids[n] for n in good], [offsets[n] for n in good], answer.append_time
-            )
-        for n, code in enumerate(codes):
-            if code != Code.SUCCESS:
-                self._failed([batch[n]], refused(code, answer.err_msg))
-
-    def _deliver(
-        self, batch: list[Pending], ids: Sequence[int], offsets: Sequence[int | None], appended_at_ms: int | None
-    ) -> None:
-        for pending, message_id, offset in zip(batch, ids, offsets, strict=True):
-            future = pending.future
-            if not future.done():
-                future.set_result(Receipt(pending.partition, message_id, offset, appended_at_ms))
-        if not self._again:
-            self._failures = 0
-        if self._lost:
-            self._lost = False
-            self._owner.cluster.emit(Connected(self._owner.client_id, self._peer()))
-        self._owner.broker_answered(self)
-        self._owner.settled(batch, delivered=True)
+    def _took(self, outcome: Outcome) -> None:
+        if outcome.taken:
+            if not self._again:
+                self._failures = 0
+            if self._lost:
+                self._lost = False
+                self._owner.cluster.emit(Connected(self._owner.client_id, self._peer()))
+            self._owner.broker_answered(self)
+            self._owner.settled(outcome.taken, outcome.bytes_taken, delivered=True)
+        if outcome.refused:
+            for error, group in groupby(outcome.refused, itemgetter(1)):
+                self._failed([unit for unit, _ in group], error)
 
     # --- failures -------------------------------------------------------------------------------------------
 
-    def _failed(self, batch: Sequence[Pending], error: TubeError) -> None:
-        done: list[Pending] = []
-        for pending in batch:
-            pending.tries += 1
-            pending.cause = error
-            if pending.future.done() or not self._owner.refused(pending, error):
-                done.append(pending)
+    def _failed(self, units: Sequence[Unit], error: TubeError) -> None:
+        uncertain = _is_uncertain(error)
+        again = False
+        for unit in units:
+            unit.tries += 1
+            unit.cause = error
+            unit.uncertain = unit.uncertain or uncertain
+            if unit.future.done() or not self._owner.refused(unit, error):
+                self._owner.settled(unit.count, unit.size_bytes)
             else:
-                self._again.append(pending)
-        if done:
-            self._owner.settled(done)
-        if len(done) < len(batch) and not self._lost:
+                again = True
+                self._again.append(unit)
+        if again and not self._lost:
             self._lost = True
             self._owner.cluster.emit(Lost(self._owner.client_id, error, self._peer()))
 
     def _back_off(self) -> None:
         """All flights have landed: put what failed back in front, in order, and wait a little."""
-        self._again.sort(key=lambda pending: pending.order)
+        self._again.sort(key=lambda unit: unit.order)
         self.queue.extendleft(reversed(self._again))
-        self.queued_bytes += sum(pending.size_bytes for pending in self._again)
+        for unit in self._again:
+            self.queued_messages += unit.count
+            self.queued_bytes += unit.size_bytes
         cause = self._again[0].cause
         self._again = []
         self._failures += 1
@@ -366,8 +456,8 @@ class Lane:
         self._pump()
 
     def _note_unreachable(self, error: TubeError) -> None:
-        for pending in self.queue:
-            pending.cause = error
+        for unit in self.queue:
+            unit.cause = error
         if not self._lost:
             self._lost = True
             self._owner.cluster.emit(Lost(self._owner.client_id, error, self._peer()))
@@ -384,11 +474,16 @@ class Lane:
         return self._owner.cluster.brokers.get(self.broker_id)
 
 
-def _refuses_for_now(answer: SendBatchResponseB2P) -> bool:
-    if answer.err_code in COUNTED_REFUSALS:
-        return True
-    codes = answer.err_codes
-    return codes.count(Code.SUCCESS) != len(codes) and not COUNTED_REFUSALS.isdisjoint(codes)
+def _is_uncertain(error: TubeError) -> bool:
+    """Whether the Broker may have taken what was sent although it ended so."""
+    return error.at_work if isinstance(error, RemoteError) else not isinstance(error, RefusedError)
+
+
+def _unexpected(error: BaseException) -> TubeError:
+    """A fault of ours, which shall not leave anybody waiting."""
+    found = TubeError(f"sending failed: {type(error).__name__}: {error}")
+    found.__cause__ = error
+    return found
 
 
 def _old_style_id(text: str) -> int:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pytubemq.client.cluster import Cluster
+    from pytubemq.client.flight import Numbers
     from pytubemq.client.lane import Lane
-    from pytubemq.client.pending import Pending
+    from pytubemq.client.pending import Unit
     from pytubemq.client.tasks import Tasks
     from pytubemq.errors import TubeError
 
@@ -27,13 +26,17 @@ class LaneOwner(Protocol):
     linger_s: float
     batching: bool
     tasks: Tasks
+    numbers: Numbers
 
-    def settled(self, batch: Sequence[Pending], *, delivered: bool = False) -> None:
-        """These have their result."""
+    def settled(self, messages: int, size_bytes: int, *, delivered: bool = False) -> None:
+        """So much has its result."""
 
-    def refused(self, pending: Pending, error: TubeError) -> bool:
-        """Whether this one is to be sent again; if not, its future has failed."""
+    def refused(self, unit: Unit, error: TubeError) -> bool:
+        """Whether this is to be sent again; if not, its future has failed."""
         ...
+
+    def drained(self) -> None:
+        """Everything that was queued for a Broker that takes packs has left."""
 
     def broker_failed(self, lane: Lane, error: TubeError) -> None:
         """The lane's Broker cannot be reached or does not serve."""

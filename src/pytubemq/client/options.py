@@ -80,6 +80,7 @@ class ProducerOptions:
     delivery_timeout_s: float = 60.0
     close_timeout_s: float = 10.0
     batching: bool = True
+    idempotent: bool = True
 
     def __post_init__(self) -> None:
         _between("linger_s", self.linger_s, 0.0, 10.0)

@@ -1,4 +1,4 @@
-"""A message between `submit` and its receipt, the checks and the encoding at its start, the request it leaves in.
+"""A message between `submit` and its receipt, and the checks and the encoding at its start.
 
 The invariant: what passes these checks is something every Broker takes; what does not never reaches the wire.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pytubemq.errors import (
     Code,
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
+    from pytubemq.client.parcel import Parcel
     from pytubemq.model.message import Receipt
-    from pytubemq.net.connection import RpcConnection
-    from pytubemq.wire.hot import BatchItem
+
+    Unit: TypeAlias = "Pending | Parcel"
+    """What a lane carries: one message, or a pack that was submitted as one."""
 
 MSG_TIME_FORMAT = "%Y%m%d%H%M"
 
@@ -43,38 +45,58 @@ Encoded: TypeAlias = tuple[bytes, int, str | None, str | None]
 class Pending:
     """One message on its way. `route` is None (any partition), a key, or the partition that was asked for."""
 
-    __slots__ = ("cause", "deadline_s", "future", "item", "order", "partition", "route", "size_bytes", "tries")
+    __slots__ = (
+        "cause",
+        "deadline_s",
+        "flag",
+        "future",
+        "msg_time",
+        "msg_type",
+        "order",
+        "partition",
+        "payload",
+        "route",
+        "sequence",
+        "size_bytes",
+        "tries",
+        "uncertain",
+    )
+    count: Final = 1
 
     def __init__(
         self,
-        item: BatchItem,
+        encoded: Encoded,
         future: asyncio.Future[Receipt],
         partition: Partition,
         route: bytes | Partition | None,
-        size_bytes: int,
         deadline_s: float,
         order: int,
     ) -> None:
-        self.item = item
+        self.payload, self.flag, self.msg_type, self.msg_time = encoded
+        self.size_bytes = len(self.payload)
         self.future = future
         self.partition = partition
         self.route = route
-        self.size_bytes = size_bytes
         self.deadline_s = deadline_s
         self.order = order
+        self.sequence: int | None = None
+        """Its number among this producer's messages of the partition, from when it first leaves."""
         self.tries = 0
         self.cause: BaseException | None = None
+        self.uncertain = False
+        """Whether it was sent and nobody knows what became of it: its Broker may have it."""
 
+    @property
+    def may_move(self) -> bool:
+        """Whether any partition will do."""
+        return self.route is None
 
-class Flight(NamedTuple):
-    """A request on its way."""
-
-    messages: list[Pending]
-    connection: RpcConnection
-    counted: bool
-    """Whether its refusal counts: single messages are not counted."""
-    asked: bool
-    """Whether it was to find out what the Broker has counted."""
+    def fail(self, error: TubeError) -> bool:
+        """It ends with `error`; False if nobody waits for it any more."""
+        if self.future.done():
+            return False
+        self.future.set_exception(error)
+        return True
 
 
 def check_body(body: Body, max_bytes: int) -> bytes:
@@ -194,13 +216,15 @@ def _wrong_type(attrs: object, msg_type: object, msg_time: object) -> MessageErr
     return MessageError(f"{name} is text, not {type(value).__name__}", hint=hint, code=Code.BAD_REQUEST)
 
 
-def final_error(pending: Pending, cause: BaseException | None) -> TubeError:
-    """The error a message ends with: of the cause's kind, with how often it was tried."""
-    if isinstance(cause, RefusedError) and pending.tries <= 1:
+def final_error(unit: Unit, cause: BaseException | None) -> TubeError:
+    """The error a message ends with: of the cause's kind, with how often it was tried, and whether it may be there."""
+    if isinstance(cause, RefusedError) and unit.tries <= 1:
         return cause
-    tries = f"{pending.tries} tries" if pending.tries else "without being sent"
+    tries = f"{unit.tries} tries" if unit.tries else "without being sent"
     text = cause.message if isinstance(cause, TubeError) else "no answer came in time"
-    message = f"not delivered to {pending.partition} ({tries}): {text}"
+    message = f"not delivered to {unit.partition} ({tries}): {text}"
+    if unit.uncertain:
+        message += "; it was sent and what became of it is unknown: the Broker may have it"
     hint = cause.hint if isinstance(cause, TubeError) else None
     error: TubeError
     if isinstance(cause, RefusedError):

@@ -1,60 +1,38 @@
 """The producer of one topic.
 
-The invariants: inside `async with` it is ready, that is registered at the Master and with partitions known; what is
-buffered is bounded in messages and bytes; every accepted message ends with a receipt or an error; a failure in the
-background is raised by the next call instead of being silent.
+The invariants: inside `async with` it is ready, that is registered at the Master and with partitions known; every
+accepted message ends with a receipt or an error; a failure in the background is raised by the next call instead of
+being silent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytubemq.client.buffer import Buffer
-from pytubemq.client.lane import Lane
+from pytubemq.client.many import EncodedMany, encode_many
 from pytubemq.client.membership import Membership
-from pytubemq.client.pending import (
-    Body,
-    Encoded,
-    Pending,
-    check_body,
-    check_key,
-    encode_message,
-    final_error,
-    find_partition,
-)
-from pytubemq.client.routes import ProducerRole, TopicRoutes
-from pytubemq.client.tasks import Tasks
-from pytubemq.core.retry import may_retry
-from pytubemq.core.routing import Router
-from pytubemq.errors import (
-    BufferFullError,
-    ClosedError,
-    Code,
-    NotFoundError,
-    ServerOverflowError,
-    TransportError,
-    TubeError,
-    UnavailableError,
-)
-from pytubemq.model.ids import Partition, check_topic
-from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES
-from pytubemq.wire.hot import BatchItem
+from pytubemq.client.outgoing import Outgoing
+from pytubemq.client.pending import Body, Encoded, check_body, encode_message
+from pytubemq.client.routes import ProducerRole
+from pytubemq.errors import BufferFullError, ClosedError, TubeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
     from types import TracebackType
 
     from pytubemq.client.cluster import Cluster
     from pytubemq.client.options import ProducerOptions
+    from pytubemq.client.parcel import Lot
+    from pytubemq.client.receipts import Receipts
+    from pytubemq.model.ids import Partition
     from pytubemq.model.message import Receipt
 
 logger = logging.getLogger(__name__)
-
-SWEEP_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,35 +43,20 @@ class ProducerStats:
     delivered: int
     failed: int
     retried: int
-    """Sends beyond a message's first; the Broker may have taken the first one too."""
+    """Sends beyond a message's first."""
     requests: int
     buffered_messages: int
     buffered_bytes: int
+    uncertain: int = 0
+    """Of those that failed: how many a Broker may have all the same, an answer having been lost."""
 
 
-class Producer:
+class Producer(Outgoing):
     """Sends messages to one topic. Made by `Tube.producer`; use it with `async with`."""
 
     def __init__(self, cluster: Cluster, topic: str, options: ProducerOptions) -> None:
-        self.topic = check_topic(topic)
-        self.cluster = cluster
-        self.client_id = ""
-        self.request_timeout_s = cluster.options.request_timeout_s
-        self.linger_s = options.linger_s
-        self.batching = options.batching
-        self.tasks = Tasks(self._fail)
-        self.buffer = Buffer(max_messages=options.max_buffer_messages, max_bytes=options.max_buffer_bytes)
-        self._options = options
-        self._router = Router(rng=cluster.rng)
-        self._lanes: dict[int, Lane] = {}
+        super().__init__(cluster, topic, options, secrets.randbits(62) + 1 if options.idempotent else None)
         self._membership: Membership | None = None
-        self._max_message_bytes = DEFAULT_MAX_MESSAGE_BYTES
-        self._refusal: TubeError | None = ClosedError("the producer is not open", hint="use it inside `async with`")
-        self._sweeper: asyncio.TimerHandle | None = None
-        self._submitted = 0
-        self._delivered = 0
-        self._failed = 0
-        self._retried = 0
         self._entered = False
 
     def __repr__(self) -> str:
@@ -225,34 +188,87 @@ class Producer:
             return encode_message(body, attrs, msg_type, msg_time, self._max_message_bytes)
         return body, 0, None, None
 
-    def enqueue(
-        self, encoded: Encoded, *, key: bytes | str | None = None, partition: Partition | int | None = None
-    ) -> asyncio.Future[Receipt]:
-        """The second half of `submit`: queue what `encode` gave."""
-        if self._refusal is not None:
-            raise self._refusal
-        payload, flag, msg_type, time_text = encoded
-        size_bytes = len(payload)
-        now_s = self._loop.time()
-        if key is None and partition is None:
-            route: bytes | Partition | None = None
-            chosen = self._router.choose(now_s)
-        else:
-            route, chosen = self._pick(key, partition)
-        if chosen is None:
-            raise NotFoundError(f"topic {self.topic!r} has no partition now", code=Code.NO_PARTITION_AVAILABLE)
-        self.buffer.add(size_bytes)
-        future: asyncio.Future[Receipt] = self._loop.create_future()
-        self._submitted = order = self._submitted + 1
-        item = BatchItem(chosen.partition_id, payload, flag, msg_type, time_text, None)
-        pending = Pending(item, future, chosen, route, size_bytes, now_s + self._options.delivery_timeout_s, order)
-        if self._sweeper is None:
-            self._arm_sweeper()
-        lane = self._lanes.get(chosen.broker_id)
-        if lane is None:
-            lane = self._lane(chosen.broker_id)
-        lane.put(pending)
-        return future
+    async def send_many(
+        self,
+        bodies: Iterable[Body],
+        *,
+        attrs: Mapping[str, str] | None = None,
+        msg_type: str | None = None,
+        msg_time: datetime | str | None = None,
+        key: bytes | str | None = None,
+        partition: Partition | int | None = None,
+    ) -> Receipts:
+        """Send many messages to one partition, in their order, and wait for their receipts; the fast way.
+
+        They leave as there is room in the buffer, however many there are. What is given besides holds for each.
+
+        Raises:
+            MessageError: one of them cannot be sent as it is; then none is.
+            PartialSendError: some were delivered and some were not.
+            TubeError: none was delivered.
+        """
+        self.check_open()
+        encoded = self.encode_many(bodies, attrs, msg_type, msg_time)
+        lot = self.open_lot(encoded, key=key, partition=partition)
+        at = 0
+        try:
+            for number, pack in enumerate(encoded.packs):
+                await self.room(messages=pack.messages, size_bytes=pack.size_bytes)
+                self.enqueue_packs(lot, encoded, start=number, stop=number + 1, at=at)
+                at += pack.messages
+        except TubeError as error:
+            lot.lost(at, encoded.messages - at, error)
+        except BaseException:
+            lot.future.cancel()
+            raise
+        return await lot.future
+
+    def submit_many(
+        self,
+        bodies: Iterable[Body],
+        *,
+        attrs: Mapping[str, str] | None = None,
+        msg_type: str | None = None,
+        msg_time: datetime | str | None = None,
+        key: bytes | str | None = None,
+        partition: Partition | int | None = None,
+    ) -> asyncio.Future[Receipts]:
+        """Queue many messages for one partition, in their order, and return at once.
+
+        The future gets their receipts or an error as `send_many` raises it. Cancelling it drops what has not left yet.
+
+        Raises:
+            BufferFullError: no room for all of them; await `room(messages=..., size_bytes=...)`, or use `send_many`.
+            MessageError: one of them cannot be sent as it is; then none is.
+            ClosedError, ForkedError: as for `send`.
+        """
+        self.check_open()
+        return self.enqueue_many(self.encode_many(bodies, attrs, msg_type, msg_time), key=key, partition=partition)
+
+    def encode_many(
+        self,
+        bodies: Iterable[Body],
+        attrs: Mapping[str, str] | None = None,
+        msg_type: str | None = None,
+        msg_time: datetime | str | None = None,
+    ) -> EncodedMany:
+        """Check messages and build their packs, without queueing them; safe on any thread.
+
+        Raises:
+            MessageError: one of them cannot be sent as it is.
+        """
+        return encode_many(bodies, attrs, msg_type, msg_time, self._max_message_bytes)
+
+    def enqueue_many(
+        self, encoded: EncodedMany, *, key: bytes | str | None = None, partition: Partition | int | None = None
+    ) -> asyncio.Future[Receipts]:
+        """The second half of `submit_many`: queue what `encode_many` gave."""
+        self.buffer.check_lot(encoded.size_bytes, encoded.messages)
+        if not self.buffer.fits(encoded.size_bytes, encoded.messages):
+            raise self.buffer.full()
+        lot: Lot = self.open_lot(encoded, key=key, partition=partition)
+        self.enqueue_packs(lot, encoded, start=0, stop=len(encoded.packs), at=0)
+        return lot.future
 
     def check_open(self) -> None:
         """Refuse use before, after, and in a forked child."""
@@ -260,9 +276,9 @@ class Producer:
             raise self._refusal
         self.cluster.check_usable()
 
-    async def room(self) -> None:
-        """Wait until `submit` will be accepted."""
-        while self._refusal is None and not self.buffer.has_room:
+    async def room(self, *, messages: int = 1, size_bytes: int = 1) -> None:
+        """Wait until `submit`, or `submit_many` of so many messages with so many bytes, will be accepted."""
+        while self._refusal is None and not self.buffer.fits(size_bytes, messages):
             await self.buffer.changed()
         self.check_open()
 
@@ -292,115 +308,5 @@ class Producer:
             requests=sum(lane.batches for lane in self._lanes.values()),
             buffered_messages=self.buffer.messages,
             buffered_bytes=self.buffer.size_bytes,
+            uncertain=self._uncertain,
         )
-
-    # --- the lanes call these -------------------------------------------------------------------------------
-
-    def settled(self, batch: Sequence[Pending], *, delivered: bool = False) -> None:
-        """Messages have their result: make room for others."""
-        if delivered:
-            self._delivered += len(batch)
-        self.buffer.remove(len(batch), sum([pending.size_bytes for pending in batch]))
-
-    def refused(self, pending: Pending, error: TubeError) -> bool:
-        """Whether a message is sent again after `error`; if not, its future has the error now."""
-        limit_s = self._options.delivery_timeout_s
-        age_s = self._loop.time() - (pending.deadline_s - limit_s)
-        if may_retry(error, age_s=age_s, limit_s=limit_s):
-            self._retried += 1
-            return True
-        self._end(pending, final_error(pending, error))
-        return False
-
-    def broker_failed(self, lane: Lane, error: TubeError) -> None:
-        """Leave the Broker out for a while, and give its free messages to others if there are any."""
-        if not isinstance(error, TransportError | UnavailableError | ServerOverflowError):
-            return
-        now_s = self._loop.time()
-        self._router.failed(lane.broker_id, now_s)
-        if self._router.open_brokers(now_s) - {lane.broker_id}:
-            self._reroute(lane.take_all(lambda pending: pending.route is None))
-
-    def broker_answered(self, lane: Lane) -> None:
-        """The Broker serves."""
-        self._router.answered(lane.broker_id, 0.0)
-
-    # --- inside ---------------------------------------------------------------------------------------------
-
-    def _on_routes(self, routes: TopicRoutes) -> None:
-        self._max_message_bytes = routes.max_message_bytes
-        gone = self._router.update(routes.partitions, asyncio.get_running_loop().time())
-        if gone:
-            for lane in list(self._lanes.values()):
-                self._reroute(
-                    lane.take_all(
-                        lambda pending: pending.partition in gone and not isinstance(pending.route, Partition)
-                    )
-                )
-        for lane in self._lanes.values():
-            lane.kick()
-
-    def _pick(
-        self, key: bytes | str | None, partition: Partition | int | None
-    ) -> tuple[bytes | Partition, Partition | None]:
-        if partition is not None:
-            found = find_partition(partition, self._router.partitions, self.topic)
-            return found, found
-        raw = b"" if key is None else check_key(key)
-        return raw, self._router.for_key(raw)
-
-    def _lane(self, broker_id: int) -> Lane:
-        lane = self._lanes.get(broker_id)
-        if lane is None:
-            lane = self._lanes[broker_id] = Lane(self, broker_id)
-        return lane
-
-    def _reroute(self, moved: Sequence[Pending]) -> None:
-        now_s = self._loop.time()
-        for pending in moved:
-            key = pending.route if isinstance(pending.route, bytes) else None
-            chosen = self._router.choose(now_s, key) or pending.partition
-            pending.partition = chosen
-            pending.item = pending.item._replace(partition_id=chosen.partition_id)
-            self._lane(chosen.broker_id).put(pending)
-
-    async def _settle(self) -> None:
-        while self.buffer.messages:
-            await self.buffer.changed()
-
-    def _arm_sweeper(self) -> None:
-        period_s = min(SWEEP_S, self._options.delivery_timeout_s / 4)
-        self._sweeper = self._loop.call_later(period_s, self._sweep)
-
-    def _sweep(self) -> None:
-        """Messages that wait in a queue end at their deadline, too."""
-        self._sweeper = None
-        now_s = self._loop.time()
-        for lane in self._lanes.values():
-            self._give_up(lane.expire(now_s))
-        if self.buffer.messages:
-            self._arm_sweeper()
-
-    def _give_up(self, expired: Sequence[Pending]) -> None:
-        for pending in expired:
-            self._end(pending, final_error(pending, pending.cause))
-        if expired:
-            self.settled(expired)
-
-    def _end(self, pending: Pending, error: TubeError) -> None:
-        if not pending.future.done():
-            self._failed += 1
-            pending.future.set_exception(error)
-
-    def _fail(self, error: BaseException) -> None:
-        """A task of ours died: everything fails with its reason."""
-        self._refusal = error if isinstance(error, TubeError) else TubeError(f"the producer failed: {error!r}")
-        self._abandon(self._refusal)
-
-    def _abandon(self, error: TubeError) -> None:
-        for lane in self._lanes.values():
-            gone = lane.abandon()
-            for pending in gone:
-                self._end(pending, error)
-            self.settled(gone)
-        self.buffer.wake()

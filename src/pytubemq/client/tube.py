@@ -146,6 +146,7 @@ class Tube:
         delivery_timeout_s: float = 60.0,
         close_timeout_s: float = 10.0,
         batching: bool = True,
+        idempotent: bool = True,
     ) -> Producer:
         """A producer of one topic, for `async with`; inside the block it is ready to send.
 
@@ -157,6 +158,7 @@ class Tube:
             delivery_timeout_s: how long one message is tried before its future fails with the last cause.
             close_timeout_s: how long leaving the block may wait for messages to be delivered.
             batching: False sends every message in a request of its own, as the original does.
+            idempotent: number the messages, so that a pytubemq Broker drops repeats of what it has already.
         """
         options = ProducerOptions(
             linger_s=linger_s,
@@ -165,6 +167,7 @@ class Tube:
             delivery_timeout_s=delivery_timeout_s,
             close_timeout_s=close_timeout_s,
             batching=batching,
+            idempotent=idempotent,
         )
         self._close_within_s = max(self._close_within_s, close_timeout_s)
         return self._add(Producer(self._open(), topic, options))

@@ -10,7 +10,8 @@ from pytubemq.model.filters import filter_code
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.testing.mock_balance import MockBalance
-from pytubemq.testing.mock_state import APPEND_TIME_MS, MockMessage, MockPartition
+from pytubemq.testing.mock_writing import OK, MockWriting
+from pytubemq.wire.extensions import Capability
 from pytubemq.wire.hot import get_message_answer, read_range_answer
 from pytubemq.wire.messages import broker, extension, master
 from pytubemq.wire.methods import METHODS, Method
@@ -19,8 +20,8 @@ from pytubemq.wire.strings import TopicBroker, TopicInfo, format_broker_info, fo
 if TYPE_CHECKING:
     from pytubemq.net.call import Call
     from pytubemq.testing.mock_broker import MockBroker
+    from pytubemq.testing.mock_state import MockPartition
 
-OK: dict[str, Any] = {"success": True, "err_code": int(Code.SUCCESS), "err_msg": "OK!"}
 MAX_FETCH = 1000
 UNREGISTER = 32
 WITHOUT_SUCCESS = (Method.CONSUMER_REGISTER_C2M_V2, Method.CONSUMER_HEARTBEAT_C2M_V2, Method.GET_PART_META_C2M)
@@ -30,11 +31,13 @@ CONSUMED = 0
 ALWAYS_LATEST = 2
 
 
-class MockHandlers(MockBalance):
+class MockHandlers(MockBalance, MockWriting):
     """One method per kind of request."""
 
     def __init__(self, mock: MockBroker) -> None:
         self._mock = mock
+        self._asker = Capability(0)
+        """What the one can do whose request is being answered."""
 
     def refusal(self, method: Method, code: int, text: str) -> Any:
         """An answer that says no."""
@@ -61,6 +64,7 @@ class MockHandlers(MockBalance):
         handler = getattr(self, f"_{name}", None)
         if handler is None:
             raise NotImplementedError(name)
+        self._asker = call.connection.capabilities
         return handler(request)
 
     async def _wait(self, request: Any, wait_s: float) -> None:
@@ -161,56 +165,6 @@ class MockHandlers(MockBalance):
     def _CloseRequestC2M(self, request: master.CloseRequestC2M) -> Any:
         self._mock.consumers.pop(request.client_id, None)
         return master.CloseResponseM2C(**OK)
-
-    # --- the Broker: writing --------------------------------------------------------------------------------
-
-    def _append(self, topic: str, partition_id: int, data: bytes, flag: int, msg_type: str | None) -> int:
-        partition = self._mock.partitions[topic, partition_id]
-        partition.messages.append(MockMessage(data, flag, msg_type))
-        return partition.end - 1
-
-    def _fault(self, topic: str, partition_id: int, data: bytes) -> tuple[Code, str] | None:
-        if partition_id not in range(self._mock.topics.get(topic, 0)):
-            return Code.FORBIDDEN, f"topic {topic} has no partition {partition_id}"
-        return None if data else (Code.BAD_REQUEST, "the message is empty")
-
-    def _SendMessageRequestP2B(self, request: broker.SendMessageRequestP2B) -> Any:
-        fault = self._fault(request.topic_name, request.partition_id, request.data)
-        if fault is not None:
-            return self.refusal(Method.SEND_MESSAGE_P2B, *fault)
-        number = self._append(request.topic_name, request.partition_id, request.data, request.flag, request.msg_type)
-        return broker.SendMessageResponseB2P(
-            **OK, message_id=number + 1, append_time=APPEND_TIME_MS, append_offset=number * OFFSET_UNIT
-        )
-
-    def _SendBatchRequestP2B(self, request: extension.SendBatchRequestP2B) -> Any:
-        topic = request.topic_name
-        if topic not in self._mock.topics:
-            return self.refusal(Method.SEND_BATCH_P2B, Code.FORBIDDEN, f"there is no topic {topic}")
-        if not request.entries:
-            return self.refusal(Method.SEND_BATCH_P2B, Code.BAD_REQUEST, "the batch has no message")
-        faults: list[tuple[Code, str]] = []
-        codes: list[int] = []
-        numbers: list[int] = []
-        for entry in request.entries:
-            fault = self._fault(topic, entry.partition_id, entry.data)
-            if fault is not None:
-                faults.append(fault)
-                codes.append(fault[0])
-                numbers.append(-1)
-                continue
-            codes.append(Code.SUCCESS)
-            numbers.append(self._append(topic, entry.partition_id, entry.data, entry.flag, entry.msg_type))
-        code, text = faults[0] if faults else (Code.SUCCESS, "OK!")
-        return extension.SendBatchResponseB2P(
-            success=not faults,
-            err_code=int(code),
-            err_msg=text,
-            err_codes=tuple(codes),
-            message_ids=tuple(number + 1 if number >= 0 else -1 for number in numbers),
-            offsets=tuple(number * OFFSET_UNIT if number >= 0 else -1 for number in numbers),
-            append_time=APPEND_TIME_MS,
-        )
 
     # --- the Broker: reading --------------------------------------------------------------------------------
 
@@ -340,10 +294,13 @@ class MockHandlers(MockBalance):
                     partition_id=partition.partition_id,
                     min_offset=0,
                     max_offset=mock.partitions[partition.topic, partition.partition_id].end * OFFSET_UNIT,
+                    offset_by_time=None
+                    if request.not_before_ms is None
+                    else mock.partitions[partition.topic, partition.partition_id].offset_at(request.not_before_ms),
                 )
                 for partition in known
             ),
         )
 
     def _entries(self, partition: MockPartition, numbers: list[int]) -> list[bytes]:
-        return [partition.messages[number].entry(number) for number in numbers]
+        return partition.records(numbers, packs=Capability.PACKS in self._asker)

@@ -25,7 +25,7 @@ from pytubemq.errors import (
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import MAX_BATCH_MESSAGES
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
-from pytubemq.wire.extensions import Capability
+from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.messages.extension import SendBatchResponseB2P
 from pytubemq.wire.methods import Method
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 DEMO = {"demo": 1}
+BATCHES = OURS & ~(Capability.PACKS | Capability.IDEMPOTENT)
+"""What a Broker shows that takes batches, and no packs."""
 
 
 async def test_a_message_gets_its_receipt() -> None:
@@ -57,7 +59,11 @@ async def test_attributes_type_and_time_travel_in_the_payload_and_beside_it() ->
 
 
 async def test_one_loop_turn_makes_one_batch_once_the_broker_has_shown_that_it_takes_them() -> None:
-    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube, tube.producer("demo") as producer:
+    async with (
+        MockBroker(topics=DEMO, capabilities=BATCHES) as mock,
+        connect(mock.masters) as tube,
+        tube.producer("demo") as producer,
+    ):
         await producer.send(b"first")
         await asyncio.gather(*[producer.submit(b"%d" % n) for n in range(100)])
         assert len(mock.received(Method.SEND_MESSAGE_P2B)) == 1
@@ -79,7 +85,7 @@ async def test_a_broker_without_extensions_gets_single_messages_in_order() -> No
 
 async def test_linger_gathers_over_several_turns() -> None:
     async with (
-        MockBroker(topics=DEMO) as mock,
+        MockBroker(topics=DEMO, capabilities=BATCHES) as mock,
         connect(mock.masters) as tube,
         tube.producer("demo", linger_s=0.05) as producer,
     ):
@@ -94,7 +100,11 @@ async def test_linger_gathers_over_several_turns() -> None:
 
 @pytest.mark.parametrize("code", [419, 503, 500])
 async def test_a_refusal_that_may_mend_is_tried_again_in_order(code: int) -> None:
-    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube, tube.producer("demo") as producer:
+    async with (
+        MockBroker(topics=DEMO, capabilities=BATCHES) as mock,
+        connect(mock.masters) as tube,
+        tube.producer("demo") as producer,
+    ):
         await producer.send(b"first")
         mock.fail_next(Method.SEND_BATCH_P2B, code=code, times=2)
         futures = [producer.submit(b"%d" % n) for n in range(10)]
@@ -107,7 +117,11 @@ async def test_a_refusal_that_may_mend_is_tried_again_in_order(code: int) -> Non
 
 
 async def test_part_of_a_batch_is_refused_and_only_that_part_goes_again() -> None:
-    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube, tube.producer("demo") as producer:
+    async with (
+        MockBroker(topics=DEMO, capabilities=BATCHES) as mock,
+        connect(mock.masters) as tube,
+        tube.producer("demo") as producer,
+    ):
         await producer.send(b"first")
         mock.respond(
             Method.SEND_BATCH_P2B,
@@ -131,7 +145,11 @@ async def test_part_of_a_batch_is_refused_and_only_that_part_goes_again() -> Non
 
 
 async def test_a_lost_connection_sends_again_and_may_send_twice() -> None:
-    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube, tube.producer("demo") as producer:
+    async with (
+        MockBroker(topics=DEMO, capabilities=BATCHES) as mock,
+        connect(mock.masters) as tube,
+        tube.producer("demo") as producer,
+    ):
         await producer.send(b"first")
         mock.drop_on(Method.SEND_BATCH_P2B, after=True)
         await asyncio.gather(*[producer.submit(body) for body in (b"a", b"b")])
@@ -177,7 +195,7 @@ async def test_several_batches_are_under_way_again_after_some_were_not_answered(
     bodies = [b"%06d" % number for number in range(8 * MAX_BATCH_MESSAGES)]
     half = len(bodies) // 2
     async with (
-        MockBroker(topics=DEMO) as mock,
+        MockBroker(topics=DEMO, capabilities=BATCHES) as mock,
         connect(mock.masters, request_timeout_s=1.0) as tube,
         tube.producer("demo") as producer,
     ):
@@ -196,7 +214,7 @@ async def test_several_batches_are_under_way_again_after_some_were_not_answered(
 
 async def test_the_delivery_time_ends_with_the_cause() -> None:
     async with (
-        MockBroker(topics=DEMO) as mock,
+        MockBroker(topics=DEMO, capabilities=BATCHES) as mock,
         connect(mock.masters) as tube,
         tube.producer("demo", delivery_timeout_s=0.3) as producer,
     ):

@@ -37,6 +37,7 @@ NAMES = {
     "Reader",
     "Rebalanced",
     "Receipt",
+    "Receipts",
     "Skipped",
     "SlowConsumer",
     "Start",
@@ -80,7 +81,21 @@ def test_the_client_loads_neither_servers_nor_the_command_line() -> None:
 
 
 INSIDE = {
-    Producer: {"broker_answered", "broker_failed", "check_open", "encode", "ended", "enqueue", "refused", "settled"},
+    Producer: {
+        "broker_answered",
+        "broker_failed",
+        "check_open",
+        "drained",
+        "encode",
+        "encode_many",
+        "ended",
+        "enqueue",
+        "enqueue_many",
+        "enqueue_packs",
+        "open_lot",
+        "refused",
+        "settled",
+    },
     Consumer: {"brought", "counted", "emit", "ended", "gave_up", "occupied_for_s", "reached", "unreachable"},
     BalanceConsumer: {
         "brought",
@@ -133,6 +148,8 @@ def test_the_signatures_users_rely_on_are_pinned() -> None:
     assert (
         names(Producer.send) == names(Producer.submit) == ["body", "attrs", "msg_type", "msg_time", "key", "partition"]
     )
+    assert names(Producer.send_many) == names(Producer.submit_many)
+    assert names(Producer.send_many) == ["bodies", "attrs", "msg_type", "msg_time", "key", "partition"]
     assert names(Consumer.batches) == ["max_messages", "max_wait_s", "max_bytes", "idle_timeout_s"]
     assert names(Tube.reader) == ["partition", "start", "end", "end_exists", "on_malformed", "retry_for_s"]
     assert names(Tube.consumer) == [

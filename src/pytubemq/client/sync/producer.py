@@ -11,19 +11,21 @@ import concurrent.futures
 import threading
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytubemq.client.many import EncodedMany
 from pytubemq.client.pending import check_key
 from pytubemq.errors import BufferFullError, ClosedError, TubeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
     from types import TracebackType
 
     from pytubemq.client import producer as producers
     from pytubemq.client.pending import Body, Encoded
     from pytubemq.client.producer import ProducerStats
+    from pytubemq.client.receipts import Receipts
     from pytubemq.model.ids import Partition
     from pytubemq.model.message import Receipt
     from pytubemq.net.iothread import IoThread
@@ -33,10 +35,15 @@ LOOK_AGAIN_S = 0.001
 """How long a submitted message may lie between the threads while others follow it."""
 
 
-class _Waiting(tuple["concurrent.futures.Future[Receipt]", "Encoded", "bytes | str | None", "Partition | int | None"]):
-    """A submitted message that has not reached the loop's thread yet."""
+class _Waiting(NamedTuple):
+    """What was submitted and has not reached the loop's thread yet: a message, or many that stay together."""
 
-    __slots__ = ()
+    future: concurrent.futures.Future[Any]
+    encoded: Encoded | EncodedMany
+    key: bytes | str | None
+    partition: Partition | int | None
+    messages: int
+    size_bytes: int
 
 
 class Producer:
@@ -48,8 +55,8 @@ class Producer:
         self._max_messages = max_messages
         self._max_bytes = max_bytes
         self._queue: deque[_Waiting] = deque()
-        self._put_bytes = 0
-        self._taken_bytes = 0
+        self._put_messages = self._taken_messages = 0
+        self._put_bytes = self._taken_bytes = 0
         self._lock = threading.Lock()
         self._posted = False
         self._full = False
@@ -106,27 +113,79 @@ class Producer:
             MessageError, ClosedError, ForkedError: as for `send`.
         """
         self._producer.check_open()
+        encoded = self._producer.encode(body, attrs, msg_type, msg_time)
+        return self._put(encoded, key, partition, 1, len(encoded[0]))
+
+    def send_many(
+        self,
+        bodies: Iterable[Body],
+        *,
+        attrs: Mapping[str, str] | None = None,
+        msg_type: str | None = None,
+        msg_time: datetime | str | None = None,
+        key: bytes | str | None = None,
+        partition: Partition | int | None = None,
+    ) -> Receipts:
+        """Send many messages to one partition and wait for their receipts; as `pytubemq.Producer.send_many`."""
+        return self._io.run(
+            self._producer.send_many(
+                bodies, attrs=attrs, msg_type=msg_type, msg_time=msg_time, key=key, partition=partition
+            )
+        )
+
+    def submit_many(
+        self,
+        bodies: Iterable[Body],
+        *,
+        attrs: Mapping[str, str] | None = None,
+        msg_type: str | None = None,
+        msg_time: datetime | str | None = None,
+        key: bytes | str | None = None,
+        partition: Partition | int | None = None,
+    ) -> concurrent.futures.Future[Receipts]:
+        """Queue many messages for one partition and return at once; as `pytubemq.Producer.submit_many`."""
+        self._producer.check_open()
+        encoded = self._producer.encode_many(bodies, attrs, msg_type, msg_time)
+        self._producer.buffer.check_lot(encoded.size_bytes, encoded.messages)
+        return self._put(encoded, key, partition, encoded.messages, encoded.size_bytes)
+
+    def _put(
+        self,
+        encoded: Encoded | EncodedMany,
+        key: bytes | str | None,
+        partition: Partition | int | None,
+        messages: int,
+        size_bytes: int,
+    ) -> concurrent.futures.Future[Any]:
+        """Lay it between the threads, if the buffer has room for it.
+
+        Raises:
+            BufferFullError: it has none.
+        """
         if key is not None:
             key = check_key(key)
-        encoded = self._producer.encode(body, attrs, msg_type, msg_time)
-        future: concurrent.futures.Future[Receipt] = concurrent.futures.Future()
-        size_bytes = len(encoded[0])
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
         with self._lock:
-            buffer = self._producer.buffer
-            held = buffer.messages + len(self._queue)
-            held_bytes = buffer.size_bytes + self._put_bytes - self._taken_bytes
-            if held and (held >= self._max_messages or held_bytes + size_bytes > self._max_bytes):
-                raise buffer.full()
+            if not self._fits(messages, size_bytes):
+                raise self._producer.buffer.full()
+            self._put_messages += messages
             self._put_bytes += size_bytes
-            self._queue.append(_Waiting((future, encoded, key, partition)))
+            self._queue.append(_Waiting(future, encoded, key, partition, messages, size_bytes))
         if not self._posted:
             self._posted = True
             self._io.post(self._look)
         return future
 
-    def room(self) -> None:
-        """Wait until `submit` will be accepted."""
-        self._io.run(self._room())
+    def _fits(self, messages: int, size_bytes: int) -> bool:
+        """Whether there is room, what lies between the threads being counted, too."""
+        buffer = self._producer.buffer
+        held = buffer.messages + self._put_messages - self._taken_messages
+        held_bytes = buffer.size_bytes + self._put_bytes - self._taken_bytes
+        return not held or (held + messages <= self._max_messages and held_bytes + size_bytes <= self._max_bytes)
+
+    def room(self, *, messages: int = 1, size_bytes: int = 1) -> None:
+        """Wait until `submit`, or `submit_many` of so many messages with so many bytes, will be accepted."""
+        self._io.run(self._room(messages, size_bytes))
 
     def flush(self) -> None:
         """Wait until nothing is buffered: every message has its receipt or its error."""
@@ -162,7 +221,8 @@ class Producer:
             self._full = True
             try:
                 while not self._hand_over_all():
-                    await self._producer.room()
+                    first = self._queue[0]
+                    await self._producer.room(messages=first.messages, size_bytes=first.size_bytes)
             except TubeError:
                 self._hand_over_all()  # each message hears for itself that the producer has ended
             finally:
@@ -174,15 +234,21 @@ class Producer:
         while queue:
             if not self._hand_over(queue[0]):
                 return False
-            self._taken_bytes += len(queue.popleft()[1][0])
+            taken = queue.popleft()
+            self._taken_messages += taken.messages
+            self._taken_bytes += taken.size_bytes
         return True
 
     def _hand_over(self, waiting: _Waiting) -> bool:
-        future, encoded, key, partition = waiting
+        future, encoded, key, partition, _, _ = waiting
         if future.cancelled():
             return True
+        inner: asyncio.Future[Any]
         try:
-            inner = self._producer.enqueue(encoded, key=key, partition=partition)
+            if isinstance(encoded, EncodedMany):
+                inner = self._producer.enqueue_many(encoded, key=key, partition=partition)
+            else:
+                inner = self._producer.enqueue(encoded, key=key, partition=partition)
         except BufferFullError:
             return False
         except TubeError as error:
@@ -199,9 +265,9 @@ class Producer:
         await self._drain()
         await self._producer.flush()
 
-    async def _room(self) -> None:
+    async def _room(self, messages: int, size_bytes: int) -> None:
         await self._drain()
-        await self._producer.room()
+        await self._producer.room(messages=messages, size_bytes=size_bytes)
 
     async def _close(self) -> None:
         try:
@@ -212,7 +278,7 @@ class Producer:
             self._hand_over_all()  # what is left fails, for the producer is closed
 
 
-def _copy(outer: concurrent.futures.Future[Receipt], inner: asyncio.Future[Receipt]) -> None:
+def _copy(outer: concurrent.futures.Future[Any], inner: asyncio.Future[Any]) -> None:
     error = ClosedError("the message was dropped") if inner.cancelled() else inner.exception()
     if error is None:
         outer.set_result(inner.result())

@@ -90,6 +90,7 @@ class Tube:
         delivery_timeout_s: float = 60.0,
         close_timeout_s: float = 10.0,
         batching: bool = True,
+        idempotent: bool = True,
     ) -> Producer:
         """A producer of one topic, for `with`; arguments as in `pytubemq.Tube.producer`."""
         made = self._open().call(
@@ -101,6 +102,7 @@ class Tube:
                 delivery_timeout_s=delivery_timeout_s,
                 close_timeout_s=close_timeout_s,
                 batching=batching,
+                idempotent=idempotent,
             )
         )
         return Producer(self._open(), made, max_buffer_messages, max_buffer_bytes)

@@ -1,0 +1,106 @@
+"""From bodies to packs: the checks and the encoding of messages that are sent together.
+
+The invariant: what passes is something every Broker takes, in packs of bounded size; what does not is named by its
+position, and then none of the messages is sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytubemq.client.pending import check_body, encode_message
+from pytubemq.errors import Code, MessageError
+from pytubemq.model.filters import NO_FILTER_CODE, filter_code
+from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
+from pytubemq.wire.pack import encode_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from pytubemq.client.pending import Body
+
+
+class EncodedPack(NamedTuple):
+    """One pack: its columns, how many messages it has, and their bytes."""
+
+    columns: bytes
+    messages: int
+    size_bytes: int
+
+
+class EncodedMany(NamedTuple):
+    """Messages ready to go, in order."""
+
+    packs: list[EncodedPack]
+    messages: int
+    size_bytes: int
+    msg_type: str | None
+    msg_time: str | None
+
+
+def encode_many(
+    bodies: Iterable[Body],
+    attrs: Mapping[str, str] | None,
+    msg_type: str | None,
+    msg_time: datetime | str | None,
+    max_bytes: int,
+) -> EncodedMany:
+    """Check bodies, all with the same attributes, and build their packs.
+
+    Raises:
+        MessageError: there is none, or one cannot be sent as it is; the text names its position.
+    """
+    payloads, sizes = _checked(bodies, max_bytes)
+    flag, code, time_text = 0, NO_FILTER_CODE, None
+    if attrs or msg_type is not None or msg_time is not None:
+        longest = payloads[sizes.index(max(sizes))]
+        whole, flag, msg_type, time_text = encode_message(longest, attrs, msg_type, msg_time, max_bytes)
+        block = whole[: len(whole) - len(longest)]
+        payloads = [block + payload for payload in payloads]
+        sizes = [size + len(block) for size in sizes]
+        code = NO_FILTER_CODE if not msg_type or msg_type.isspace() else filter_code(msg_type)
+    packs: list[EncodedPack] = []
+    start = 0
+    while start < len(payloads):
+        stop, size_bytes = _pack_end(sizes, start)
+        part = payloads if stop - start == len(payloads) else payloads[start:stop]
+        packs.append(EncodedPack(encode_columns(part, flag, code), stop - start, size_bytes))
+        start = stop
+    return EncodedMany(packs, len(payloads), sum(sizes), msg_type, time_text)
+
+
+def _checked(bodies: Iterable[Body], max_bytes: int) -> tuple[Sequence[bytes], list[int]]:
+    if isinstance(bodies, (bytes, bytearray, memoryview, str)):
+        raise MessageError(
+            f"the bodies are {type(bodies).__name__}, not several of it",
+            hint="give a list of them, or use send() for one",
+            code=Code.BAD_REQUEST,
+        )
+    payloads: list[bytes] = bodies if isinstance(bodies, list) else list(bodies)  # type: ignore[arg-type]
+    if not payloads:
+        raise MessageError("there is no message to send", hint="give at least one body", code=Code.BAD_REQUEST)
+    if set(map(type, payloads)) == {bytes}:
+        sizes = list(map(len, payloads))
+        if min(sizes) > 0 and max(sizes) <= max_bytes:
+            return payloads, sizes
+    checked: list[bytes] = []
+    for position, body in enumerate(payloads):
+        try:
+            checked.append(check_body(body, max_bytes))
+        except MessageError as error:
+            raise MessageError(f"message {position}: {error.message}", hint=error.hint, code=error.code) from error
+    return checked, list(map(len, checked))
+
+
+def _pack_end(sizes: list[int], start: int) -> tuple[int, int]:
+    """Where the pack that begins at `start` ends, and how many bytes its messages have."""
+    stop = min(start + MAX_PACK_MESSAGES, len(sizes))
+    size_bytes = sum(sizes[start:stop])
+    if size_bytes <= MAX_PACK_BYTES:
+        return stop, size_bytes
+    size_bytes, stop = sizes[start], start + 1
+    while stop < len(sizes) and size_bytes + sizes[stop] <= MAX_PACK_BYTES and stop - start < MAX_PACK_MESSAGES:
+        size_bytes += sizes[stop]
+        stop += 1
+    return stop, size_bytes
