@@ -44,6 +44,11 @@ class Options:
         return 1.0 if self.quick else 2.0
 
     @property
+    def jvm_warm_s(self) -> float:
+        """Seconds of load that a server in a JVM gets before its first run counts, for its compiler."""
+        return 5.0 if self.quick else 10.0
+
+    @property
     def measure_s(self) -> float:
         """Seconds of measuring."""
         return 2.0 if self.quick else 5.0
@@ -141,14 +146,20 @@ class Bench:
         if self._java is None:
             self.progress("starting the Java system (its topics take 41 s)")
             topics = (PRODUCE_TOPIC, CONSUME_TOPIC)
-            self._java = await self._stack.enter_async_context(JavaSystem(self._home / "java", topics))
+            self._java = java = await self._stack.enter_async_context(JavaSystem(self._home / "java", topics))
+            self.progress("warming up the Java system")
+            warm_up_s = self.options.jvm_warm_s
+            await java.produce(PRODUCE_TOPIC, size_bytes=1024, window=1_000, warm_s=warm_up_s, measure_s=0.1)
         return self._java
 
     async def kafka(self) -> Kafka:
         """A Kafka node, shared by the measures."""
         if self._kafka is None:
             self.progress("starting Kafka")
-            self._kafka = await self._stack.enter_async_context(Kafka(self._home / "kafka"))
+            self._kafka = kafka = await self._stack.enter_async_context(Kafka(self._home / "kafka"))
+            self.progress("warming up Kafka")
+            load = {"way": "one", "size_bytes": 1024, "warm_s": self.options.jvm_warm_s, "measure_s": 0.1}
+            await self.kafka_produce(kafka, **load)
         return self._kafka
 
     @contextlib.asynccontextmanager

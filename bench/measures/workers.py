@@ -65,7 +65,7 @@ def _load(bench: Bench, count: int) -> Callable[[], Awaitable[dict[str, Any]]]:
 async def _workers(bench: Bench, cluster: Ours, count: int) -> AsyncIterator[dict[str, int]]:
     """So many workers, registered; their process numbers by name."""
     settings = {
-        "data": str(bench.home / bench.fresh("workers")), "broker.masters": json.dumps([cluster.master]),
+        "data": str(bench.home / bench.fresh("workers")), "broker.masters": cluster.master,
         "broker.listen": "127.0.0.1:0", "broker.http_listen": "127.0.0.1:0", "log.level": "warning",
     }  # fmt: skip
     flags = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
