@@ -30,6 +30,7 @@ from pytubemq.client.options import (
 from pytubemq.client.producer import Producer
 from pytubemq.client.push import Handler, PushConsumer
 from pytubemq.client.reader import Reader
+from pytubemq.client.resets import reset_group
 from pytubemq.errors import ClosedError, TubeError
 from pytubemq.model.ids import Address, BrokerInfo, Partition, check_group
 from pytubemq.model.limits import (
@@ -42,6 +43,7 @@ from pytubemq.net.masters import parse_masters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
     from types import TracebackType
 
     from pytubemq.client.events import EventQueue
@@ -395,6 +397,36 @@ class Tube:
         self._open()
         assert self._lookup is not None
         return await self._lookup.offsets(partitions)
+
+    async def reset_group(
+        self,
+        group: str,
+        topic: str,
+        to: Start | datetime | int,
+        *,
+        partitions: Iterable[Partition] | None = None,
+        dry_run: bool = False,
+    ) -> dict[Partition, tuple[int | None, int]]:
+        """Move a group to another place in a topic; members that are reading go on there at once.
+
+        Per partition the offset where the group was, None for nowhere, and the one where it is now.
+
+        Args:
+            group: its name; a group that nobody knows yet will begin there.
+            topic: the topic.
+            to: Start.EARLIEST or Start.LATEST; a time, for the first message appended then or later (UTC if it has no
+                zone); or an offset, which every one of the partitions must have.
+            partitions: some of the topic's; all when None.
+            dry_run: tell what would happen, and change nothing.
+
+        Raises:
+            NotFoundError: there is no such topic.
+            BadRequestError: a partition does not have this offset; nothing was moved.
+            ConfigError: its Broker cannot (Java Brokers), or an argument makes no sense.
+        """
+        cluster = self._open()
+        assert self._lookup is not None
+        return await reset_group(cluster, self._lookup, group, topic, to, partitions=partitions, dry_run=dry_run)
 
     def events(self) -> EventQueue:
         """What happens: Connected, Lost, Rebalanced, Throttled, SlowConsumer, Skipped, HandlerFailed."""

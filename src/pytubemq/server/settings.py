@@ -67,12 +67,22 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
         ),
     ] = DEFAULT_BROKER_TLS_PORT
     durability: Annotated[
-        Literal["disk", "process"],
+        Literal["disk", "process", "memory"],
         Meta(
-            description="acknowledge when flushed to the device (`disk`), or when written to the operating system "
-            "(`process`: survives a killed Broker, not a power cut)"
+            description="what an acknowledged message survives, in topics of which neither they nor the cluster say "
+            "it: a power cut (`disk`), a killed Broker (`process`), neither (`memory`)"
         ),
     ] = "disk"
+    retention_check_s: Annotated[
+        float, Meta(gt=0, le=86_400, description="time between two looks for messages that are too old or too many")
+    ] = 60.0
+    check_on_read: Annotated[
+        bool,
+        Meta(
+            description="check each record again when it is read from the disk, so that damage is not handed on; costs "
+            "time, and clients check each message themselves"
+        ),
+    ] = False
     heartbeat_period_s: Annotated[
         float, Meta(gt=0, le=60, description="time between heartbeats to a Master that does not hold them")
     ] = 8.0

@@ -23,6 +23,7 @@ from pytubemq.net.iothread import IoThread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
     from types import TracebackType
 
     from pytubemq.client.events import Event
@@ -257,6 +258,18 @@ class Tube:
     def offsets(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
         """Per partition the first readable offset, and the one its next message gets."""
         return self._open().run(self._tube.offsets(list(partitions)))
+
+    def reset_group(
+        self,
+        group: str,
+        topic: str,
+        to: Start | datetime | int,
+        *,
+        partitions: Iterable[Partition] | None = None,
+        dry_run: bool = False,
+    ) -> dict[Partition, tuple[int | None, int]]:
+        """Move a group to another place in a topic; arguments and errors as in `pytubemq.Tube.reset_group`."""
+        return self._open().run(self._tube.reset_group(group, topic, to, partitions=partitions, dry_run=dry_run))
 
     def events(self) -> Iterator[Event]:
         """What happens to this connection, as it happens; ends when it is closed."""

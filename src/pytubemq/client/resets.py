@@ -1,0 +1,139 @@
+"""Moving a group to another place, by a program.
+
+The invariants: every Broker is asked first whether it can be done, and nothing is moved unless all say yes; what is
+returned as moved is durable at its Broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pytubemq.client.options import Start
+from pytubemq.core.reset_target import ResetTarget, ResetTo, time_target
+from pytubemq.errors import Code, ConfigError, refused
+from pytubemq.model.ids import check_group
+from pytubemq.model.limits import MAX_USER_CHARS
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.messages.extension import OffsetReset, ResetOffsetsRequest, ResetOffsetsResponse
+from pytubemq.wire.methods import Method
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytubemq.client.cluster import Cluster
+    from pytubemq.client.lookup import Lookup
+    from pytubemq.model.ids import Partition
+
+USER = "client"
+"""Who moves a group in the history, if the connection has no `client_name`."""
+Moves = dict["Partition", tuple[int | None, int]]
+"""Where the group was in each partition, None for nowhere, and where it is."""
+
+
+async def reset_group(
+    cluster: Cluster,
+    lookup: Lookup,
+    group: str,
+    topic: str,
+    to: Start | datetime | int,
+    *,
+    partitions: Iterable[Partition] | None,
+    dry_run: bool,
+) -> Moves:
+    """Move a group in a topic; see `Tube.reset_group`."""
+    check_group(group)
+    target = reset_target(to)
+    found = await lookup.partitions(topic)
+    wanted = found if partitions is None else list(dict.fromkeys(partitions))
+    strange = set(wanted).difference(found)
+    if strange:
+        raise ConfigError(
+            f"partition {min(strange)} is none of topic {topic!r}", hint="tube.partitions(topic) lists them"
+        )
+    by_broker: dict[int, list[Partition]] = {}
+    for partition in wanted:
+        by_broker.setdefault(partition.broker_id, []).append(partition)
+    looked = await _ask_all(cluster, lookup, group, by_broker, target, dry_run=True)
+    return looked if dry_run else await _ask_all(cluster, lookup, group, by_broker, target, dry_run=False)
+
+
+def reset_target(to: Start | datetime | int) -> ResetTarget:
+    """The place that a program names; a time without a zone is in UTC.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if isinstance(to, Start):
+        return ResetTarget(ResetTo.EARLIEST if to is Start.EARLIEST else ResetTo.LATEST)
+    if isinstance(to, datetime):
+        return time_target(to)
+    if isinstance(to, int) and not isinstance(to, bool) and to >= 0:
+        return ResetTarget(ResetTo.OFFSET, offset=to)
+    raise ConfigError(
+        f"not a place to go to: {to!r}", hint="give Start.EARLIEST, Start.LATEST, a datetime, or an offset"
+    )
+
+
+async def _ask_all(
+    cluster: Cluster,
+    lookup: Lookup,
+    group: str,
+    by_broker: Mapping[int, Sequence[Partition]],
+    target: ResetTarget,
+    *,
+    dry_run: bool,
+) -> Moves:
+    answers = await asyncio.gather(
+        *(_ask(cluster, lookup, group, broker, theirs, target, dry_run=dry_run) for broker, theirs in by_broker.items())
+    )
+    return {partition: moved for answer in answers for partition, moved in answer.items()}
+
+
+async def _ask(
+    cluster: Cluster,
+    lookup: Lookup,
+    group: str,
+    broker_id: int,
+    partitions: Sequence[Partition],
+    target: ResetTarget,
+    *,
+    dry_run: bool,
+) -> Moves:
+    connection = await cluster.probed(cluster.address_of(broker_id), client_id=lookup.client_id)
+    if Capability.RESET_OFFSETS not in connection.capabilities:
+        raise ConfigError(
+            f"the Broker {broker_id} at {connection.peer} cannot move groups: it is not a pytubemq Broker that can",
+            hint="use its own page: /broker.htm?method=admin_set_offset",
+        )
+    answer = await cluster.ask_broker(
+        connection,
+        ResetOffsetsRequest(
+            client_id=lookup.client_id,
+            group_name=group,
+            user=(cluster.options.client_name or USER)[:MAX_USER_CHARS],
+            resets=tuple(_reset(partition, target) for partition in partitions),
+            dry_run=dry_run or None,
+            auth_info=cluster.auth_info,
+        ),
+        ResetOffsetsResponse,
+        Method.RESET_OFFSETS,
+    )
+    moves: Moves = {}
+    for partition, result in zip(partitions, answer.results, strict=True):
+        if result.err_code != Code.SUCCESS:
+            said = "nothing was moved" if dry_run else "some positions may have been moved"
+            raise refused(result.err_code, f"{said}: {result.err_msg}")
+        moves[partition] = (result.old_offset, result.new_offset or 0)
+    return moves
+
+
+def _reset(partition: Partition, target: ResetTarget) -> OffsetReset:
+    return OffsetReset(
+        topic_name=partition.topic,
+        partition_id=partition.partition_id,
+        offset=target.offset,
+        to=target.to.value if target.offset is None else None,
+        time_ms=target.time_ms,
+    )
