@@ -194,6 +194,7 @@ class Node:
                     segment_bytes=section.segment_bytes,
                     journal_segment_bytes=section.journal_segment_bytes,
                     reserve_bytes=section.reserve_bytes,
+                    check_on_read=section.check_on_read,
                     max_open_files=log_files_within(file_limit()),
                 ),
             ),
