@@ -11,12 +11,13 @@ import asyncio
 import logging
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytubemq.broker.submission import Refusal, Submission
 from pytubemq.errors import Code, DiskFailedError, DiskFullError, OutOfResourcesError, TubeError
 from pytubemq.model.limits import MAX_JOURNAL_WRITE_BYTES, MAX_STAGED_BYTES, MAX_UNAPPLIED_BYTES
+from pytubemq.observe.histogram import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,6 +45,8 @@ class AppendStats:
     """Submissions whose caller gave up before their turn came."""
     overflows: int = 0
     """Submissions refused because too much was waiting."""
+    write_s: Histogram = field(default_factory=Histogram)
+    """Writes of the journal that succeeded, with their flush if they had one."""
 
 
 class AppendPath:
@@ -219,8 +222,14 @@ class AppendPath:
 
     def _start(self, batch: list[Submission], prepared: Prepared) -> None:
         self._in_flight = True
-        future = self._loop.run_in_executor(self._writer, self._store.write, prepared)
+        future = self._loop.run_in_executor(self._writer, self._write, prepared)
         future.add_done_callback(lambda done: self._ended(batch, prepared, done))
+
+    def _write(self, prepared: Prepared) -> None:
+        """On the writer's thread."""
+        began_s = self._clock.now_s()
+        self._store.write(prepared)
+        self.stats.write_s.add(self._clock.now_s() - began_s)
 
     def _next_batch(self, *, refuse: bool = True) -> list[Submission]:
         """What goes out next; with `refuse` unset it ends before the first one that must not go out."""

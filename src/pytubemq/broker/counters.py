@@ -18,7 +18,7 @@ OTHER: Final = "other"
 
 @dataclass(slots=True)
 class Traffic:
-    """What was handed out of one topic."""
+    """What was handed out of one topic; its bytes are those it is stored in."""
 
     messages: int = 0
     payload_bytes: int = 0
@@ -38,8 +38,6 @@ class Counters:
     """By topic."""
     skipped_messages: int = 0
     """Messages lost to damage that readers were led past."""
-    write_s: Histogram = field(default_factory=Histogram)
-    """One write of the journal with its flush, if it had one."""
     put_s: Histogram = field(default_factory=Histogram)
     """From a send's arrival to its answer."""
     fetch_s: Histogram = field(default_factory=Histogram)

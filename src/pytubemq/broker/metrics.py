@@ -132,7 +132,7 @@ BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
     ),
     counter(
         "broker_topic_bytes_out_total",
-        "Payload bytes of these",
+        "Bytes of these as they are stored",
         lambda f: f.out_by_topic(lambda traffic: traffic.payload_bytes),
         _TOPIC,
     ),
@@ -169,7 +169,7 @@ BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
     times(
         "broker_journal_write_seconds",
         "One write of the journal, with its flush where one was promised",
-        lambda f: f.state.counters.write_s,
+        lambda f: f.state.path.stats.write_s,
     ),
     counter(
         "broker_journal_failures_total", "Writes of the journal that failed", lambda f: f.state.path.stats.failed_writes

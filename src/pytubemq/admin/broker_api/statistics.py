@@ -295,7 +295,7 @@ def _counts(facts: BrokerFacts) -> dict[str, int]:
 def _times(facts: BrokerFacts) -> Mapping[str, Histogram]:
     counters = facts.state.counters
     return {
-        "file_sync_dlt": counters.write_s,
+        "file_sync_dlt": facts.state.path.stats.write_s,
         "offset_file_sync_dlt": _NO_TIMES,
         "zk_sync_dlt": _NO_TIMES,
         "msg_put_dlt": counters.put_s,
