@@ -1,8 +1,8 @@
 """The append path: what came in while one write was under way goes out together in the next.
 
-The invariants: one journal write is in flight at a time; a submission is told "written" only after the journal was as
-durable as promised and the messages are readable, and submissions are told in the order they came; what waits is
-bounded in bytes; whoever's time is over before its turn is dropped and counted, not written.
+The invariants: one journal write is in flight at a time; a submission is told "written" only after its messages are as
+durable as its topic promises and readable (at once where that is memory), and those of equal promise are told in the
+order they came; what waits is bounded in bytes; whoever's time is over before its turn is dropped, not written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytubemq.broker.submission import Refusal, Submission
+from pytubemq.broker.submission import Refusal
 from pytubemq.errors import Code, DiskFailedError, DiskFullError, OutOfResourcesError, TubeError
 from pytubemq.model.limits import MAX_JOURNAL_WRITE_BYTES, MAX_STAGED_BYTES, MAX_UNAPPLIED_BYTES
 from pytubemq.observe.histogram import Histogram
@@ -22,9 +22,10 @@ from pytubemq.observe.histogram import Histogram
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from pytubemq.broker.submission import Submission
     from pytubemq.broker.waiters import PartitionKey
     from pytubemq.net.clock import Clock
-    from pytubemq.storage.staging import Appended, Prepared
+    from pytubemq.storage.staging import Prepared
     from pytubemq.storage.store import BrokerStore
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,17 @@ class AppendStats:
     """Submissions refused because too much was waiting."""
     write_s: Histogram = field(default_factory=Histogram)
     """Writes of the journal that succeeded, with their flush if they had one."""
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """The submissions of one write, with how many results each of them gets."""
+
+    submissions: list[Submission]
+    counts: list[int]
+    prepared: Prepared
+    told: frozenset[int] = frozenset()
+    """The submissions, by position, that were told before the write: all of theirs is promised from memory."""
 
 
 class AppendPath:
@@ -107,6 +119,18 @@ class AppendPath:
         self._idle.clear()
         self._schedule()
 
+    def last(self) -> Submission | None:
+        """What came last of all that waits; it may still `grow`."""
+        return self._queue[-1] if self._queue else None
+
+    def grow(self, size_bytes: int) -> bool:
+        """Count what was added to the submission that came last; False if it is too much and must be refused."""
+        if self.staged_bytes + size_bytes > self._max_staged_bytes:
+            self.stats.overflows += 1
+            return False
+        self.staged_bytes += size_bytes
+        return True
+
     def resume(self) -> None:
         """The backlog behind the journal has shrunk: go on if that was in the way."""
         if self._queue and not self._in_flight:
@@ -135,6 +159,13 @@ class AppendPath:
         self._refuse_all(_CLOSING)
         self._writer.shutdown(wait=not self._in_flight)  # a disk that hangs must not hold up the stop
 
+    def overflow(self) -> Refusal:
+        """What one is told for whom there is no room."""
+        return Refusal(
+            Code.SERVER_RECEIVE_OVERFLOW,
+            f"{self.staged_bytes} bytes wait already, more than this Broker's disk takes; send again later",
+        )
+
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _refusal(self, size_bytes: int) -> Refusal | None:
@@ -148,10 +179,7 @@ class AppendPath:
         # A request larger than the whole bound is taken when nothing waits: no request is refused for ever.
         if self._queue and self.staged_bytes + size_bytes > self._max_staged_bytes:
             self.stats.overflows += 1
-            return Refusal(
-                Code.SERVER_RECEIVE_OVERFLOW,
-                f"{self.staged_bytes} bytes wait already, more than this Broker's disk takes; send again later",
-            )
+            return self.overflow()
         return None
 
     def _stuck(self) -> Refusal | None:
@@ -177,20 +205,21 @@ class AppendPath:
         if not self._in_flight:
             self._write_next()
 
-    def _write_ahead(self) -> None:
+    def _write_ahead(self) -> _Batch | None:
         """Start the next write while the callers of the last are not told yet: so nobody is refused here, and what
         cannot be written is left to `_write_next`."""
         if not self._queue or self.congested:
-            return
-        batch = self._next_batch(refuse=False)
-        if not batch:
-            return
+            return None
+        submissions = self._next_batch(refuse=False)
+        if not submissions:
+            return None
         try:
-            prepared = self._prepare(batch)
+            batch = self._prepare(submissions)
         except Exception:
-            self._queue.extendleft(reversed(batch))
-        else:
-            self._start(batch, prepared)
+            self._queue.extendleft(reversed(submissions))
+            return None
+        self._start(batch)
+        return batch
 
     def _write_next(self) -> None:
         """Start the next write, if there is something and nothing is in the way."""
@@ -206,24 +235,25 @@ class AppendPath:
             # `resume` comes sooner if the backlog shrinks; this only keeps those who give up from piling up.
             self._turn_at(self._loop.call_later(_CONGESTED_S, self._turn))
             return
-        batch = self._next_batch()
-        if not batch:
+        submissions = self._next_batch()
+        if not submissions:
             self._schedule()
             return
         try:
-            prepared = self._prepare(batch)
+            batch = self._prepare(submissions)
         except Exception as error:  # nothing was changed yet; whatever it is, the callers must not hang
             logger.error("messages could not be prepared for the journal", exc_info=error)
             self._settle_failed(
-                batch, Refusal(Code.INTERNAL_SERVER_ERROR, f"this Broker failed at the request: {error}")
+                submissions, Refusal(Code.INTERNAL_SERVER_ERROR, f"this Broker failed at the request: {error}")
             )
             return
-        self._start(batch, prepared)
+        self._start(batch)
+        self._tell_early(batch)
 
-    def _start(self, batch: list[Submission], prepared: Prepared) -> None:
+    def _start(self, batch: _Batch) -> None:
         self._in_flight = True
-        future = self._loop.run_in_executor(self._writer, self._write, prepared)
-        future.add_done_callback(lambda done: self._ended(batch, prepared, done))
+        future = self._loop.run_in_executor(self._writer, self._write, batch.prepared)
+        future.add_done_callback(lambda done: self._ended(batch, done))
 
     def _write(self, prepared: Prepared) -> None:
         """On the writer's thread."""
@@ -255,39 +285,21 @@ class AppendPath:
             batch.append(submission)
         return batch
 
-    def _prepare(self, batch: list[Submission]) -> Prepared:
+    def _prepare(self, submissions: list[Submission]) -> _Batch:
         staging = self._store.staging()
-        append, confirm = staging.append, staging.confirm
-        for submission in batch:
-            if submission.confirmation is not None:
-                confirm(*submission.confirmation)
-                continue
-            topic = submission.topic
-            producer_id, epoch = submission.producer
-            if producer_id is None:
-                for partition_id, payload, flag, key_code, _ in submission.entries:
-                    append(topic, partition_id, payload, flag, key_code)
-            else:
-                for partition_id, payload, flag, key_code, sequence in submission.entries:
-                    append(
-                        topic,
-                        partition_id,
-                        payload,
-                        flag,
-                        key_code,
-                        producer_id=producer_id,
-                        producer_epoch=epoch,
-                        sequence=sequence,
-                    )
-        return self._store.prepare(staging, self._clock.wall_ms())
+        counts = [submission.stage(staging) for submission in submissions]
+        prepared = self._store.prepare(staging, self._clock.wall_ms())
+        if prepared.early:
+            self._store.publish_early(prepared)
+        return _Batch(submissions, counts, prepared)
 
-    def _ended(self, batch: list[Submission], prepared: Prepared, done: asyncio.Future[None]) -> None:
+    def _ended(self, batch: _Batch, done: asyncio.Future[None]) -> None:
         self._in_flight = False
         error = done.exception()
-        appended: list[Appended] = []
+        prepared = batch.prepared
         if error is None:
             try:
-                appended = self._store.publish(prepared)
+                self._store.publish(prepared)
             except Exception as fault:
                 error = fault
         else:
@@ -299,29 +311,47 @@ class AppendPath:
         self.writable_again()
         self.stats.writes += 1
         # The next write starts before this one's callers are told: the disk and the loop work side by side.
-        self._write_ahead()
-        self._tell(batch, appended)
+        ahead = self._write_ahead()
+        self._tell(batch)
+        if ahead is not None:
+            self._tell_early(ahead)
         if not self._in_flight:
             self._write_next()
         self._on_written()
 
-    def _tell(self, batch: list[Submission], appended: list[Appended]) -> None:
+    def _tell_early(self, batch: _Batch) -> None:
+        """Tell those whose messages are all promised from memory, while the rest is being written."""
+        early = batch.prepared.early
+        if not early:
+            return
+        told: list[int] = []
         at = 0
-        touched: set[PartitionKey] = set()
-        for submission in batch:
-            self.staged_bytes -= submission.size_bytes
-            count = len(submission.entries)
-            if count:
-                touched.update(submission.partitions)
-                self.stats.messages += count
-            else:
-                self.stats.confirmations += 1
-            submission.written(appended[at : at + count])
+        for position, (submission, count) in enumerate(zip(batch.submissions, batch.counts, strict=True)):
+            if count and early.issuperset(range(at, at + count)):
+                submission.written(batch.prepared.appended[at : at + count])
+                told.append(position)
             at += count
+        batch.told = frozenset(told)
+        self._wake(batch)
+
+    def _tell(self, batch: _Batch) -> None:
+        appended, told = batch.prepared.appended, batch.told
+        at = 0
+        for position, (submission, count) in enumerate(zip(batch.submissions, batch.counts, strict=True)):
+            self.staged_bytes -= submission.size_bytes
+            self.stats.confirmations += submission.confirmations
+            if position not in told:
+                submission.written(appended[at : at + count])
+            at += count
+        self.stats.messages += batch.prepared.messages
+        self._wake(batch)
+
+    def _wake(self, batch: _Batch) -> None:
+        touched = {(run.topic, run.partition_id) for run in batch.prepared.runs}
         if touched:
             self._on_published(touched)
 
-    def _fail(self, batch: list[Submission], error: BaseException) -> None:
+    def _fail(self, batch: _Batch, error: BaseException) -> None:
         """A write failed: its callers learn it; whether there will be another depends on why."""
         self.stats.failed_writes += 1
         if isinstance(error, DiskFullError):
@@ -343,10 +373,13 @@ class AppendPath:
             self.failure = error
             logger.error("the journal cannot be written, nothing more is accepted: %s", error, exc_info=error)
             refusal = _failed(error)
-        self._settle_failed(batch, refusal)
+        for position in batch.told:  # the store keeps their messages for the next write
+            self.staged_bytes -= batch.submissions[position].size_bytes
+        untold = [submission for at, submission in enumerate(batch.submissions) if at not in batch.told]
+        self._settle_failed(untold, refusal)
 
-    def _settle_failed(self, batch: list[Submission], refusal: Refusal) -> None:
-        for submission in batch:
+    def _settle_failed(self, submissions: list[Submission], refusal: Refusal) -> None:
+        for submission in submissions:
             self._refuse(submission, refusal)
         if self.failure is not None:
             self._refuse_all(refusal)

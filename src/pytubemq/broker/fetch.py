@@ -77,7 +77,7 @@ class FetchHandlers:
             state.registry.renew(hold, connection=id(call.connection), now_s=now_s)
             checks.open_for_reading(served)
         except Refused as refused:
-            _refuse(call, refused.refusal)
+            self._refuse(call, refused.refusal)
             return
         manual = bool(request.manual_commit_offset)
         if not manual and request.last_pack_consumed and hold.cursor.commit(consumed=True):
@@ -133,7 +133,7 @@ class FetchHandlers:
 
         def done(result: Slice | Refusal) -> None:
             try:
-                if hold.cursor is cursor:
+                if hold.cursor is cursor and not self._overtaken(key, offset, result):
                     self._deliver(fetch, max_offset, result)
                 else:
                     self._attempt(fetch)  # moved while the disk was read: what was read is not what comes next
@@ -142,6 +142,11 @@ class FetchHandlers:
 
         limits = fetch.limits if max_bytes == fetch.limits.max_bytes else replace(fetch.limits, max_bytes=max_bytes)
         read(state, key.topic, key.partition_id, offset, limits, done, codes=hold.codes)
+
+    def _overtaken(self, key: HoldKey, offset: int, result: Slice | Refusal) -> bool:
+        """Whether retention let go of the place while it was read: the cursor is lifted then, as for any other."""
+        moved = isinstance(result, Refusal) and result.code is Code.MOVED
+        return moved and offset < self._state.store.ends(key.topic, key.partition_id)[0]
 
     def _too_fast(self, fetch: _Fetch, meter: Meter) -> bool:
         """Refuse the fetch if its consumer has had what the cluster's rules give it."""
@@ -159,7 +164,7 @@ class FetchHandlers:
             Code.SERVER_CONSUME_SPEED_LIMIT,
             f"the cluster's flow control leaves {key} alone for now; fetch again in {pause_ms} ms",
         )
-        _refuse(fetch.call, refusal, min_limit_time=pause_ms)
+        self._refuse(fetch.call, refusal, min_limit_time=pause_ms)
         return True
 
     def _wait_or_end(self, fetch: _Fetch) -> None:
@@ -177,12 +182,12 @@ class FetchHandlers:
     def _at_end(self, fetch: _Fetch) -> None:
         """Answer that there is nothing, and how far the group is: its filter may have passed over the rest."""
         if Capability.FETCH_LIMITS not in fetch.call.connection.capabilities:
-            _refuse(fetch.call, _AT_END, min_limit_time=_AT_END_LIMIT)
+            self._refuse(fetch.call, _AT_END, min_limit_time=_AT_END_LIMIT)
             return
         key = fetch.hold.key
         max_offset = self._state.store.ends(key.topic, key.partition_id)[1]
         position = fetch.hold.cursor.confirmed
-        _refuse(fetch.call, _AT_END, min_limit_time=_AT_END_LIMIT, max_offset=max_offset, next_offset=position)
+        self._refuse(fetch.call, _AT_END, min_limit_time=_AT_END_LIMIT, max_offset=max_offset, next_offset=position)
 
     def _resume(self, fetch: _Fetch, timed_out: bool) -> None:
         if timed_out:
@@ -192,7 +197,7 @@ class FetchHandlers:
                 self._state.gate.check_read()
                 checks.open_for_reading(checks.topic(fetch.hold.key.topic, self._state.topics))
             except Refused as refused:
-                _refuse(fetch.call, refused.refusal)
+                self._refuse(fetch.call, refused.refusal)
             else:
                 self._attempt(fetch)
 
@@ -204,16 +209,18 @@ class FetchHandlers:
         now_s = self._state.clock.now_s()
         if self._state.registry.get(fetch.hold.key, now_s=now_s) is fetch.hold:
             return True
-        _refuse(fetch.call, Refusal(Code.HB_NO_NODE, f"the registration for {fetch.hold.key} has ended"))
+        self._refuse(fetch.call, Refusal(Code.HB_NO_NODE, f"the registration for {fetch.hold.key} has ended"))
         return False
 
     def _deliver(self, fetch: _Fetch, max_offset: int, result: Slice | Refusal) -> None:
         if not self._still_holds(fetch):
             return
         if isinstance(result, Refusal):
-            _refuse(fetch.call, result)
+            self._refuse(fetch.call, result)
             return
         state, hold = self._state, fetch.hold
+        if result.skipped:
+            state.skipped(hold.key, result)
         if hold.cursor.book(result.next_offset, found=result.count > 0, manual=fetch.manual):
             state.positions.save(hold.key, hold.cursor.confirmed)
         if hold.meter is not None and state.flow.limits:
@@ -235,6 +242,9 @@ class FetchHandlers:
             next_offset=result.next_offset if capable else None,
         )
         fetch.call.reply(get_message_answer(head, result.parts))
+        counters = state.counters
+        counters.served(hold.key.topic, result.count, result.payload_bytes)
+        counters.fetch_s.add(state.clock.now_s() - fetch.call.received_s)
 
     def _hold_on(self, fetch: _Fetch, result: Slice) -> bool:
         """The filter passed over all there was: go on waiting if there is time; True if so."""
@@ -245,6 +255,32 @@ class FetchHandlers:
             return False  # a bounded scan ended early: the caller hears of the progress and asks again
         self._attempt(fetch)
         return True
+
+    def _refuse(
+        self,
+        call: Call,
+        refusal: Refusal,
+        *,
+        min_limit_time: int = _NO_LIMIT,
+        max_offset: int | None = None,
+        next_offset: int | None = None,
+    ) -> None:
+        self._state.counters.fetch_refused(refusal.code)
+        call.reply(
+            encode(
+                GetMessageResponseB2C(
+                    success=False,
+                    err_code=refusal.code,
+                    err_msg=refusal.text,
+                    curr_offset=NOT_GIVEN,
+                    min_limit_time=min_limit_time,
+                    esc_flow_ctrl=False,
+                    curr_data_dlt=-1,
+                    max_offset=max_offset,
+                    next_offset=next_offset,
+                )
+            )
+        )
 
     # --- CommitOffset ---------------------------------------------------------------------------------------
 
@@ -277,6 +313,7 @@ class FetchHandlers:
                 hold.cursor.take_back(confirmed, to=state.positions.current(key))
                 state.waiters.wake([(key.topic, key.partition_id)])  # there is something again for one that waits
             _answer_commit(call, refusal, confirmed=confirmed, max_offset=max_offset)
+            state.counters.confirm_s.add(state.clock.now_s() - call.received_s)
 
         state.positions.commit(key, confirmed, done)
 
@@ -294,31 +331,6 @@ class FetchHandlers:
 def _few_left(hold: Hold, max_offset: int, result: Slice) -> bool:
     """Whether a consumer with a filter is better off waiting until there is more to look through."""
     return hold.codes is not None and max_offset - result.next_offset < to_offset(FEW_LEFT_MESSAGES)
-
-
-def _refuse(
-    call: Call,
-    refusal: Refusal,
-    *,
-    min_limit_time: int = _NO_LIMIT,
-    max_offset: int | None = None,
-    next_offset: int | None = None,
-) -> None:
-    call.reply(
-        encode(
-            GetMessageResponseB2C(
-                success=False,
-                err_code=refusal.code,
-                err_msg=refusal.text,
-                curr_offset=NOT_GIVEN,
-                min_limit_time=min_limit_time,
-                esc_flow_ctrl=False,
-                curr_data_dlt=-1,
-                max_offset=max_offset,
-                next_offset=next_offset,
-            )
-        )
-    )
 
 
 def _answer_commit(

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker.fetch import FetchHandlers
+from pytubemq.broker.intake import Intake
+from pytubemq.broker.packs import PackHandlers
 from pytubemq.broker.ranges import RangeHandlers
 from pytubemq.broker.register import RegisterHandlers
 from pytubemq.broker.resets import ResetHandlers
 from pytubemq.broker.send import SendHandlers
+from pytubemq.broker.send_batch import BatchHandlers
+from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.methods import Method, Service
 
 if TYPE_CHECKING:
@@ -20,15 +24,22 @@ if TYPE_CHECKING:
 OFFERED: Final = frozenset({Service.BROKER_READ.value, Service.BROKER_WRITE.value})
 """The services a Broker answers for, both on its one port."""
 
+CAPABILITIES: Final = (
+    OURS | Capability.PACKS | Capability.IDEMPOTENT | Capability.OFFSET_BY_TIME | Capability.RESET_OFFSETS
+)
+"""What a Broker shows to those who show what they know."""
+
 
 def handlers(state: BrokerState) -> Mapping[int, Handler]:
     """The method table of a Broker."""
-    send = SendHandlers(gate=state.gate, visits=state.visits, topics=state.topics, path=state.path, clock=state.clock)
+    intake = Intake(state)
+    send, batches, packs = SendHandlers(state, intake), BatchHandlers(state, intake), PackHandlers(state, intake)
     register, fetch, ranges = RegisterHandlers(state), FetchHandlers(state), RangeHandlers(state)
     resets = ResetHandlers(state)
     return {
         Method.SEND_MESSAGE_P2B: send.send,
-        Method.SEND_BATCH_P2B: send.send_batch,
+        Method.SEND_BATCH_P2B: batches.send_batch,
+        Method.SEND_PACKS_P2B: packs.send_packs,
         Method.CONSUMER_REGISTER_C2B: register.register,
         Method.CONSUMER_HEARTBEAT_C2B: register.heartbeat,
         Method.GET_MESSAGE_C2B: fetch.get,

@@ -45,6 +45,7 @@ class Orders:
     def _serve(self) -> None:
         served = [topic for topic in self._topics if topic.name not in self.removal.hidden]
         for topic in served:
+            self._state.store.set_durability(topic.name, topic.durability)
             for partition_id in topic.partition_ids():
                 self._state.store.ensure_partition(topic.name, partition_id)
         self._state.topics.replace(served)

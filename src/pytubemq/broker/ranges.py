@@ -5,8 +5,9 @@ The invariant: nothing here changes what any group has confirmed or is handed ou
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytubemq.broker import checks
 from pytubemq.broker.checks import Refused
@@ -15,7 +16,7 @@ from pytubemq.broker.pacing import Pacer
 from pytubemq.broker.reading import ReadLimits, read
 from pytubemq.broker.registry import HoldKey
 from pytubemq.broker.submission import Refusal
-from pytubemq.errors import Code
+from pytubemq.errors import Code, NotFoundError, StorageError, TubeError
 from pytubemq.model.limits import MAX_POSITIONS_TOLD_CHARS
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.hot import read_range_answer
@@ -29,6 +30,8 @@ from pytubemq.wire.messages.extension import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping
+
     from pytubemq.broker.state import BrokerState
     from pytubemq.broker.waiters import PartitionKey
     from pytubemq.net.call import Call
@@ -137,6 +140,7 @@ class RangeHandlers:
 
     def _refuse(self, wanted: _Range, refusal: Refusal) -> None:
         """Answer with a code; where the partition's ends explain it, they are told."""
+        self._state.counters.fetch_refused(refusal.code)
         ends: tuple[int, int] | None = None
         if refusal.code in (Code.MOVED, Code.NOT_FOUND):
             ends = self._state.store.ends(*wanted.key)
@@ -159,6 +163,8 @@ class RangeHandlers:
             return
         if self._removed(wanted):
             return
+        if result.skipped:
+            self._state.skipped(wanted.key, result)
         min_offset, max_offset = self._state.store.ends(*wanted.key)
         head = ReadRangeResponseB2C(
             success=True,
@@ -169,34 +175,76 @@ class RangeHandlers:
             max_offset=max_offset,
         )
         wanted.call.reply(read_range_answer(head, result.parts))
+        counters = self._state.counters
+        counters.served(wanted.key[0], result.count, result.payload_bytes)
+        counters.fetch_s.add(self._state.clock.now_s() - wanted.call.received_s)
 
     # --- PARTITION_OFFSETS ----------------------------------------------------------------------------------
 
-    def offsets(self, call: Call) -> None:
-        """PartitionOffsets: ends of partitions, and how far groups have confirmed there."""
+    def offsets(self, call: Call) -> Coroutine[Any, Any, None] | None:
+        """PartitionOffsets: ends of partitions, how far groups have confirmed there, and what came at a time."""
         request = decode(PartitionOffsetsRequest, call.request.body)
         state = self._state
         try:
             state.gate.check_started()
             checks.client(request.client_id)
-            if request.not_before_ms is not None:
-                raise Refused(Code.BAD_REQUEST, "this Broker does not look up offsets by time")
-        except Refused as refused:
-            code, text = refused.refusal
-            call.reply(encode(PartitionOffsetsResponse(success=False, err_code=code, err_msg=text)))
-            return
-        wanted = self._wanted(request)
-        try:
+            wanted = self._wanted(request)
             groups = self._positions(request, frozenset(wanted))
         except Refused as refused:
-            code, text = refused.refusal
-            call.reply(encode(PartitionOffsetsResponse(success=False, err_code=code, err_msg=text)))
+            _refuse_offsets(call, refused.refusal)
+            return None
+        if request.not_before_ms is not None:
+            return self._look_up(call, wanted, groups, request.not_before_ms)
+        self._tell_offsets(call, wanted, groups, {})
+        return None
+
+    async def _look_up(
+        self, call: Call, wanted: list[PartitionKey], groups: tuple[GroupPosition, ...], not_before_ms: int
+    ) -> None:
+        """Answer once it is known where each partition was at that time; that may be on the disk."""
+        state = self._state
+        if state.pending_reads >= state.max_pending_reads:
+            _refuse_offsets(call, Refusal(Code.SERVICE_UNAVAILABLE, "too many reads wait for this Broker's disk"))
             return
+
+        def look() -> dict[PartitionKey, int]:
+            return {key: state.store.offset_at(*key, not_before_ms) for key in wanted}
+
+        state.pending_reads += 1
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(state.readers, look)
+        except (StorageError, OSError) as error:
+            what = error.message if isinstance(error, TubeError) else str(error)
+            _refuse_offsets(call, Refusal(Code.INTERNAL_SERVER_ERROR, f"offsets by time cannot be read: {what}"))
+            return
+        except NotFoundError as error:  # a topic was removed meanwhile
+            _refuse_offsets(call, Refusal(Code.FORBIDDEN, error.message))
+            return
+        finally:
+            state.pending_reads -= 1
+        self._tell_offsets(call, wanted, groups, found)
+
+    def _tell_offsets(
+        self,
+        call: Call,
+        wanted: list[PartitionKey],
+        groups: tuple[GroupPosition, ...],
+        by_time: Mapping[PartitionKey, int],
+    ) -> None:
         partitions = []
-        for topic, partition_id in wanted:
-            min_offset, max_offset = state.store.ends(topic, partition_id)
+        for key in wanted:
+            try:
+                min_offset, max_offset = self._state.store.ends(*key)
+            except NotFoundError:  # removed while offsets were looked up
+                continue
             partitions.append(
-                PartitionEnds(topic_name=topic, partition_id=partition_id, min_offset=min_offset, max_offset=max_offset)
+                PartitionEnds(
+                    topic_name=key[0],
+                    partition_id=key[1],
+                    min_offset=min_offset,
+                    max_offset=max_offset,
+                    offset_by_time=by_time.get(key),
+                )
             )
         call.reply(
             encode(
@@ -252,3 +300,7 @@ class RangeHandlers:
                 )
             )
         return tuple(found)
+
+
+def _refuse_offsets(call: Call, refusal: Refusal) -> None:
+    call.reply(encode(PartitionOffsetsResponse(success=False, err_code=refusal.code, err_msg=refusal.text)))

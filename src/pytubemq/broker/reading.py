@@ -1,17 +1,20 @@
 """Reads for fetches: at once from memory, on a few threads from the disk.
 
-The invariants: the event loop never waits for the disk; reads that wait for a thread are bounded; each read ends in
-exactly one call of `done`, on the event loop.
+The invariants: the event loop never waits for the disk, nor for packs to be taken apart; reads that wait for a thread
+are bounded; each read ends in exactly one call of `done`, on the event loop. A partition that cannot be read is a
+matter of that partition alone.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.broker.submission import Refusal
+from pytubemq.broker.unpacking import unpacked
 from pytubemq.errors import Code, NotFoundError, OffsetMovedError, OutOfResourcesError, TubeError
 from pytubemq.model.limits import (
     ATTRIBUTE_ALLOWANCE_BYTES,
@@ -21,20 +24,28 @@ from pytubemq.model.limits import (
     MAX_FETCH_WAIT_S,
     MAX_FRAME_BYTES,
     MAX_MESSAGE_BYTES,
+    MAX_PACK_BYTES,
+    MAX_PACK_MESSAGES,
 )
+from pytubemq.wire.extensions import Capability
 
 if TYPE_CHECKING:
     from pytubemq.broker.state import BrokerState
+    from pytubemq.broker.waiters import PartitionKey
     from pytubemq.net.call import Call
     from pytubemq.storage.selection import Slice
 
+logger = logging.getLogger(__name__)
+
+MAX_READ_FAULTS = 1_000
+"""Partitions that cannot be read and are named as such; of further ones the log alone tells."""
 ANSWER_MARGIN_S = 0.2
 """A held fetch is answered so long before its caller gives up, so that the answer arrives in time."""
 _FRAME_SLACK_BYTES = 64 * 1024
-_MOST_BYTES = min(
-    MAX_ANSWER_BYTES, MAX_FRAME_BYTES - MAX_MESSAGE_BYTES - ATTRIBUTE_ALLOWANCE_BYTES - _FRAME_SLACK_BYTES
-)
-"""A read ends with the message that reaches its limit; with the largest message the answer must still be a frame."""
+_MOST_RECORD_BYTES = MAX_PACK_BYTES + MAX_MESSAGE_BYTES + ATTRIBUTE_ALLOWANCE_BYTES + 12 * MAX_PACK_MESSAGES
+"""A pack, which ends with the message that reaches its bound, and its columns."""
+_MOST_BYTES = min(MAX_ANSWER_BYTES, MAX_FRAME_BYTES - _MOST_RECORD_BYTES - _FRAME_SLACK_BYTES)
+"""A read ends with the record that reaches its limit; with the largest one the answer must still be a frame."""
 _MOST_PLAIN_BYTES = MAX_ANSWER_BYTES - _FRAME_SLACK_BYTES
 """The same for a peer that takes small blocks only, and perhaps (C++) no more than MAX_ANSWER_BYTES of them."""
 
@@ -50,6 +61,8 @@ class ReadLimits:
     wait_until_s: float
     most_bytes: int
     """What an answer may come to with the message that reaches `max_bytes`; a single message may be larger."""
+    packs: bool
+    """Whether the peer takes packs."""
 
     @classmethod
     def of(
@@ -64,6 +77,7 @@ class ReadLimits:
             else MAX_FETCH_MESSAGES,
             wait_until_s=min(now_s + wait_s, call.deadline_s - ANSWER_MARGIN_S),
             most_bytes=_MOST_PLAIN_BYTES if call.connection.block_bytes is not None else MAX_FRAME_BYTES,
+            packs=Capability.PACKS in call.connection.capabilities,
         )
 
 
@@ -81,7 +95,7 @@ def read(
     """Read from a partition; `done` gets the slice or why there is none."""
     store = state.store
 
-    def run(max_messages: int = limits.max_messages) -> Slice:
+    def run(max_messages: int = limits.max_messages, *, take_apart: bool = True) -> Slice:
         found = store.read(
             topic,
             partition_id,
@@ -91,17 +105,25 @@ def read(
             max_messages=max_messages,
             codes=codes,
         )
-        if found.payload_bytes > limits.most_bytes and found.count > 1:
+        if found.packs and not limits.packs:
+            if not take_apart:
+                return found
+            found = unpacked(
+                found, max_bytes=limits.max_bytes, max_messages=max_messages, codes=codes, end_offset=end_offset
+            )
+        if found.payload_bytes > limits.most_bytes and found.count > 1 and not found.packs:
             return run(found.count - 1)  # the last one made it too much: it comes with the next answer
         return found
 
+    key = (topic, partition_id)
     if store.in_memory(topic, partition_id, offset):
         try:
-            result: Slice | Refusal = run()
+            result: Slice | Refusal = run(take_apart=False)
         except Exception as error:
-            result = _refusal(state, error)
-        done(result)
-        return
+            result = _refusal(state, key, error)
+        if isinstance(result, Refusal) or not result.packs or limits.packs:
+            done(result)
+            return
     if state.pending_reads >= state.max_pending_reads:
         done(Refusal(Code.SERVICE_UNAVAILABLE, f"{state.pending_reads} fetches already wait for this Broker's disk"))
         return
@@ -110,18 +132,24 @@ def read(
     def ended(future: asyncio.Future[Slice]) -> None:
         state.pending_reads -= 1
         error = future.exception()
-        done(future.result() if error is None else _refusal(state, error))
+        if error is None:
+            state.read_faults.pop(key, None)
+        done(future.result() if error is None else _refusal(state, key, error))
 
     asyncio.get_running_loop().run_in_executor(state.readers, run).add_done_callback(ended)
 
 
-def _refusal(state: BrokerState, error: BaseException) -> Refusal:
+def _refusal(state: BrokerState, key: PartitionKey, error: BaseException) -> Refusal:
     if isinstance(error, OffsetMovedError):
         return Refusal(Code.MOVED, error.message)
     if isinstance(error, NotFoundError):  # the topic was removed while its files were read
         return Refusal(Code.FORBIDDEN, error.message)
     if isinstance(error, OutOfResourcesError):
         return Refusal(Code.SERVICE_UNAVAILABLE, f"this Broker cannot read its disk now: {error.message}")
-    state.on_fault(error)
-    what = error.message if isinstance(error, TubeError) else type(error).__name__
-    return Refusal(Code.INTERNAL_SERVER_ERROR, f"this Broker could not read its disk: {what}")
+    what = error.message if isinstance(error, TubeError) else f"{type(error).__name__}: {error}"
+    text = f"partition {key[1]} of {key[0]} cannot be read: {what}"
+    if state.read_faults.get(key) != text:
+        logger.error("%s", text, exc_info=error)
+        if len(state.read_faults) < MAX_READ_FAULTS or key in state.read_faults:
+            state.read_faults[key] = text
+    return Refusal(Code.INTERNAL_SERVER_ERROR, text)

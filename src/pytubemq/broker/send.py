@@ -1,41 +1,40 @@
-"""SendMessage and SendBatch: from the request's bytes to the append path, and back to an answer.
+"""SendMessage: from the request's bytes to the append path, and back to an answer.
 
-The invariant: a message is answered as accepted only by `written`, that is once it is durable and readable; each entry
-of a batch is accepted or refused by itself.
+The invariant: a message is answered as accepted only by `written`, that is once it is as durable as its topic promises
+and readable. Sends that follow each other are staged and answered together, so that what is done for each is little.
 """
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from pytubemq.broker import checks
-from pytubemq.broker.checks import Gate, Refused
-from pytubemq.broker.send_order import SendOrder
-from pytubemq.broker.submission import ENTRY_OVERHEAD_BYTES, Confirmation, Entry, Refusal
-from pytubemq.broker.topics import HISTORY_TOPIC, ServedTopic, TopicTable
-from pytubemq.errors import Code
+from pytubemq.broker.checks import Refused
+from pytubemq.broker.intake import mark, partition_fault
+from pytubemq.broker.submission import ENTRY_OVERHEAD_BYTES
+from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.filters import NO_FILTER_CODE, filter_code
-from pytubemq.model.limits import MAX_BATCH_ENTRIES
 from pytubemq.wire import hot
 from pytubemq.wire.checksum import check_sum
-from pytubemq.wire.codec import decode
 from pytubemq.wire.messages.broker import SendMessageRequestP2B
-from pytubemq.wire.messages.extension import SendBatchRequestP2B
-from pytubemq.wire.payload import HAS_ATTRIBUTES, attributes_fit
+from pytubemq.wire.payload import HAS_ATTRIBUTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytubemq.broker.append import AppendPath
-    from pytubemq.broker.visits import Visits
-    from pytubemq.broker.waiters import PartitionKey
+    from pytubemq.broker.intake import Intake
+    from pytubemq.broker.send_order import SendOrder
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.broker.submission import Refusal, Result
+    from pytubemq.core.sequences import ProducerMark
     from pytubemq.net.call import Call
-    from pytubemq.net.clock import Clock
-    from pytubemq.storage.staging import Appended
+    from pytubemq.storage.staging import Appended, Staging
 
 NO_CHECK_SUM: Final = -1
 """All producers send it: "do not compare"."""
+_MOST_TOGETHER_BYTES: Final = 256 * 1024
+"""Sends that are staged together; a write of the journal takes several such groups."""
 
 
 @lru_cache(maxsize=4096)
@@ -44,252 +43,160 @@ def key_code(msg_type: str | None) -> int:
     return NO_FILTER_CODE if msg_type is None or not msg_type.strip() else filter_code(msg_type)
 
 
-class _Pending:
-    """A send that waits for the journal."""
-
-    __slots__ = ("call", "entries", "partitions", "producer", "size_bytes", "topic")
-
-    confirmation: Confirmation | None = None
-
-    def __init__(
-        self,
-        call: Call,
-        topic: str,
-        entries: Sequence[Entry],
-        partitions: frozenset[PartitionKey],
-        producer: tuple[int | None, int | None],
-        payload_bytes: int,
-    ) -> None:
-        self.call = call
-        self.topic = topic
-        self.entries = entries
-        self.partitions = partitions
-        self.producer = producer
-        self.size_bytes = payload_bytes + ENTRY_OVERHEAD_BYTES * len(entries)
-
-    @property
-    def deadline_s(self) -> float:
-        return self.call.deadline_s
-
-    def expired(self) -> None:
-        self.call.drop()
+_Item: TypeAlias = "tuple[str, int, bytes, int, int, int | None, ProducerMark | None]"
+"""Topic, partition id, payload, flag, key code, checksum if that was just computed, mark of the producer."""
 
 
-class _PendingOne(_Pending):
-    """A SendMessage."""
+class _Sends:
+    """SendMessages that came one after the other, for topics that all promise from memory, or none of them."""
 
-    __slots__ = ()
+    __slots__ = ("_calls", "_first_deadline_s", "_items", "_state", "deadline_s", "from_memory", "size_bytes")
 
     order: SendOrder | None = None
+    confirmations = 0
 
-    def written(self, appended: Sequence[Appended]) -> None:
-        message_id, offset, append_time_ms = appended[0]
-        self.call.reply(
-            hot.send_answer(
-                success=True,
-                err_code=Code.SUCCESS,
-                err_msg=str(message_id),  # where old clients look for it
-                require_auth=False,
-                message_id=message_id,
-                append_time=append_time_ms,
-                append_offset=offset,
-            )
-        )
+    def __init__(self, state: BrokerState, *, from_memory: bool) -> None:
+        self.from_memory = from_memory
+        self.size_bytes = 0
+        self.deadline_s = 0.0
+        """When the last of them gives up; those whose time is over before that are left out when they are staged."""
+        self._first_deadline_s = math.inf
+        self._state = state
+        self._calls: list[Call] = []
+        self._items: list[_Item] = []
+
+    def add(self, call: Call, item: _Item, size_bytes: int) -> None:
+        """One more."""
+        deadline_s = call.deadline_s
+        if deadline_s > self.deadline_s:
+            self.deadline_s = deadline_s
+        if deadline_s < self._first_deadline_s:
+            self._first_deadline_s = deadline_s
+        self.size_bytes += size_bytes
+        self._calls.append(call)
+        self._items.append(item)
+
+    def stage(self, staging: Staging) -> int:
+        now_s = self._state.clock.now_s()
+        if self._first_deadline_s <= now_s:
+            self._drop_late(now_s)
+        append, before = staging.append, staging.count
+        faults: dict[int, Refusal] = {}
+        for topic, partition_id, payload, flag, code, check, producer in self._items:
+            try:
+                append(topic, partition_id, payload, flag, code, check_sum=check, producer=producer)
+            except (CorruptError, NotFoundError) as error:
+                faults[staging.count - before + len(faults)] = partition_fault(error)
+        if faults:
+            self._refuse_some(faults)
+        return len(self._items)
+
+    def written(self, results: Sequence[Result]) -> None:
+        counters, now_s = self._state.counters, self._state.clock.now_s()
+        for call, result in zip(self._calls, cast("Sequence[Appended]", results), strict=True):
+            message_id, offset, append_time_ms, code, _, text = result
+            if code == Code.SUCCESS:
+                call.reply(
+                    hot.send_answer(
+                        success=True,
+                        err_code=Code.SUCCESS,
+                        err_msg=str(message_id),  # where old clients look for it
+                        require_auth=False,
+                        message_id=message_id,
+                        append_time=append_time_ms,
+                        append_offset=offset,
+                    )
+                )
+            else:
+                counters.send_refused(code)
+                call.reply(hot.send_answer(success=False, err_code=code, err_msg=text))
+        if self._calls:  # of those that came together one is as good as all
+            counters.put_s.add(now_s - self._calls[0].received_s)
 
     def refused(self, refusal: Refusal) -> None:
-        self.call.reply(hot.send_answer(success=False, err_code=refusal.code, err_msg=refusal.text))
-
-
-class _PendingBatch(_Pending):
-    """A SendBatch; `faults` are the entries that did not pass the checks, by their position in the request."""
-
-    __slots__ = ("faults", "order")
-
-    faults: dict[int, Refusal]
-    order: SendOrder | None
-
-    def written(self, appended: Sequence[Appended]) -> None:
-        self.call.reply(batch_answer(appended, self.faults))
-
-    def refused(self, refusal: Refusal) -> None:
-        _refuse_batch(self.call, refusal, self.order)
+        body = hot.send_answer(success=False, err_code=refusal.code, err_msg=refusal.text)
+        for call in self._calls:
+            self._state.counters.send_refused(refusal.code)
+            call.reply(body)
 
     def expired(self) -> None:
-        if self.order is not None:
-            self.order.dropped()
-        self.call.drop()
+        self._state.path.stats.expired += len(self._calls) - 1  # the path counts one
+        for call in self._calls:
+            call.drop()
 
+    def _refuse_some(self, faults: dict[int, Refusal]) -> None:
+        for at, refusal in faults.items():
+            _refuse(self._state, self._calls[at], refusal)
+        self._calls = [call for at, call in enumerate(self._calls) if at not in faults]
+        self._items = [item for at, item in enumerate(self._items) if at not in faults]
 
-def _refuse_batch(call: Call, refusal: Refusal, order: SendOrder | None) -> None:
-    if order is not None:
-        order.refused(refusal.code)
-    call.reply(hot.send_batch_answer(success=False, err_code=refusal.code, err_msg=refusal.text))
-
-
-def batch_answer(appended: Sequence[Appended], faults: dict[int, Refusal]) -> bytes:
-    """The answer to a batch of which some entries may have been refused."""
-    append_time_ms = appended[0].append_time_ms if appended else None
-    if not faults:
-        ids, offsets, _ = zip(*appended, strict=True)
-        return hot.send_batch_answer(
-            success=True,
-            err_code=Code.SUCCESS,
-            err_msg="OK!",
-            err_codes=(Code.SUCCESS,) * len(ids),
-            message_ids=ids,
-            offsets=offsets,
-            append_time=append_time_ms,
-        )
-    accepted = iter(appended)
-    results: list[tuple[int, int, int]] = []
-    for position in range(len(appended) + len(faults)):
-        fault = faults.get(position)
-        if fault is None:
-            message_id, offset, _ = next(accepted)
-            results.append((Code.SUCCESS, message_id, offset))
-        else:
-            results.append((fault.code, -1, -1))
-    codes, ids, offsets = zip(*results, strict=True)
-    first = faults[min(faults)]
-    return hot.send_batch_answer(
-        success=False,
-        err_code=first.code,
-        err_msg=first.text,
-        err_codes=codes,
-        message_ids=ids,
-        offsets=offsets,
-        append_time=append_time_ms,
-    )
+    def _drop_late(self, now_s: float) -> None:
+        kept = [(call, item) for call, item in zip(self._calls, self._items, strict=True) if call.deadline_s > now_s]
+        self._state.path.stats.expired += len(self._calls) - len(kept)
+        for call in self._calls:
+            if call.deadline_s <= now_s:
+                call.drop()
+        self._calls = [call for call, _ in kept]
+        self._items = [item for _, item in kept]
+        self._first_deadline_s = min((call.deadline_s for call in self._calls), default=math.inf)
 
 
 class SendHandlers:
-    """Methods 13 and 100."""
+    """Method 13."""
 
-    def __init__(self, *, gate: Gate, visits: Visits, topics: TopicTable, path: AppendPath, clock: Clock) -> None:
-        self._gate = gate
-        self._visits = visits
-        self._clock = clock
-        self._topics = topics
-        self._path = path
+    def __init__(self, state: BrokerState, intake: Intake) -> None:
+        self._state = state
+        self._intake = intake
+        self._open: _Sends | None = None
+        """The sends that the next one is put with, if nothing else came between."""
 
     def send(self, call: Call) -> None:
-        """SendMessage: one message, answered when it is durable."""
+        """SendMessage: one message, answered when it is as durable as its topic promises."""
         request = hot.decode_send(call.request.body)
-        payload = request.payload
+        payload, check = request.payload, request.check_sum
+        partition_id, flag = request.partition_id, request.flag
         try:
-            served = self._served(call, SendMessageRequestP2B, request.client_id, request.topic)
-            checks.partition(served, request.partition_id)
-            fault = _fault(served, payload, request.flag)
-            if fault is not None:
-                raise Refused(*fault)
-            if request.check_sum != NO_CHECK_SUM and request.check_sum != check_sum(payload):
+            source = self._intake.source(call, SendMessageRequestP2B, request.client_id, request.topic)
+            served = source.served
+            size = len(payload)
+            if (
+                partition_id not in served.partition_ids
+                or not 0 < size <= served.max_payload_bytes
+                or flag & HAS_ATTRIBUTES
+            ):
+                self._intake.check_message(served, partition_id, payload, flag)
+            if check != NO_CHECK_SUM and check != check_sum(payload):
                 raise Refused(
                     Code.FORBIDDEN,
-                    f"the message's checksum {request.check_sum} is not that of its {len(payload)} bytes; "
-                    "it was damaged on the way",
+                    f"the message's checksum {check} is not that of its {size} bytes; it was damaged on the way",
                 )
+            producer = mark(request.producer_id, request.producer_epoch, request.sequence)
         except Refused as refused:
-            code, text = refused.refusal
-            call.reply(hot.send_answer(success=False, err_code=code, err_msg=text))
+            _refuse(self._state, call, refused.refusal)
             return
-        topic = served.config.name
-        entry = Entry(request.partition_id, payload, request.flag, key_code(request.msg_type), request.sequence)
-        self._path.submit(
-            _PendingOne(
-                call,
-                topic,
-                (entry,),
-                frozenset(((topic, request.partition_id),)),
-                (request.producer_id, request.producer_epoch),
-                len(payload),
-            )
-        )
+        known_check = None if check == NO_CHECK_SUM else check
+        topic, code = served.config.name, key_code(request.msg_type)
+        self._submit(source.from_memory, call, (topic, partition_id, payload, flag, code, known_check, producer), size)
 
-    def send_batch(self, call: Call) -> None:
-        """SendBatch: many messages of one topic; one answer with a code, id and offset for each."""
-        batch = hot.decode_send_batch(call.request.body)
-        items, seen = batch.items, batch.refusals_seen
-        order = None if seen is None else SendOrder(call.connection, batch.client_id, batch.topic, seen)
-        try:
-            served = self._served(call, SendBatchRequestP2B, batch.client_id, batch.topic)
-            if not items:
-                raise Refused(Code.BAD_REQUEST, "the batch has no message")
-            if len(items) > MAX_BATCH_ENTRIES:
-                raise Refused(Code.BAD_REQUEST, f"the batch has {len(items)} messages, {MAX_BATCH_ENTRIES} are allowed")
-            if order is not None and (broken := order.broken()) is not None:
-                raise Refused(*broken)
-        except Refused as refused:
-            _refuse_batch(call, refused.refusal, order)
-            return
-        entries: list[Entry] = []
-        faults: dict[int, Refusal] = {}
-        payload_bytes = 0
-        ids, most = served.partition_ids, served.max_payload_bytes
-        new = tuple.__new__  # half the time of calling the class, and this is done for every message
-        for item in items:
-            partition_id, payload, flag, msg_type, _, sequence = item
-            size = len(payload)
-            if partition_id in ids and 0 < size <= most and (not flag & HAS_ATTRIBUTES or attributes_fit(payload)):
-                payload_bytes += size
-                entries.append(new(Entry, (partition_id, payload, flag, key_code(msg_type), sequence)))
+    def _submit(self, from_memory: bool, call: Call, item: _Item, payload_bytes: int) -> None:
+        path, sends = self._state.path, self._open
+        size_bytes = payload_bytes + ENTRY_OVERHEAD_BYTES
+        if (
+            sends is not None
+            and path.last() is sends
+            and sends.from_memory is from_memory
+            and sends.size_bytes + size_bytes <= _MOST_TOGETHER_BYTES
+        ):
+            if path.grow(size_bytes):
+                sends.add(call, item, size_bytes)
             else:
-                faults[len(entries) + len(faults)] = _entry_fault(served, partition_id, payload, flag)
-        if not entries:
-            call.reply(batch_answer((), faults))
+                _refuse(self._state, call, path.overflow())
             return
-        topic = served.config.name
-        pending = _PendingBatch(
-            call,
-            topic,
-            entries,
-            frozenset((topic, partition_id) for partition_id in {entry.partition_id for entry in entries}),
-            (batch.producer_id, batch.producer_epoch),
-            payload_bytes,
-        )
-        pending.faults, pending.order = faults, order
-        self._path.submit(pending)
-
-    def _served(
-        self,
-        call: Call,
-        kind: type[SendMessageRequestP2B | SendBatchRequestP2B],
-        client_id: str,
-        topic_name: str,
-    ) -> ServedTopic:
-        """The checks that do not depend on the message, in the original's order."""
-        self._gate.check_write()
-        if self._visits.asks_producers:  # only then is the request read once more, for what the fast way leaves out
-            self._visits.check_producer(decode(kind, call.request.body).auth_info, now_s=self._clock.now_s())
-        checks.client(client_id)
-        if topic_name.strip() == HISTORY_TOPIC:
-            raise Refused(Code.FORBIDDEN, f"topic {HISTORY_TOPIC} takes no messages from producers")
-        served = checks.topic(topic_name, self._topics)
-        checks.open_for_writing(served)
-        return served
+        sends = self._open = _Sends(self._state, from_memory=from_memory)
+        sends.add(call, item, size_bytes)
+        path.submit(sends)
 
 
-def _fault(served: ServedTopic, payload: bytes, flag: int) -> Refusal | None:
-    if not payload:
-        return Refusal(Code.BAD_REQUEST, "the message is empty")
-    if len(payload) > served.max_payload_bytes:
-        return Refusal(
-            Code.BAD_REQUEST,
-            f"the message has {len(payload)} bytes, topic {served.config.name} takes {served.max_payload_bytes}",
-        )
-    if flag & HAS_ATTRIBUTES and not attributes_fit(payload):
-        # no consumer could read it (the original takes it, and its consumers drop it silently)
-        return Refusal(
-            Code.BAD_REQUEST,
-            f"the message's flag {flag} claims attributes that do not fit into its {len(payload)} bytes",
-        )
-    return None
-
-
-def _entry_fault(served: ServedTopic, partition_id: int, payload: bytes, flag: int) -> Refusal:
-    try:
-        checks.partition(served, partition_id)
-    except Refused as refused:
-        return refused.refusal
-    fault = _fault(served, payload, flag)
-    assert fault is not None  # the caller found that one of the checks fails
-    return fault
+def _refuse(state: BrokerState, call: Call, refusal: Refusal) -> None:
+    state.counters.send_refused(refusal.code)
+    call.reply(hot.send_answer(success=False, err_code=refusal.code, err_msg=refusal.text))

@@ -17,7 +17,8 @@ from pytubemq.broker import topics as topic_file
 from pytubemq.broker.append import AppendPath
 from pytubemq.broker.applier import Applier
 from pytubemq.broker.checks import Gate
-from pytubemq.broker.handlers import OFFERED, handlers
+from pytubemq.broker.handlers import CAPABILITIES, OFFERED, handlers
+from pytubemq.broker.housekeeping import Housekeeping
 from pytubemq.broker.inspect import BrokerInspect
 from pytubemq.broker.leases import told_leases
 from pytubemq.broker.master_session import MasterSession
@@ -88,6 +89,8 @@ class BrokerService:
         self._state: BrokerState | None = None
         self._orders: Orders | None = None
         self._session: MasterSession | None = None
+        self.housekeeping: Housekeeping | None = None
+        """Retention; None before the start."""
         self._pool: ConnectionPool | None = None
         self._shown = Shown()
         self.workers_down: tuple[str, ...] = ()
@@ -128,6 +131,7 @@ class BrokerService:
         self._server = RpcServer(
             handlers(state),
             offered=OFFERED,
+            capabilities=CAPABILITIES,
             name="Broker",
             on_connection_lost=self._connection_lost,
             clock=self._clock,
@@ -136,6 +140,8 @@ class BrokerService:
         self.address = await self._server.start(settings.listen)
         state.gate.started = True
         self._spawn("sweep", self._sweep())
+        self.housekeeping = Housekeeping(state, period_s=settings.retention_check_s)
+        self._spawn("housekeeping", self.housekeeping.run())
         if settings.masters:
             self._spawn("removal of topics", orders.removal.run())
             await self._join(config, orders)
@@ -174,7 +180,6 @@ class BrokerService:
             waiters=waiters,
             readers=ThreadPoolExecutor(DISK_READERS, thread_name_prefix="pytubemq-read"),
             resets=resets,
-            on_fault=self._read_failed,
         )
 
     async def _join(self, config: MasterConfig, orders: Orders) -> None:
@@ -209,10 +214,6 @@ class BrokerService:
         if self._applier is not None and self._state is not None:
             self._applier.written()
             self._state.positions.writable_again()
-
-    def _read_failed(self, error: BaseException) -> None:
-        logger.error("a read failed", exc_info=error)
-        self._faults["read"] = str(error)
 
     def _connection_lost(self, connection: ServerConnection) -> None:
         assert self._state is not None
@@ -394,6 +395,7 @@ class BrokerService:
         path, applier = state.path, self._applier
         problems = [f"{name}: {text}" for name, text in self._faults.items()]
         problems += self.workers_down
+        problems += state.read_faults.values()
         if path.failure is not None:
             problems.append(f"journal: {path.failure}")
         if path.full is not None:
@@ -406,6 +408,8 @@ class BrokerService:
             problems.append(self._orders.removal.problem)
         if state.resets.problem is not None:
             problems.append(state.resets.problem)
+        if self.housekeeping is not None and self.housekeeping.problem is not None:
+            problems.append(self.housekeeping.problem)
         if state.positions.full:
             problems.append(
                 f"group positions are full: {state.positions.most} are kept, a group that is not known is refused"

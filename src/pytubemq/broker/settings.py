@@ -53,6 +53,8 @@ class BrokerSettings:
     max_positions: int = MAX_POSITIONS
     """Confirmed offsets kept, one for each group and partition."""
     max_connections: int = MAX_CONNECTIONS
+    retention_check_s: float = 60.0
+    """Between two looks for messages that their topics keep no longer."""
     stop_timeout_s: float = 2.0
     """How long a stop waits for what is on its way to the disk."""
     store: StoreSettings = field(default_factory=StoreSettings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,18 +12,20 @@ from pytubemq.broker.visits import Visits
 from pytubemq.model.limits import MAX_PENDING_READS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
     from pytubemq.broker.append import AppendPath
     from pytubemq.broker.checks import Gate
     from pytubemq.broker.positions import Positions
-    from pytubemq.broker.registry import ConsumerRegistry
+    from pytubemq.broker.registry import ConsumerRegistry, HoldKey
     from pytubemq.broker.reset_history import ResetHistory
     from pytubemq.broker.topics import TopicTable
-    from pytubemq.broker.waiters import Waiters
+    from pytubemq.broker.waiters import PartitionKey, Waiters
     from pytubemq.net.clock import Clock
+    from pytubemq.storage.selection import Slice
     from pytubemq.storage.store import BrokerStore
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,5 +47,13 @@ class BrokerState:
     counters: Counters = field(default_factory=Counters)
     max_pending_reads: int = MAX_PENDING_READS
     pending_reads: int = 0
-    on_fault: Callable[[BaseException], None] = field(default=lambda _: None)
-    """Told of a read that failed for a reason of ours or the disk's."""
+    read_faults: dict[PartitionKey, str] = field(default_factory=dict)
+    """Partitions whose last read failed for a reason of ours or the disk's, and how."""
+
+    def skipped(self, key: HoldKey | PartitionKey, found: Slice) -> None:
+        """A reader was led past messages that are lost to damage."""
+        self.counters.skipped_messages += found.skipped
+        logger.warning(
+            "%s was led past %d damaged messages between offsets %d and %d",
+            key, found.skipped, found.start_offset, found.next_offset,
+        )  # fmt: skip

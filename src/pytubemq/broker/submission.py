@@ -6,7 +6,7 @@ The invariant: exactly one of `written`, `refused` and `expired` is called, once
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from pytubemq.errors import Code
 
@@ -14,21 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytubemq.broker.send_order import SendOrder
-    from pytubemq.broker.waiters import PartitionKey
-    from pytubemq.storage.staging import Appended
+    from pytubemq.core.sequences import Span
+    from pytubemq.storage.staging import Appended, Staging
 
-ENTRY_OVERHEAD_BYTES = 64
+Result: TypeAlias = "Appended | tuple[Span, ...]"
+"""What became of a message, or of a pack."""
+ENTRY_OVERHEAD_BYTES: Final = 64
 """What a staged message is counted for beside its payload, so that a flood of tiny ones is bounded too."""
-
-
-class Entry(NamedTuple):
-    """A message that has passed every check."""
-
-    partition_id: int
-    payload: bytes
-    flag: int
-    key_code: int
-    sequence: int | None = None
 
 
 class Refusal(NamedTuple):
@@ -61,37 +53,24 @@ class Submission(Protocol):
         ...
 
     @property
-    def topic(self) -> str:
-        """The topic of all entries."""
-        ...
-
-    @property
-    def entries(self) -> Sequence[Entry]:
-        """Messages to append, in order."""
-        ...
-
-    @property
-    def producer(self) -> tuple[int | None, int | None]:
-        """Producer id and epoch of all entries."""
-        ...
-
-    @property
-    def partitions(self) -> frozenset[PartitionKey]:
-        """What the entries touch."""
-        ...
-
-    @property
-    def confirmation(self) -> Confirmation | None:
-        """A position to write, if that is what this is."""
-        ...
-
-    @property
     def order(self) -> SendOrder | None:
         """Its place among its producer's batches, if the producer cares; looked at again when its turn comes."""
         ...
 
-    def written(self, appended: Sequence[Appended]) -> None:
-        """It is durable and readable; one `Appended` per entry."""
+    @property
+    def confirmations(self) -> int:
+        """How many positions it confirms."""
+        ...
+
+    def stage(self, staging: Staging) -> int:
+        """Put what it has into a journal block; returns how many numbers of the staging it took, one after the other.
+
+        It may be called again, with another staging, if the first one could not be prepared.
+        """
+        ...
+
+    def written(self, results: Sequence[Result]) -> None:
+        """It is as durable as its topic asks, and readable; one result for each number it took."""
         ...
 
     def refused(self, refusal: Refusal) -> None:
@@ -110,17 +89,16 @@ class Barrier:
 
     deadline_s = math.inf
     size_bytes = ENTRY_OVERHEAD_BYTES
-    topic = ""
-    entries: Sequence[Entry] = ()
-    producer: tuple[int | None, int | None] = (None, None)
-    partitions: frozenset[PartitionKey] = frozenset()
     order: SendOrder | None = None
-    confirmation: Confirmation | None = None
+    confirmations = 0
 
     def __init__(self, done: Callable[[Refusal | None], None]) -> None:
         self._done = done
 
-    def written(self, appended: Sequence[Appended]) -> None:
+    def stage(self, staging: Staging) -> int:
+        return 0
+
+    def written(self, results: Sequence[Result]) -> None:
         self._done(None)
 
     def refused(self, refusal: Refusal) -> None:
@@ -136,6 +114,12 @@ class ConfirmSubmission(Barrier):
 
     __slots__ = ("confirmation",)
 
+    confirmations = 1
+
     def __init__(self, confirmation: Confirmation, done: Callable[[Refusal | None], None]) -> None:
         super().__init__(done)
         self.confirmation = confirmation
+
+    def stage(self, staging: Staging) -> int:
+        staging.confirm(*self.confirmation)
+        return 0

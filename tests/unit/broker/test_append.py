@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.broker.append import AppendPath
-from pytubemq.broker.submission import Confirmation, Entry, Refusal
+from pytubemq.broker.submission import Confirmation, Refusal
 from pytubemq.errors import Code, DiskFailedError, DiskFullError, StorageError
 from tests.waiting import until
 
@@ -31,6 +31,8 @@ class Store:
         self.errors: list[Exception] = []
         self.prepare_errors: list[Exception] = []
         self.abandoned = 0
+        self.from_memory = False
+        self.early: list[Any] = []
         self.go = threading.Event()
         self.go.set()
 
@@ -39,7 +41,8 @@ class Store:
         return SimpleNamespace(
             items=items,
             size_bytes=1,
-            append=lambda topic, *rest, **producer: items.append((topic, *rest, *producer.values())),
+            early=frozenset(),
+            append=lambda *message: items.append(message),
             confirm=lambda *position: items.append(position),
         )
 
@@ -48,7 +51,15 @@ class Store:
             raise self.prepare_errors.pop()
         self.in_flight += 1
         assert self.in_flight == 1, "one write at a time"
+        staging.appended = [item for item in staging.items if len(item) == 5]
+        staging.messages = len(staging.appended)
+        staging.runs = [SimpleNamespace(topic=topic, partition_id=number) for topic, number, *_ in staging.appended]
+        if self.from_memory:
+            staging.early = frozenset(range(staging.messages))
         return staging
+
+    def publish_early(self, prepared: Any) -> None:
+        self.early.append(prepared.appended)
 
     def write(self, prepared: Any) -> None:
         assert self.go.wait(30)
@@ -56,9 +67,8 @@ class Store:
             raise self.errors.pop()
         self.writes.append(prepared.items)
 
-    def publish(self, prepared: Any) -> list[Any]:
+    def publish(self, prepared: Any) -> None:
         self.in_flight -= 1
-        return [item for item in prepared.items if len(item) > 4]
 
     def abandon(self, prepared: Any) -> None:
         self.in_flight -= 1
@@ -82,18 +92,23 @@ class Want:
     def __init__(
         self, *payloads: bytes, deadline_s: float = math.inf, confirmation: Confirmation | None = None
     ) -> None:
-        self.topic = "demo"
-        self.entries = [Entry(0, payload, 0, -1) for payload in payloads]
+        self.payloads = payloads
         self.size_bytes = sum(map(len, payloads)) or 1
         self.deadline_s = deadline_s
-        self.producer: tuple[int | None, int | None] = (None, None)
-        self.partitions = frozenset({("demo", 0)})
         self.confirmation = confirmation
+        self.confirmations = 0 if confirmation is None else 1
         self.order: Any = None
         self.ends: list[Any] = []
 
-    def written(self, appended: Sequence[Any]) -> None:
-        self.ends.append([item[2] for item in appended])
+    def stage(self, staging: Any) -> int:
+        if self.confirmation is not None:
+            staging.confirm(*self.confirmation)
+        for payload in self.payloads:
+            staging.append("demo", 0, payload, 0, -1)
+        return len(self.payloads)
+
+    def written(self, results: Sequence[Any]) -> None:
+        self.ends.append([item[2] for item in results])
 
     def refused(self, refusal: Refusal) -> None:
         self.ends.append(refusal.code)
@@ -256,13 +271,13 @@ class Told(Want):
         self.ends = told
 
     def written(self, appended: Sequence[Any]) -> None:
-        self.ends.append(("written", self.entries[0].payload))
+        self.ends.append(("written", self.payloads[0]))
 
     def refused(self, refusal: Refusal) -> None:
-        self.ends.append((refusal.code, self.entries[0].payload))
+        self.ends.append((refusal.code, self.payloads[0]))
 
     def expired(self) -> None:
-        self.ends.append(("expired", self.entries[0].payload))
+        self.ends.append(("expired", self.payloads[0]))
 
 
 class Broken:
@@ -355,4 +370,50 @@ async def test_one_timer_waits_for_the_backlog_however_often_it_moves() -> None:
     bench.path.resume()
     await until(lambda: want.ends)
     assert all(handle.cancelled() or handle.when() <= loop.time() for handle in turns)
+    await bench.path.close(timeout_s=5)
+
+
+async def test_what_is_promised_from_memory_is_told_while_it_is_being_written() -> None:
+    bench = Bench()
+    bench.store.from_memory = True
+    bench.store.go.clear()
+    wants = [Want(b"a"), Want(confirmation=Confirmation("g", "demo", 0, 28)), Want(b"b", b"c")]
+    for want in wants:
+        bench.path.submit(want)
+    await until(lambda: wants[0].ends and wants[2].ends)
+    assert [want.ends for want in wants] == [[[b"a"]], [], [[b"b", b"c"]]], "a position waits for the journal"
+    assert [len(early) for early in bench.store.early] == [3]
+    assert bench.published == [{("demo", 0)}]
+    assert bench.path.staged_bytes > 0, "it counts until it is written"
+    bench.store.go.set()
+    await until(lambda: wants[1].ends)
+    assert [len(want.ends) for want in wants] == [1, 1, 1], "nobody is told twice"
+    assert (bench.path.staged_bytes, bench.path.stats.messages) == (0, 3)
+    await bench.path.close(timeout_s=5)
+
+
+async def test_what_was_promised_from_memory_is_not_refused_when_its_write_fails() -> None:
+    bench = Bench()
+    bench.store.from_memory = True
+    bench.store.errors = [DiskFullError("no space")]
+    promised, position = Want(b"a"), Want(confirmation=Confirmation("g", "demo", 0, 28))
+    bench.path.submit(promised)
+    bench.path.submit(position)
+    await until(lambda: position.ends)
+    assert (promised.ends, position.ends) == ([[b"a"]], [Code.SERVER_RECEIVE_OVERFLOW])
+    assert (bench.path.staged_bytes, bench.store.abandoned) == (0, 1)
+    await bench.path.close(timeout_s=5)
+
+
+async def test_those_promised_from_memory_are_told_after_those_of_the_write_before() -> None:
+    bench = Bench()
+    bench.store.go.clear()
+    told: list[Any] = []
+    bench.path.submit(Told(told, b"disk"))
+    await until(lambda: bench.store.in_flight)
+    bench.store.from_memory = True
+    bench.path.submit(Told(told, b"memory"))
+    bench.store.go.set()
+    await until(lambda: len(told) == 2)
+    assert told == [("written", b"disk"), ("written", b"memory")]
     await bench.path.close(timeout_s=5)

@@ -1,0 +1,244 @@
+"""SEND_PACKS: packs of one topic; each message of each pack is accepted or refused by itself.
+
+The invariant: a pack is checked once and stored as its producer built it; only one with a message that cannot be taken
+is cut, into stretches that can. The answer's spans cover every message of every pack, in order.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pytubemq.broker.checks import Refused
+from pytubemq.broker.intake import attributes_fault, mark, partition_fault, size_fault
+from pytubemq.broker.send_order import SendOrder
+from pytubemq.broker.submission import ENTRY_OVERHEAD_BYTES, Refusal
+from pytubemq.core.sequences import NOWHERE, ProducerMark
+from pytubemq.errors import Code, CorruptError, FormatError, NotFoundError
+from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACKS
+from pytubemq.wire.messages.extension import SendPacksRequestP2B
+from pytubemq.wire.pack import Columns, encode_columns, read_columns
+from pytubemq.wire.pack_send import SendPacks, decode_send_packs, send_packs_answer
+from pytubemq.wire.payload import HAS_ATTRIBUTES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.broker.intake import Intake
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.broker.submission import Result
+    from pytubemq.broker.topics import ServedTopic
+    from pytubemq.net.call import Call
+    from pytubemq.storage.staging import Staging
+
+_read_size: Final = Struct(">i").unpack_from
+
+_Span = tuple[int, int, int, int, bool, str]
+"""Count, code, first offset, first message id, whether repeated, text."""
+
+
+class _Stretch(NamedTuple):
+    """Messages of a pack that share a fate so far: `refusal` None and the columns to store, or why not."""
+
+    messages: int
+    refusal: Refusal | None
+    columns: Columns | None
+    producer: ProducerMark | None
+
+
+class _Pack(NamedTuple):
+    """A pack that has passed its checks as far as it does."""
+
+    partition_id: int
+    stretches: list[_Stretch]
+
+
+class _Packs:
+    """A SEND_PACKS that waits for the journal."""
+
+    __slots__ = ("_call", "_packs", "_state", "_topic", "order", "size_bytes")
+
+    confirmations = 0
+
+    def __init__(
+        self, state: BrokerState, call: Call, topic: str, packs: list[_Pack], order: SendOrder | None, size_bytes: int
+    ) -> None:
+        self.order = order
+        self.size_bytes = size_bytes
+        self._state = state
+        self._call = call
+        self._topic = topic
+        self._packs = packs
+
+    @property
+    def deadline_s(self) -> float:
+        return self._call.deadline_s
+
+    def stage(self, staging: Staging) -> int:
+        staged = 0
+        for partition_id, stretches in self._packs:
+            for at, (messages, _, columns, producer) in enumerate(stretches):
+                if columns is None:
+                    continue
+                try:
+                    staging.append_pack(self._topic, partition_id, columns, producer=producer)
+                    staged += 1
+                except (CorruptError, NotFoundError) as error:
+                    stretches[at] = _Stretch(messages, partition_fault(error), None, None)
+        return staged
+
+    def written(self, results: Sequence[Result]) -> None:
+        state, call = self._state, self._call
+        call.reply(_answer(state, self._packs, results))
+        state.counters.put_s.add(state.clock.now_s() - call.received_s)
+
+    def refused(self, refusal: Refusal) -> None:
+        _refuse(self._state, self._call, refusal, self.order)
+
+    def expired(self) -> None:
+        if self.order is not None:
+            self.order.dropped()
+        self._call.drop()
+
+
+class PackHandlers:
+    """Method 103."""
+
+    def __init__(self, state: BrokerState, intake: Intake) -> None:
+        self._state = state
+        self._intake = intake
+
+    def send_packs(self, call: Call) -> None:
+        """SendPacks: packs of one topic; one answer with spans for each."""
+        request = decode_send_packs(call.request.body)
+        seen = request.refusals_seen
+        order = None if seen is None else SendOrder(call.connection, request.client_id, request.topic, seen)
+        try:
+            served = self._intake.source(call, SendPacksRequestP2B, request.client_id, request.topic).served
+            if not request.packs:
+                raise Refused(Code.BAD_REQUEST, "the request has no pack")
+            if len(request.packs) > MAX_PACKS:
+                raise Refused(Code.BAD_REQUEST, f"the request has more than the {MAX_PACKS} packs that are allowed")
+            if order is not None and (broken := order.broken()) is not None:
+                raise Refused(*broken)
+            packs, size_bytes = self._checked(served, request)
+        except Refused as refused:
+            _refuse(self._state, call, refused.refusal, order)
+            return
+        if not size_bytes:
+            call.reply(_answer(self._state, packs, ()))
+            return
+        self._state.path.submit(_Packs(self._state, call, served.config.name, packs, order, size_bytes))
+
+    def _checked(self, served: ServedTopic, request: SendPacks) -> tuple[list[_Pack], int]:
+        """The packs with what is wrong in them, and what those that can be stored count.
+
+        Raises:
+            Refused: a pack is none or was damaged, so that nobody can say what it holds, or a producer's numbers are
+                none.
+        """
+        packs: list[_Pack] = []
+        size_bytes = 0
+        for number, (partition_id, data, sequence) in enumerate(request.packs):
+            try:
+                columns = read_columns(data)
+            except FormatError as error:
+                raise Refused(Code.BAD_REQUEST, f"pack {number} of the request: {error.message}") from error
+            if columns.payload_bytes - columns.lengths[-1] > MAX_PACK_BYTES:
+                raise Refused(
+                    Code.BAD_REQUEST,
+                    f"pack {number} of the request has {columns.payload_bytes} bytes of messages; "
+                    f"a pack ends with the message that reaches {MAX_PACK_BYTES}",
+                )
+            producer = mark(request.producer_id, request.producer_epoch, sequence)
+            refusal = None
+            if partition_id not in served.partition_ids:
+                refusal = self._intake.partition_refusal(served, partition_id)
+            if refusal is not None:
+                packs.append(_Pack(partition_id, [_Stretch(columns.count, refusal, None, None)]))
+                continue
+            stretches = _stretches(served, columns, producer)
+            packs.append(_Pack(partition_id, stretches))
+            for stretch in stretches:
+                if stretch.columns is not None:
+                    size_bytes += len(stretch.columns.data) + ENTRY_OVERHEAD_BYTES
+        return packs, size_bytes
+
+
+def _stretches(served: ServedTopic, columns: Columns, producer: ProducerMark | None) -> list[_Stretch]:
+    """The whole pack, or if some of its messages cannot be taken, what lies between them."""
+    faults = _faults(served, columns)
+    if not faults:
+        return [_Stretch(columns.count, None, columns, producer)]
+    payloads = columns.payloads()
+    found: list[_Stretch] = []
+    start = 0
+    for at, fault in faults.items():
+        if start < at:
+            found.append(_part(columns, payloads, start, at, producer))
+        if found and found[-1].refusal == fault:
+            found[-1] = found[-1]._replace(messages=found[-1].messages + 1)
+        else:
+            found.append(_Stretch(1, fault, None, None))
+        start = at + 1
+    if start < columns.count:
+        found.append(_part(columns, payloads, start, columns.count, producer))
+    return found
+
+
+def _part(columns: Columns, payloads: list[bytes], start: int, stop: int, producer: ProducerMark | None) -> _Stretch:
+    flags = columns.flag if columns.flags is None else columns.flags[start:stop]
+    codes = columns.key_code if columns.codes is None else columns.codes[start:stop]
+    part = read_columns(encode_columns(payloads[start:stop], flags, codes), check=False)
+    if producer is not None:
+        producer = producer._replace(sequence=producer.sequence + start)
+    return _Stretch(stop - start, None, part, producer)
+
+
+def _faults(served: ServedTopic, columns: Columns) -> dict[int, Refusal]:
+    """What is wrong with messages of the pack, by their number, rising."""
+    lengths, most = columns.lengths, served.max_payload_bytes
+    faults: dict[int, Refusal] = {}
+    if min(lengths) < 1 or max(lengths) > most:
+        for at, size in enumerate(lengths):
+            fault = size_fault(served, size)
+            if fault is not None:
+                faults[at] = fault
+    if columns.flags is None and not columns.flag & HAS_ATTRIBUTES:
+        return faults
+    data, flag_of = columns.data, columns.flag_of
+    for number, (at, size) in enumerate(zip(columns.bounds(), lengths, strict=False)):
+        if size < 4 or _read_size(data, at)[0] > size - 4:
+            flag = flag_of(number)
+            if flag & HAS_ATTRIBUTES and number not in faults:
+                faults[number] = attributes_fault(flag, size)
+    return dict(sorted(faults.items()))
+
+
+def _answer(state: BrokerState, packs: list[_Pack], results: Sequence[Result]) -> bytes:
+    """The answer to packs of which some messages may have been refused, before they were staged or then."""
+    told = iter(results)
+    spans: list[list[_Span]] = []
+    first: tuple[int, str] | None = None
+    for pack in packs:
+        mine: list[_Span] = []
+        for stretch in pack.stretches:
+            if stretch.refusal is not None:
+                mine.append((stretch.messages, stretch.refusal.code, NOWHERE, NOWHERE, False, stretch.refusal.text))
+            else:
+                mine += next(told)  # type: ignore[arg-type]  # a pack's result is its spans
+        for _, code, _, _, _, text in mine:
+            if code != Code.SUCCESS and first is None:
+                first = code, text
+        spans.append(mine)
+    if first is not None:
+        state.counters.send_refused(first[0])
+    err_code, err_msg = first or (Code.SUCCESS.value, "OK!")
+    return send_packs_answer(success=first is None, err_code=err_code, err_msg=err_msg, results=spans)
+
+
+def _refuse(state: BrokerState, call: Call, refusal: Refusal, order: SendOrder | None) -> None:
+    if order is not None:
+        order.refused(refusal.code)
+    state.counters.send_refused(refusal.code)
+    call.reply(send_packs_answer(success=False, err_code=refusal.code, err_msg=refusal.text))

@@ -1,0 +1,187 @@
+"""SendBatch: many messages of one topic in one request; each is accepted or refused by itself.
+
+The invariant: the answer tells of every entry at its position; it is given once all that was accepted is as durable as
+the topic promises, and readable.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from pytubemq.broker.checks import Refused
+from pytubemq.broker.intake import mark, message_fault, partition_fault
+from pytubemq.broker.send import key_code
+from pytubemq.broker.send_order import SendOrder
+from pytubemq.broker.submission import ENTRY_OVERHEAD_BYTES, Refusal
+from pytubemq.errors import Code, CorruptError, NotFoundError
+from pytubemq.model.limits import MAX_BATCH_ENTRIES
+from pytubemq.wire import hot
+from pytubemq.wire.messages.extension import SendBatchRequestP2B
+from pytubemq.wire.payload import HAS_ATTRIBUTES, attributes_fit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.broker.intake import Intake
+    from pytubemq.broker.state import BrokerState
+    from pytubemq.broker.submission import Result
+    from pytubemq.broker.topics import ServedTopic
+    from pytubemq.core.sequences import ProducerMark
+    from pytubemq.net.call import Call
+    from pytubemq.storage.staging import Appended, Staging
+
+_Entry: TypeAlias = "tuple[int, bytes, int, int, ProducerMark | None]"
+"""Partition id, payload, flag, key code, mark of the producer."""
+
+
+class _Batch:
+    """A SendBatch that waits for the journal; `faults` are the entries that did not pass the checks, by position."""
+
+    __slots__ = ("_call", "_entries", "_faults", "_state", "_topic", "order", "size_bytes")
+
+    confirmations = 0
+
+    def __init__(
+        self,
+        state: BrokerState,
+        call: Call,
+        topic: str,
+        entries: list[_Entry],
+        faults: dict[int, Refusal],
+        order: SendOrder | None,
+        payload_bytes: int,
+    ) -> None:
+        self.order = order
+        self.size_bytes = payload_bytes + ENTRY_OVERHEAD_BYTES * len(entries)
+        self._state = state
+        self._call = call
+        self._topic = topic
+        self._entries = entries
+        self._faults = faults
+
+    @property
+    def deadline_s(self) -> float:
+        return self._call.deadline_s
+
+    def stage(self, staging: Staging) -> int:
+        append, topic, before = staging.append, self._topic, staging.count
+        late: dict[int, Refusal] = {}
+        for partition_id, payload, flag, code, producer in self._entries:
+            try:
+                append(topic, partition_id, payload, flag, code, producer=producer)
+            except (CorruptError, NotFoundError) as error:
+                late[staging.count - before + len(late)] = partition_fault(error)
+        if late:
+            self._fault_some(late)
+        return len(self._entries)
+
+    def _fault_some(self, late: dict[int, Refusal]) -> None:
+        """What is wrong with entries, by their number among those that were staged."""
+        positions = [at for at in range(len(self._entries) + len(self._faults)) if at not in self._faults]
+        self._entries = [entry for at, entry in enumerate(self._entries) if at not in late]
+        self._faults = {**self._faults, **{positions[at]: refusal for at, refusal in late.items()}}
+
+    def written(self, results: Sequence[Result]) -> None:
+        state, call = self._state, self._call
+        call.reply(batch_answer(cast("Sequence[Appended]", results), self._faults))
+        state.counters.put_s.add(state.clock.now_s() - call.received_s)
+        if self._faults:
+            state.counters.send_refused(self._faults[min(self._faults)].code)
+
+    def refused(self, refusal: Refusal) -> None:
+        _refuse(self._state, self._call, refusal, self.order)
+
+    def expired(self) -> None:
+        if self.order is not None:
+            self.order.dropped()
+        self._call.drop()
+
+
+class BatchHandlers:
+    """Method 100."""
+
+    def __init__(self, state: BrokerState, intake: Intake) -> None:
+        self._state = state
+        self._intake = intake
+
+    def send_batch(self, call: Call) -> None:
+        """SendBatch: many messages of one topic; one answer with a code, id and offset for each."""
+        batch = hot.decode_send_batch(call.request.body)
+        items, seen = batch.items, batch.refusals_seen
+        order = None if seen is None else SendOrder(call.connection, batch.client_id, batch.topic, seen)
+        try:
+            served = self._intake.source(call, SendBatchRequestP2B, batch.client_id, batch.topic).served
+            if not items:
+                raise Refused(Code.BAD_REQUEST, "the batch has no message")
+            if len(items) > MAX_BATCH_ENTRIES:
+                raise Refused(Code.BAD_REQUEST, f"the batch has {len(items)} messages, {MAX_BATCH_ENTRIES} are allowed")
+            if order is not None and (broken := order.broken()) is not None:
+                raise Refused(*broken)
+            entries, faults, payload_bytes = self._checked(served, batch)
+        except Refused as refused:
+            _refuse(self._state, call, refused.refusal, order)
+            return
+        if not entries:
+            self._state.counters.send_refused(faults[0].code)
+            call.reply(batch_answer((), faults))
+            return
+        self._state.path.submit(_Batch(self._state, call, served.config.name, entries, faults, order, payload_bytes))
+
+    def _checked(self, served: ServedTopic, batch: hot.SendBatch) -> tuple[list[_Entry], dict[int, Refusal], int]:
+        """The entries that can be taken, what is wrong with the others by their position, and bytes of payload.
+
+        Raises:
+            Refused: a producer's numbers are none.
+        """
+        entries: list[_Entry] = []
+        faults: dict[int, Refusal] = {}
+        payload_bytes = 0
+        ids, most = served.partition_ids, served.max_payload_bytes
+        producer_id, epoch = batch.producer_id, batch.producer_epoch
+        for partition_id, payload, flag, msg_type, _, sequence in batch.items:
+            size = len(payload)
+            if partition_id in ids and 0 < size <= most and (not flag & HAS_ATTRIBUTES or attributes_fit(payload)):
+                payload_bytes += size
+                producer = None if sequence is None else mark(producer_id, epoch, sequence)
+                entries.append((partition_id, payload, flag, key_code(msg_type), producer))
+            else:
+                faults[len(entries) + len(faults)] = self._fault(served, partition_id, payload, flag)
+        return entries, faults, payload_bytes
+
+    def _fault(self, served: ServedTopic, partition_id: int, payload: bytes, flag: int) -> Refusal:
+        fault = self._intake.partition_refusal(served, partition_id) or message_fault(served, payload, flag)
+        assert fault is not None  # the caller found that one of the checks fails
+        return fault
+
+
+def _refuse(state: BrokerState, call: Call, refusal: Refusal, order: SendOrder | None) -> None:
+    if order is not None:
+        order.refused(refusal.code)
+    state.counters.send_refused(refusal.code)
+    call.reply(hot.send_batch_answer(success=False, err_code=refusal.code, err_msg=refusal.text))
+
+
+def batch_answer(appended: Sequence[Appended], faults: dict[int, Refusal]) -> bytes:
+    """The answer to a batch of which some entries may have been refused, before they were staged (`faults`, by their
+    position in the request) or then (by their code)."""
+    if not faults:
+        ids, offsets, times, codes, _, texts = zip(*appended, strict=True)
+    else:
+        accepted = iter(appended)
+        results = [
+            (-1, -1, 0, fault.code, False, fault.text)
+            if (fault := faults.get(position)) is not None
+            else next(accepted)
+            for position in range(len(appended) + len(faults))
+        ]
+        ids, offsets, times, codes, _, texts = zip(*results, strict=True)
+    first = next((at for at, code in enumerate(codes) if code != Code.SUCCESS), None)
+    return hot.send_batch_answer(
+        success=first is None,
+        err_code=Code.SUCCESS if first is None else codes[first],
+        err_msg="OK!" if first is None else texts[first],
+        err_codes=codes,
+        message_ids=ids,
+        offsets=offsets,
+        append_time=max(times) or None,
+    )
