@@ -68,7 +68,7 @@ def run(
     settings = load_settings(config, environ=os.environ, flags=parse_assignments(assignments))
     level = "debug" if current().verbose else settings.log.level
     name = "workers" if workers is not None else log_name
-    configure(level=level, form=settings.log.format, name=name)
+    configure(level=level, form=settings.log.format, name=name, story=settings.log.story)
     if workers is not None:
         return _run_workers(settings, workers, ips, stop_on_eof=stop_on_eof)
     return _run_node(settings, role, stop_on_eof=stop_on_eof)

@@ -11,12 +11,23 @@ import sys
 import time
 from typing import TextIO
 
+from pytubemq.observe.story import tell_stories
 
-def configure(*, level: str, form: str, stream: TextIO | None = None, name: str = "") -> None:
+
+def configure(*, level: str, form: str, stream: TextIO | None = None, name: str = "", story: str = "") -> None:
     """Send this process's log to `stream` (standard error), `form` being `text` or `json`.
 
-    `name` stands in each line, for several processes that log to one place.
+    Args:
+        level: the least level shown.
+        form: `text` or `json`.
+        stream: where to; None is standard error.
+        name: stands in each line, for several processes that log to one place.
+        story: whose stories to tell, see `story.tell_stories`.
+
+    Raises:
+        ConfigError: `story` does not say whose.
     """
+    tell_stories(story)
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter(name) if form == "json" else TextFormatter(name))
     root = logging.getLogger()
@@ -37,7 +48,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: time, process (if it has a name), level, logger, message, and error when there is one."""
+    """One object a line: time, process (if it has a name), level, logger, message, a story's fields, an error."""
 
     def __init__(self, name: str = "") -> None:
         super().__init__()
@@ -46,13 +57,16 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """As `logging` asks for it."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        entry = {
+        entry: dict[str, object] = {
             "time": f"{stamp}.{int(record.msecs):03d}Z",
             **self._process,
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
+        story = getattr(record, "story", None)
+        if story is not None:
+            entry["story"] = story
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
+        return json.dumps(entry, ensure_ascii=False, default=str)

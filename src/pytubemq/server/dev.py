@@ -16,6 +16,7 @@ import msgspec
 from pytubemq.errors import DirectoryLockedError
 from pytubemq.model.ids import Address
 from pytubemq.net.ports import is_free, next_free
+from pytubemq.observe.story import tell_stories
 from pytubemq.server.compose import ROLES, Endpoints, Node, make_directory
 from pytubemq.server.port_owner import port_owner
 from pytubemq.server.profiles import Profile, Profiles, read_profiles, restore_profiles, save_profile
@@ -70,6 +71,7 @@ def run_dev(
         ConfigError: a setting or the directory cannot be used.
     """
     settings = load_settings(None, environ=environ, flags={"log.level": "warning", **flags, "data": str(data_dir)})
+    tell_stories(settings.log.story)
     lock = OsDisk().lock(make_directory(settings.data_dir) / LOCK_FILE)
     written: Profile | None = None
     before = Profiles()

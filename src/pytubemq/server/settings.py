@@ -16,6 +16,7 @@ from pytubemq.errors import ConfigError, FormatError
 from pytubemq.model import limits
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 from pytubemq.model.records import DEFAULT_BROKER_TLS_PORT
+from pytubemq.observe.story import Asked
 
 DEFAULT_HTTP_PORT = 8080
 DEFAULT_BROKER_HTTP_PORT = 8081
@@ -141,6 +142,14 @@ class LogSection(Struct, frozen=True, kw_only=True):
 
     level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="the least level shown")] = "info"
     format: Annotated[Literal["text", "json"], Meta(description="one line of text, or one JSON object a line")] = "text"
+    story: Annotated[
+        str,
+        Meta(
+            max_length=1024,
+            description="whose stories to tell step by step at level debug, as in `topic:orders,group:g1`, or `all`; "
+            "empty: all of them where `level` is debug, else none",
+        ),
+    ] = ""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -169,7 +178,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
         Raises:
             ConfigError: an address does not parse, is an IPv6 one where the protocol cannot carry it, or listens beyond
-                this machine without `insecure = true`.
+                this machine without `insecure = true`; `log.story` names no stories.
         """
         listening = {
             "master.listen": (self.master.listen, DEFAULT_MASTER_PORT),
@@ -188,6 +197,8 @@ class Settings(Struct, frozen=True, kw_only=True):
                     hint="set `insecure = true` to allow it in a network you trust, or listen on 127.0.0.1 "
                     "(TLS and authentication do not exist yet)",
                 )
+        if self.log.story:
+            Asked.parse(self.log.story)
         for key, text, port in (
             ("master.advertised", self.master.advertised, DEFAULT_MASTER_PORT),
             ("broker.advertised", self.broker.advertised, DEFAULT_BROKER_PORT),
