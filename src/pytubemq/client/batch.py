@@ -8,17 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from pytubemq.errors import FormatError
-from pytubemq.model.message import Message
-from pytubemq.wire.attributes import parse_attributes
-from pytubemq.wire.checksum import check_sum
-from pytubemq.wire.payload import decode_payload
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from pytubemq.model.ids import Partition
-    from pytubemq.wire.hot import StoredMessage
+    from pytubemq.model.message import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,53 +110,3 @@ class Batch:
         """
         await self._holder.reject(self.ticket)
         self.settled = True
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A message that fails its check."""
-
-    offset: int | None
-    reason: str
-
-
-def read_messages(
-    partition: Partition,
-    stored: Sequence[StoredMessage],
-    wanted: frozenset[str] | None = None,
-    *,
-    malformed: set[int] | None = None,
-) -> tuple[list[Message], list[Unreadable]]:
-    """Messages as a user sees them, and those that cannot be read.
-
-    `wanted` filters again by text: Brokers choose by a hash that different items may share. As in the original's
-    Java client a message without a type is not among those wanted. With `malformed` given, messages whose attributes
-    cannot be read are handed out raw instead, and their positions put there.
-    """
-    found: list[Message] = []
-    unreadable: list[Unreadable] = []
-    for item in stored:
-        payload = item.payload
-        if item.check_sum != check_sum(payload):
-            unreadable.append(Unreadable(item.offset, "its checksum does not match"))
-            continue
-        attributes: dict[str, str] = {}
-        msg_type = msg_time = None
-        body = payload
-        if item.flag:
-            try:
-                body, text = decode_payload(payload, item.flag)
-                if text:
-                    attributes, msg_type, msg_time = parse_attributes(text)
-            except FormatError as error:
-                if malformed is None:
-                    unreadable.append(Unreadable(item.offset, error.message))
-                    continue
-                malformed.add(len(found))
-                body, attributes, msg_type, msg_time = payload, {}, None, None
-        if wanted is not None and msg_type not in wanted:
-            continue
-        found.append(
-            Message(partition, body, attributes, item.offset, item.append_time, item.message_id, msg_type, msg_time)
-        )
-    return found, unreadable

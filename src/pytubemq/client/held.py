@@ -14,26 +14,28 @@ import time
 from typing import TYPE_CHECKING
 
 from pytubemq.client import asks
-from pytubemq.client.batch import Batch, read_messages
+from pytubemq.client.batch import Batch
 from pytubemq.client.cluster import check, is_refusal
 from pytubemq.client.events import Skipped, SlowConsumer
 from pytubemq.client.options import Start
 from pytubemq.client.pace import Pace
 from pytubemq.client.registration import UNREGISTER_TIMEOUT_S, Registration
+from pytubemq.client.unpack import Portions, Unpacker, Unreadable
 from pytubemq.core.offsets import Hold, Watermarks
 from pytubemq.core.retry import BRIEF_S, Backoff, Verdict, verdict
 from pytubemq.errors import Code, RefusedError, RequestTimeoutError, StaleBatchError, TransportError, TubeError
 from pytubemq.wire.codec import encode
 from pytubemq.wire.extensions import Capability
-from pytubemq.wire.hot import StoredMessage, decode_get_message
 from pytubemq.wire.messages.broker import CommitOffsetResponseB2C, GetMessageResponseB2C
 from pytubemq.wire.methods import Method, Service
+from pytubemq.wire.pack_fetch import Pack, decode_get_message
 
 if TYPE_CHECKING:
     from pytubemq.client.keeping import Keeper
     from pytubemq.client.options import FetchOptions
     from pytubemq.model.ids import Address, Partition
     from pytubemq.net.connection import RpcConnection
+    from pytubemq.wire.pack_fetch import Fetched
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +61,9 @@ class HeldPartition:
         self._offset = offset
         self._at_newest = False
         self._wanted = keeper.options.filters.get(partition.topic)
+        self._unpacker = Unpacker(partition, self._wanted)
+        self._rest: Portions | None = None
+        """What a fetch brought beyond the batch that is held."""
         self._pace = Pace(partition, keeper.options, keeper.flow, keeper.rates, rng=keeper.cluster.rng)
         self._registration = Registration(keeper, partition)
         self._connection: RpcConnection | None = None
@@ -93,6 +98,9 @@ class HeldPartition:
                 await self._changed.wait()
                 self._changed.clear()
                 continue
+            if self._rest is not None:
+                self._bring(self._rest, options)
+                continue
             wait_s = self._pace.wait_s(asyncio.get_running_loop().time())
             if wait_s > 0:
                 await self._nap(wait_s)
@@ -112,6 +120,7 @@ class HeldPartition:
     def registration_lost(self) -> None:
         """The Broker does not know us any more."""
         self._connection = None
+        self._rest = None  # the Broker begins anew at what is confirmed
         self._registered_again.clear()
         self.wake()
 
@@ -231,7 +240,7 @@ class HeldPartition:
             response = await connection.call(
                 Method.GET_MESSAGE_C2B, Service.BROKER_READ, encode(request), timeout_s=timeout_s
             )
-            head, stored = decode_get_message(response.body)
+            fetched = decode_get_message(response.body)
         except TransportError as error:
             logger.info("%s: fetch: %s", self.partition, error.message)
             self.registration_lost()
@@ -243,44 +252,57 @@ class HeldPartition:
         if self._connection is not connection:
             return  # registered anew meanwhile: the Broker hands the same messages out again
         now_s = loop.time()
+        head = fetched.head
         self._pace.answered(
             head,
-            messages=len(stored),
-            size_bytes=sum([len(one.payload) for one in stored]) if self._pace.counts_bytes else 0,
+            messages=sum([one.columns.count if isinstance(one, Pack) else 1 for one in fetched.records]),
+            size_bytes=_payload_bytes(fetched) if self._pace.counts_bytes else 0,
             held=limits and now_s - began_s >= options.max_wait_s / 2 > 0,
             now_s=now_s,
             emit=self._keeper.emit,
         )
         if head.err_code == Code.SUCCESS:
-            await self._took(head, stored)
+            await self._took(fetched, options)
         else:
             self._not_served(head)
 
-    async def _took(self, head: GetMessageResponseB2C, stored: list[StoredMessage]) -> None:
-        if not stored:
-            self.marks.skipped(head.next_offset, head.max_offset)
-            self._told()
-            return
-        messages, unreadable = read_messages(self.partition, stored, self._wanted)
-        end = head.next_offset
-        ticket = self.marks.took(head.curr_offset, end, head.max_offset)
+    async def _took(self, fetched: Fetched[GetMessageResponseB2C], options: FetchOptions) -> None:
+        head = fetched.head
         self._told()
+        if not fetched.records and not fetched.damaged:
+            self.marks.skipped(head.next_offset, head.max_offset)
+            return
+        found = self._unpacker.read(fetched.records, fetched.damaged, start=head.curr_offset, end=head.next_offset)
+        lost = 0 if self._wanted else found.missing(head.curr_offset, head.next_offset)
+        if lost:
+            found.unreadable.append(Unreadable(None, f"{lost} of them are lost to damage on the Broker's disk"))
+        self.marks.saw_newest(head.max_offset)
         self._fetched_in = self._registrations
-        self._held_messages = len(messages)
-        if unreadable:
-            self._keeper.counted(skipped=len(unreadable))
-            self._keeper.emit(Skipped(self.partition, len(unreadable), unreadable[0].reason, unreadable[0].offset))
-            logger.error("%s: %d messages left out: %s", self.partition, len(unreadable), unreadable[0].reason)
-        if messages:
-            self._keeper.counted(fetched=len(messages))
-            self._keeper.brought(
-                self, Batch(self.partition, tuple(messages), head.curr_offset, end, holder=self, ticket=ticket)
-            )
+        if found.unreadable:
+            bad = found.unreadable
+            self._keeper.counted(skipped=len(bad))
+            self._keeper.emit(Skipped(self.partition, len(bad), bad[0].reason, bad[0].offset))
+            logger.error("%s: %d messages left out: %s", self.partition, len(bad), bad[0].reason)
+        if found.messages:
+            self._bring(Portions(found.messages, found.malformed, head.curr_offset, head.next_offset), options)
             return
         # Nothing of it is for us, so there is nothing to handle: pass it by.
+        ticket = self.marks.took(head.curr_offset, head.next_offset, head.max_offset)
+        self._held_messages = 0
         self.marks.handed_out()
         with contextlib.suppress(TubeError):
             await self.confirm(ticket)
+
+    def _bring(self, portions: Portions, options: FetchOptions) -> None:
+        """Have the next messages ready for the user."""
+        portion = portions.take(options.max_messages, options.max_bytes)
+        self._rest = portions if portions else None
+        ticket = self.marks.took(portion.start, portion.end, None)
+        self._held_messages = len(portion.messages)
+        self._keeper.counted(fetched=len(portion.messages))
+        self._keeper.brought(
+            self, Batch(self.partition, portion.messages, portion.start, portion.end, holder=self, ticket=ticket)
+        )
 
     def _not_served(self, head: GetMessageResponseB2C) -> None:
         code = head.err_code
@@ -401,6 +423,7 @@ class HeldPartition:
     def _give_back(self, reason: str) -> None:
         self._stop_timer()
         self._end = (self.marks.ticket, reason)
+        self._rest = None
         self.marks.give_back()
         self._settled.set()
         self.wake()
@@ -412,3 +435,7 @@ class HeldPartition:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _payload_bytes(fetched: Fetched[GetMessageResponseB2C]) -> int:
+    return sum([one.columns.payload_bytes if isinstance(one, Pack) else len(one.payload) for one in fetched.records])

@@ -10,23 +10,24 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, get_args
 
-from pytubemq.client.batch import ReadBatch, read_messages
+from pytubemq.client.batch import ReadBatch
 from pytubemq.client.cluster import Cluster, check
 from pytubemq.client.options import FetchOptions, OnMalformed, Start
 from pytubemq.client.patience import patiently
+from pytubemq.client.unpack import Portions, Unpacked, Unpacker, Unreadable
 from pytubemq.errors import ClosedError, Code, ConfigError, CorruptError, MessageError, OffsetMovedError
 from pytubemq.model.ids import Partition
 from pytubemq.wire.codec import encode
 from pytubemq.wire.extensions import Capability
-from pytubemq.wire.hot import StoredMessage, decode_read_range
 from pytubemq.wire.messages.extension import ReadRangeRequestC2B, ReadRangeResponseB2C
 from pytubemq.wire.methods import Method, Service
+from pytubemq.wire.pack_fetch import decode_read_range
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from types import TracebackType
 
     from pytubemq.client.lookup import Lookup
+    from pytubemq.wire.pack_fetch import Fetched
 
 DEFAULT_READ_MESSAGES = 10_000
 DEFAULT_READ_BYTES = 4 << 20
@@ -55,7 +56,9 @@ class Reader:
         self._end_exists = end_exists
         if on_malformed not in get_args(OnMalformed):
             raise ConfigError(f"on_malformed is {on_malformed!r}", hint='write "raise" or "raw"')
-        self._raw = on_malformed == "raw"
+        self._unpacker = Unpacker(self.partition, raw=on_malformed == "raw")
+        self._rest: Portions | None = None
+        """What a fetch brought beyond the last batch."""
         self._retry_for_s = retry_for_s
         self._next: int | None = None
         self._stop: int | None = None
@@ -139,37 +142,46 @@ class Reader:
         if self._closed or self._next is None:
             raise ClosedError("the reader is not open", hint="use it inside `async with`")
         self._cluster.check_usable()
+        if self._rest is not None:
+            return self._portion(self._rest, options)
         if self._stop is not None and self._next >= self._stop:
             return None
         start = self._next
-        head, stored = await patiently(
-            lambda: self._fetch(start, options), for_s=self._retry_for_s, rng=self._cluster.rng
-        )
-        if head.err_code == Code.NOT_FOUND or not stored:
-            if head.next_offset is not None and head.next_offset > start:
-                self._next = head.next_offset
+        fetched = await patiently(lambda: self._fetch(start, options), for_s=self._retry_for_s, rng=self._cluster.rng)
+        head = fetched.head
+        if head.err_code == Code.NOT_FOUND:
             self._check_end(head.max_offset)
             return None
         if head.next_offset is None or head.next_offset <= start:
             raise CorruptError(f"the Broker of {self.partition} answered messages but no way on from offset {start}")
-        batch = self._batch(start, head.next_offset, stored)
-        self._next = batch.next_offset
-        return batch
+        end = head.next_offset if self._stop is None else min(head.next_offset, self._stop)  # a pack comes whole
+        found = self._unpacker.read(fetched.records, fetched.damaged, start=start, end=end)
+        gap = None if found.unreadable else found.gap(start, end)
+        if gap is not None:
+            found.unreadable.append(Unreadable(gap[0], f"they are lost, as far as offset {gap[1]}"))
+        return self._portion(self._portions(found, start, end), options)
 
-    def _batch(self, start: int, end: int, stored: Sequence[StoredMessage]) -> ReadBatch:
+    def _portion(self, portions: Portions, options: FetchOptions) -> ReadBatch | None:
+        portion = portions.take(options.max_messages, options.max_bytes)
+        self._rest = portions if portions else None
+        assert portion.start is not None
+        assert portion.end is not None
+        self._next = portion.end
+        return ReadBatch(self.partition, portion.messages, portion.start, portion.end, portion.malformed)
+
+    def _portions(self, found: Unpacked, start: int, end: int) -> Portions:
         """The messages up to the first one that cannot be read; if that is the first of all, an error."""
-        malformed: set[int] = set()
-        messages, unreadable = read_messages(self.partition, stored, malformed=malformed if self._raw else None)
-        if not unreadable:
-            return ReadBatch(self.partition, tuple(messages), start, end, frozenset(malformed))
-        bad = unreadable[0]
+        if not found.unreadable:
+            return Portions(found.messages, found.malformed, start, end)
+        bad = min(found.unreadable, key=lambda one: -1 if one.offset is None else one.offset)
         until = start if bad.offset is None else bad.offset
-        before = tuple(message for message in messages if message.offset is not None and message.offset < until)
+        before = [message for message in found.messages if message.offset is not None and message.offset < until]
         if before:
-            kept = frozenset(position for position in malformed if position < len(before))
-            return ReadBatch(self.partition, before, start, until, kept)
+            kept = {position for position in found.malformed if position < len(before)}
+            return Portions(before, kept, start, until)
         raise CorruptError(
-            f"{len(unreadable)} messages of {self.partition} from offset {bad.offset} on cannot be read: {bad.reason}",
+            f"{len(found.unreadable)} records of {self.partition} from offset {bad.offset} on cannot be read: "
+            f"{bad.reason}",
             hint="read around them by starting after that offset",
         )
 
@@ -182,7 +194,7 @@ class Reader:
                 code=Code.MOVED,
             )
 
-    async def _fetch(self, start: int, options: FetchOptions) -> tuple[ReadRangeResponseB2C, list[StoredMessage]]:
+    async def _fetch(self, start: int, options: FetchOptions) -> Fetched[ReadRangeResponseB2C]:
         connection = await self._lookup.connection(
             self.partition.broker_id, self.partition.topic, Capability.READ_RANGE, "read a range"
         )
@@ -202,14 +214,14 @@ class Reader:
             encode(request),
             timeout_s=self._cluster.options.request_timeout_s + options.max_wait_s,
         )
-        head, stored = decode_read_range(response.body)
-        if head.err_code != Code.NOT_FOUND:
-            check(head, hint=_moved_hint(head))
-        return head, stored
+        fetched = decode_read_range(response.body)
+        if fetched.head.err_code != Code.NOT_FOUND:
+            check(fetched.head, hint=_moved_hint(fetched.head))
+        return fetched
 
     def done(self) -> bool:
         """Whether the range has been read to its end."""
-        return self._stop is not None and self._next is not None and self._next >= self._stop
+        return self._rest is None and self._stop is not None and self._next is not None and self._next >= self._stop
 
 
 class ReadBatches:

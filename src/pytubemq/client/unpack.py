@@ -1,0 +1,190 @@
+"""From the records of a fetch answer to messages as a user sees them.
+
+The invariants: messages come in the order of their offsets, none from outside of what was asked for; each byte of them
+has passed one check; what cannot be read is told, and costs nothing but itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import FormatError
+from pytubemq.model.message import Message, plain_messages, unread_message
+from pytubemq.model.offset import OFFSET_UNIT, messages_between, to_ordinal
+from pytubemq.wire.attributes import parse_attributes
+from pytubemq.wire.checksum import check_sum
+from pytubemq.wire.pack_fetch import Pack
+from pytubemq.wire.payload import decode_payload
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.model.ids import Partition
+    from pytubemq.wire.hot import StoredMessage
+    from pytubemq.wire.pack_fetch import DamagedPack
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A message, or a pack of them, that fails its check."""
+
+    offset: int | None
+    reason: str
+
+
+@dataclass(slots=True)
+class Unpacked:
+    """The messages of an answer.
+
+    `malformed` has the positions of those whose attributes cannot be read and that are handed out raw all the same.
+    """
+
+    messages: list[Message] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+    malformed: set[int] = field(default_factory=set)
+
+    def gap(self, start: int, end: int) -> tuple[int, int] | None:
+        """The first stretch [from, to) of [start, end) without a message; for a Broker with dense offsets that brought
+        everything it has there."""
+        if len(self.messages) == messages_between(start, end):
+            return None
+        expected = start
+        for message in self.messages:
+            if message.offset is not None and message.offset > expected:
+                return expected, message.offset
+            expected += OFFSET_UNIT
+        return (expected, end) if expected < end else None
+
+    def missing(self, start: int | None, end: int | None) -> int:
+        """How many messages of [start, end) are not there, although nothing says why; 0 where that is not known."""
+        first = self.messages[0].offset if self.messages else None
+        if start is None or end is None or first is None or self.unreadable:
+            return 0
+        return max(messages_between(start, end) - len(self.messages), 0)
+
+
+class Unpacker:
+    """Takes records of one partition apart."""
+
+    def __init__(self, partition: Partition, wanted: frozenset[str] | None = None, *, raw: bool = False) -> None:
+        """`wanted` filters again by text: Brokers choose by a hash that different items may share, and hand out packs
+        whole. As in the original's Java client a message without a type is not among those wanted. `raw`: hand out
+        messages whose attributes cannot be read, with their whole payload as body."""
+        self._partition = partition
+        self._wanted = wanted
+        self._raw = raw
+
+    def read(
+        self,
+        records: Sequence[StoredMessage | Pack],
+        damaged: Sequence[DamagedPack] = (),
+        *,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> Unpacked:
+        """The messages in [start, end), where packs reach beyond that."""
+        out = Unpacked()
+        out.unreadable.extend(Unreadable(pack.offset, pack.text) for pack in damaged)
+        for record in records:
+            if isinstance(record, Pack):
+                self._pack(out, record, start, end)
+            elif record.check_sum != check_sum(record.payload):
+                out.unreadable.append(Unreadable(record.offset, "its checksum does not match"))
+            else:
+                self._one(out, record.payload, record.flag, record.offset, record.append_time, record.message_id)
+        return out
+
+    def _pack(self, out: Unpacked, pack: Pack, start: int | None, end: int | None) -> None:
+        head, columns = pack
+        first = 0 if start is None or start <= head.offset else to_ordinal(start - head.offset + OFFSET_UNIT - 1)
+        last = columns.count
+        if end is not None and end < head.offset + last * OFFSET_UNIT:
+            last = to_ordinal(end - head.offset + OFFSET_UNIT - 1)
+        if first >= last:
+            return
+        payloads = columns.payloads()
+        if (first, last) != (0, columns.count):
+            payloads = payloads[first:last]
+        offset, message_id = head.offset + first * OFFSET_UNIT, head.message_id + first
+        if columns.flags is None and not columns.flag:
+            if self._wanted is None:  # the most usual: nothing to look at in any of them
+                offsets = range(offset, offset + len(payloads) * OFFSET_UNIT, OFFSET_UNIT)
+                ids = range(message_id, message_id + len(payloads))
+                out.messages.extend(plain_messages(self._partition, payloads, offsets, ids, head.append_time_ms))
+            return
+        for number, payload in enumerate(payloads):
+            self._one(
+                out,
+                payload,
+                columns.flag_of(first + number),
+                offset + number * OFFSET_UNIT,
+                head.append_time_ms,
+                message_id + number,
+            )
+
+    def _one(
+        self, out: Unpacked, payload: bytes, flag: int, offset: int | None, time_ms: int | None, message_id: int
+    ) -> None:
+        text: str | None = None
+        body = payload
+        if flag:
+            try:
+                body, text = decode_payload(payload, flag)
+            except FormatError as error:
+                if not self._raw:
+                    out.unreadable.append(Unreadable(offset, error.message))
+                    return
+                out.malformed.add(len(out.messages))
+        message = unread_message(self._partition, body, text, parse_attributes, offset, time_ms, message_id)
+        if self._wanted is not None and message.msg_type not in self._wanted:
+            out.malformed.discard(len(out.messages))
+            return
+        out.messages.append(message)
+
+
+class Portions:
+    """Messages that came with one fetch, handed out no more than so many at a time: a pack comes whole."""
+
+    __slots__ = ("_at", "_end", "_malformed", "_messages", "_start")
+
+    def __init__(self, messages: list[Message], malformed: set[int], start: int | None, end: int | None) -> None:
+        """They lie in [start, end)."""
+        self._messages = messages
+        self._malformed = malformed
+        self._start = start
+        self._end = end
+        self._at = 0
+
+    def __bool__(self) -> bool:
+        return self._at < len(self._messages)
+
+    def take(self, most: int, most_bytes: int | None) -> Portion:
+        """The next `most` messages, and at least one of them whatever its bytes."""
+        messages, at = self._messages, self._at
+        stop = min(at + most, len(messages))
+        if most_bytes is not None:
+            size_bytes = len(messages[at].body)
+            fits = at + 1
+            while fits < stop and (size_bytes := size_bytes + len(messages[fits].body)) <= most_bytes:
+                fits += 1
+            stop = fits
+        following = messages[stop].offset if stop < len(messages) else None
+        if following is None:  # the last, or from a Broker that does not tell where each message stands
+            stop = len(messages)
+        end = self._end if following is None else following
+        part = messages if stop - at == len(messages) else messages[at:stop]
+        malformed = frozenset(position - at for position in self._malformed if at <= position < stop)
+        portion = Portion(tuple(part), malformed, self._start, end)
+        self._at, self._start = stop, end
+        return portion
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Some of the messages of a fetch, from [start, end); where that is not known, None."""
+
+    messages: tuple[Message, ...]
+    malformed: frozenset[int]
+    start: int | None
+    end: int | None
