@@ -47,13 +47,13 @@ class Call:
         """Answer with an encoded business message, whole or in parts."""
         if self.answered:
             return
-        connection = self.connection
+        connection, request = self.connection, self.request
         try:
             buffers = encode_response(
-                self.request.serial,
-                method=self.request.method,
+                request.serial,
+                method=request.method,
                 body=(body,) if isinstance(body, bytes) else body,
-                capabilities=connection.announce(self.request),
+                capabilities=None if request.capabilities is None else connection.announce(request),
                 block_bytes=connection.block_bytes,
             )
         except FrameError as error:  # more than fits into a frame: the caller is told so, instead of nothing

@@ -12,7 +12,7 @@ from pytubemq.model.limits import MAX_UNSENT_BYTES
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 
 class Outbox:
@@ -28,11 +28,14 @@ class Outbox:
         self.queued_bytes = 0
         """Bytes put and not yet handed to the transport."""
 
-    def put(self, buffers: Iterable[bytes]) -> None:
+    def put(self, buffers: Sequence[bytes]) -> None:
         """Queue buffers for one write with everything else of this loop turn."""
-        for buffer in buffers:
-            self._buffers.append(buffer)
-            self.queued_bytes += len(buffer)
+        if len(buffers) == 1:
+            self._buffers.append(buffers[0])
+            self.queued_bytes += len(buffers[0])
+        else:
+            self._buffers += buffers
+            self.queued_bytes += sum(map(len, buffers))
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self.flush)

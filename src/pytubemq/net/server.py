@@ -23,6 +23,7 @@ from pytubemq.net.call import Call
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.server_connection import ServerConnection
 from pytubemq.wire.extensions import OURS, Capability
+from pytubemq.wire.methods import METHODS
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +71,12 @@ class RpcServer:
         self.offered = offered
         self.name = name
         self.capabilities = capabilities
+        self.told = int(capabilities)
+        """Our capabilities as answers carry them."""
+        self.served = frozenset(
+            (method, int(service)) for method, spec in METHODS.items() for service in spec.services & offered
+        )
+        """The pairs of method and service that may be asked for here."""
         self.clock = clock or SystemClock()
         self.stats = ServerStats()
         self.connections: set[ServerConnection] = set()

@@ -24,12 +24,13 @@ from pytubemq.net.call import Call
 from pytubemq.net.outbox import Outbox
 from pytubemq.net.sockets import watch_peer
 from pytubemq.wire.extensions import Capability
-from pytubemq.wire.frame import Frame, FrameDecoder
+from pytubemq.wire.frame import Frame
 from pytubemq.wire.methods import method_for
 from pytubemq.wire.rpc import Request, decode_request, encode_exception
+from pytubemq.wire.stream import RequestStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from pytubemq.net.server import RpcServer
 
@@ -38,6 +39,7 @@ logger = logging.getLogger(__name__)
 NO_CAPABILITY = Capability(0)
 _BACKLOG_BYTES = 2 * MIB
 _LARGE_BODY_BYTES = 4096
+_MAX_TIMEOUT_MS = MAX_REQUEST_TIMEOUT_S * 1000
 
 
 class ServerConnection(asyncio.Protocol):
@@ -58,8 +60,9 @@ class ServerConnection(asyncio.Protocol):
         """What came with its unanswered calls and lies in a frame that is not whole yet."""
         self.last_byte_s = server.clock.now_s()
         self.mid_frame_since_s: float | None = None
-        self._decoder = FrameDecoder()
+        self._stream = RequestStream()
         self._unfinished_bytes = 0
+        self._shown: int | None = None
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
         self._writing_paused = False
@@ -80,24 +83,26 @@ class ServerConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         now_s = self.server.clock.now_s()
         self.last_byte_s = now_s
+        stream = self._stream
         try:
-            frames = self._decoder.feed(data)
+            items = stream.feed_requests(data)
         except FrameError as error:
             self.fault(str(error))
             return
-        if not self._decoder.mid_frame:
+        if not stream.mid_frame:
             self.mid_frame_since_s = None
-        elif frames or self.mid_frame_since_s is None:
+        elif items or self.mid_frame_since_s is None:
             self.mid_frame_since_s = now_s
-        unfinished_bytes = self._decoder.buffered_bytes
+        unfinished_bytes = stream.buffered_bytes
         if unfinished_bytes != self._unfinished_bytes:
             self._buffer(unfinished_bytes - self._unfinished_bytes)
             self._unfinished_bytes = unfinished_bytes
-        for frame in frames:
+        for item in items:
             if self.closed:
                 return
-            self._serve(frame, now_s)
-        self._balance_reading()
+            self._serve(item, now_s)
+        if self._reading_paused or self._writing_paused or self.open_calls > MAX_CALLS_PER_CONNECTION:
+            self._balance_reading()
 
     def pause_writing(self) -> None:
         self._writing_paused = True
@@ -115,7 +120,7 @@ class ServerConnection(asyncio.Protocol):
 
     # --- the server and its calls use these -----------------------------------------------------------------
 
-    def send(self, buffers: Iterable[bytes]) -> None:
+    def send(self, buffers: Sequence[bytes]) -> None:
         """Queue an answer's buffers."""
         if self._outbox is not None and not self.closed:
             self._outbox.put(buffers)
@@ -133,12 +138,14 @@ class ServerConnection(asyncio.Protocol):
 
     def announce(self, request: Request) -> int | None:
         """The capability field of the answer: told only to a peer that told its own."""
-        return None if request.capabilities is None else int(self.server.capabilities)
+        return None if request.capabilities is None else self.server.told
 
     def finished(self, size_bytes: int) -> None:
         """A call of that size has had its answer."""
         self.open_calls -= 1
-        self._buffer(-size_bytes)
+        if not self.closed:
+            self.buffered_bytes -= size_bytes
+            self.server.buffered_bytes -= size_bytes
         if self._reading_paused:
             self._balance_reading()
 
@@ -170,23 +177,25 @@ class ServerConnection(asyncio.Protocol):
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _serve(self, frame: Frame, now_s: float) -> None:
+    def _serve(self, item: Request | Frame, now_s: float) -> None:
         server = self.server
         server.stats.calls += 1
         request: Request | None = None
         try:
-            request = decode_request(frame)
-            if request.capabilities is not None:
+            request = decode_request(item) if isinstance(item, Frame) else item
+            if request.capabilities is not None and request.capabilities != self._shown:
+                self._shown = request.capabilities
                 self._learn(Capability(request.capabilities) & server.capabilities)
-            method_for(request, offered=server.offered)
+            if (request.method, request.service) not in server.served:
+                method_for(request, offered=server.offered)
         except EnvelopeError as error:
-            self._refuse(frame.serial, error, request)
+            self._refuse(item.serial, error, request)
             return
-        timeout_s = (
-            min(request.timeout_ms / 1000, MAX_REQUEST_TIMEOUT_S)
-            if request.timeout_ms > 0
-            else DEFAULT_REQUEST_TIMEOUT_S
-        )
+        timeout_ms = request.timeout_ms
+        if timeout_ms > 0:
+            timeout_s = timeout_ms / 1000 if timeout_ms <= _MAX_TIMEOUT_MS else MAX_REQUEST_TIMEOUT_S
+        else:
+            timeout_s = DEFAULT_REQUEST_TIMEOUT_S
         call = Call(request, self, now_s, now_s + timeout_s)
         self.open_calls += 1
         self._buffer(call.size_bytes)
@@ -204,9 +213,9 @@ class ServerConnection(asyncio.Protocol):
         except Exception as error:  # a handler's fault must not end the connection of a sound peer
             call.crash(error)
         else:
-            if inspect.iscoroutine(result):
+            if result is not None and inspect.iscoroutine(result):
                 server.run(call, result)
-            elif not call.answered and call.size_bytes > _LARGE_BODY_BYTES:
+            elif call.size_bytes > _LARGE_BODY_BYTES and not call.answered:
                 # It was read; while the call waits for its answer, nobody looks at the bytes again.
                 call.request = request._replace(body=b"")
 

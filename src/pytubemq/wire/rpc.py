@@ -83,37 +83,35 @@ def encode_request(
     Raises:
         FrameError: it is larger than a frame may be.
     """
-    size = sum(map(len, body))
-    headers, begun = _request_start(service, method, timeout_ms, capabilities)
-    return _frame(serial, headers, begun, body, size, block_bytes)
+    size = len(body[0]) if len(body) == 1 else sum(map(len, body))
+    return _frame(serial, _request_lead(service, method, timeout_ms, capabilities, size), body, size, block_bytes)
 
 
-def _frame(
-    serial: int, headers: bytes, begun: bytes, body: Sequence[bytes], size: int, block_bytes: int | None
-) -> list[bytes]:
-    """A frame of an envelope whose third part has begun and lacks the length of the body, and the body."""
-    length = encode_varint(size)
-    envelope = b"%b%b%b%b" % (headers, encode_varint(len(begun) + len(length) + size), begun, length)
-    total = len(envelope) + size
+def _frame(serial: int, lead: bytes, body: Sequence[bytes], size: int, block_bytes: int | None) -> list[bytes]:
+    """A frame of what stands before the message, and the message."""
+    total = len(lead) + size
     if total > (MAX_FRAME_BYTES if block_bytes is None else block_bytes):
-        return encode_frame(serial, [envelope, *body], block_bytes=block_bytes)
-    head = ONE_BLOCK.pack(TOKEN, serial, 1, total)
+        return encode_frame(serial, [lead, *body], block_bytes=block_bytes)
     if size < _SMALL_BYTES and len(body) == 1:
-        return [b"%b%b%b" % (head, envelope, body[0])]
-    return [head + envelope, *body]
+        return [ONE_BLOCK.pack(TOKEN, serial, 1, total) + lead + body[0]]
+    return [ONE_BLOCK.pack(TOKEN, serial, 1, total) + lead, *body]
 
 
 _SMALL_BYTES: Final = 4 * KIB
 """A body below this size goes into one buffer with what stands before it: fewer buffers cost less than a copy."""
 
 
-@lru_cache(maxsize=1024)
-def _request_start(service: int, method: int, timeout_ms: int, capabilities: int | None) -> tuple[bytes, bytes]:
-    """What is the same in many requests: the two headers, and how the third part begins."""
-    headers = _connection_header(_REQUEST_FLAG, capabilities) + _delimit(
-        b"\x08%b\x10%b" % (encode_varint(service), _VERSION)
+@lru_cache(maxsize=4096)
+def _request_lead(service: int, method: int, timeout_ms: int, capabilities: int | None, size: int) -> bytes:
+    """What stands before a message of `size` bytes; the same for many requests."""
+    length = encode_varint(size)
+    begun = b"\x08%b\x10%b\x1a%b" % (encode_varint(method), encode_varint(timeout_ms), length)
+    return b"%b%b%b%b" % (
+        _connection_header(_REQUEST_FLAG, capabilities),
+        _delimit(b"\x08%b\x10%b" % (encode_varint(service), _VERSION)),
+        encode_varint(len(begun) + size),
+        begun,
     )
-    return headers, b"\x08%b\x10%b\x1a" % (encode_varint(method), encode_varint(timeout_ms))
 
 
 def encode_response(
@@ -129,15 +127,19 @@ def encode_response(
     Raises:
         FrameError: it is larger than a frame may be.
     """
-    size = sum(map(len, body))
-    headers, begun = _response_start(method, capabilities)
-    return _frame(serial, headers, begun, body, size, block_bytes)
+    size = len(body[0]) if len(body) == 1 else sum(map(len, body))
+    return _frame(serial, _response_lead(method, capabilities, size), body, size, block_bytes)
 
 
-@lru_cache(maxsize=1024)
-def _response_start(method: int, capabilities: int | None) -> tuple[bytes, bytes]:
-    headers = _connection_header(_RESPONSE_FLAG, capabilities) + _SUCCESS_HEADER
-    return headers, b"\x08%b\x12" % encode_varint(method)
+@lru_cache(maxsize=4096)
+def _response_lead(method: int, capabilities: int | None, size: int) -> bytes:
+    begun = b"\x08%b\x12%b" % (encode_varint(method), encode_varint(size))
+    return b"%b%b%b%b" % (
+        _connection_header(_RESPONSE_FLAG, capabilities),
+        _SUCCESS_HEADER,
+        encode_varint(len(begun) + size),
+        begun,
+    )
 
 
 def encode_exception(
