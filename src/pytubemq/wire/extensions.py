@@ -30,9 +30,9 @@ class Capability(IntFlag):
     FETCH_LIMITS = 1 << 1  # GetMessage: long wait at the tail, limit in messages and in bytes
     MESSAGE_OFFSETS = 1 << 2  # TransferedMessage tells its own offset and append time
     COMMIT_OFFSET = 1 << 3  # CommitOffset up to a given offset
-    OFFSET_BY_TIME = 1 << 4  # PARTITION_OFFSETS answers "first offset appended at or after"; reserved
+    OFFSET_BY_TIME = 1 << 4  # PARTITION_OFFSETS answers "first offset appended at or after"
     HEARTBEAT_WAIT = 1 << 5  # heartbeats to the Master may be held until there is something to say
-    PRODUCER_SEQUENCE = 1 << 6  # sends carry producer id, epoch and sequence; stored, dedup reserved
+    PRODUCER_SEQUENCE = 1 << 6  # sends carry producer id, epoch and sequence; they are stored
     READ_RANGE = 1 << 7  # READ_RANGE: read a partition without a group
     PARTITION_OFFSETS = 1 << 8  # PARTITION_OFFSETS: ends of partitions and positions of groups
     BIG_BLOCKS = 1 << 9  # frames may come in one block of any size instead of blocks of 8,192 bytes
@@ -100,6 +100,8 @@ OURS: Final = (
     | Capability.READ_RANGE
     | Capability.PARTITION_OFFSETS
     | Capability.BIG_BLOCKS
+    | Capability.OFFSET_BY_TIME
+    | Capability.IDEMPOTENT
     | Capability.RESET_OFFSETS
 )
 """What this version understands; the reserved ones are left out until they work."""
