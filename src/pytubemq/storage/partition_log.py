@@ -170,7 +170,7 @@ class PartitionLog:
     def _segment_for(self, run: Run, files: FileCache, dirty: Dirty, segment_bytes: int) -> Segment:
         if self.segments:
             last = self.segments[-1]
-            fits = run.end_position - last.base_position <= segment_bytes and not self.closing
+            fits = run.end_position - last.base_position <= segment_bytes and not self.closing and not last.damaged
             if fits or run.base_ordinal == last.base_ordinal:
                 return last
         segment = Segment(self.directory, run.base_ordinal, run.base_position)
@@ -308,7 +308,9 @@ class PartitionLog:
         """What `selector` takes from the first segment that has something for it."""
         if self.problem is not None:
             raise CorruptError(
-                self.problem, hint="stop the Broker and let `pytubemq store repair` look at its directory"
+                self.problem,
+                hint="stop the Broker and let `pytubemq store repair` look at its directory",
+                code=Code.INTERNAL_SERVER_ERROR,
             )
         parts: list[bytes] = []
         stop = min(selector.stop, snapshot.applied.ordinal)

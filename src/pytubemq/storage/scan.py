@@ -2,7 +2,8 @@
 
 Every record tells its own offset, so an index that was lost can be built anew from what is found here. The invariant:
 what is given as a record proves itself (a pack by its two checks, a single message by its payload's check and by being
-encoded as this program does), and ordinals rise from record to record.
+encoded as this program does), and ordinals rise from record to record. A single message's id, flag and time are covered
+by the check in its index entry alone, so without that damage there goes unnoticed.
 
 A record inside the payload of a damaged one may pass for a record of the log. It can only stand for messages of the
 damaged one itself, so its producer could as well have sent it as it is found.

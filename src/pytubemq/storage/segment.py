@@ -33,8 +33,8 @@ class Segment:
     """When the first and the last message of a segment that is closed came; None: not looked up yet."""
     hints: tuple[tuple[int, int], ...] = ()
     """Messages before which readers stood lately, and the numbers of the records that begin with them."""
-    told: bool = False
-    """Whether the log of this process speaks of damage in its index."""
+    damaged: bool = False
+    """Whether damage was met in it: then every record is checked when it is read, and nothing is added."""
 
     @property
     def log_path(self) -> Path:

@@ -77,7 +77,7 @@ class SegmentReader:
         self._mended: OrderedDict[Segment, Mended] = OrderedDict()
 
     def read(self, stretch: Stretch, selector: Selector) -> tuple[list[bytes], Selector]:
-        """What `selector` takes from its next message on, and the selector as it then is; its `stop` lies in the stretch.
+        """What `selector` takes from its next message on, and the selector as it then is; it stops within the stretch.
 
         Raises:
             StorageError: a file cannot be read. FileNotFoundError: it was removed. NotOpenedError: no handle now.
@@ -177,6 +177,10 @@ class _Reading:
         self._mended = reader.mended(stretch)
         self.view: IndexView = FileView(stretch, self._read_index) if self._mended is None else MendedView(self._mended)
 
+    @property
+    def _checking(self) -> bool:
+        return self._reader.check or self._segment.damaged
+
     def seek(self, ordinal: int) -> None:
         """Stand before the record that holds a message."""
         try:
@@ -200,7 +204,7 @@ class _Reading:
         index = self.view.chunk(self._at, self._wanted(selector))
         if not index:
             raise DamagedIndexError
-        if selector.codes is None and not self._reader.check and not has_hole(index):
+        if selector.codes is None and not self._checking and not has_hole(index):
             taken = selector.fitting(index)
             if taken and self._mended is None:
                 _prove_stretch(index, taken, selector, self._stretch.end)
@@ -213,7 +217,7 @@ class _Reading:
         ranges = selector.take_ranges()
         for start, end in _spans(ranges):
             span = self._read_log(end - start, self._segment.log_size(start))
-            if self._reader.check or len(span) != end - start:
+            if self._checking or len(span) != end - start:
                 self._check(index[: taken * INDEX_BYTES], span, start, end)
             inside = [(low, high) for low, high in ranges if start <= low and high <= end]
             parts += [span] if len(inside) == 1 else [span[low - start : high - start] for low, high in inside]

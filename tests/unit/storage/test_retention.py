@@ -1,0 +1,204 @@
+"""What is too old or too much goes, whole segments at a time, and never anything else."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytubemq.errors import DiskFailedError, OffsetMovedError
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.model.policy import RetentionPolicy
+from pytubemq.storage.partition_log import PartitionLog
+from pytubemq.storage.retention import NOTHING_RETAINED, Piece, is_to_be_closed, surplus
+from pytubemq.storage.store import StoreSettings
+from pytubemq.testing.disk import FaultyDisk, Operation
+from tests.unit.storage.helpers import NOW_MS, columns, commit, open_store, send
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytubemq.storage.store import BrokerStore
+
+HOUR_MS = 3_600_000
+SMALL = StoreSettings(segment_bytes=2000, journal_segment_bytes=1500, reserve_bytes=0)
+
+PIECES = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 100)), max_size=8)
+
+
+@given(PIECES, st.none() | st.floats(0, 200), st.none() | st.integers(0, 20_000), st.integers(0, 9000))
+def test_as_much_goes_as_the_policy_says_and_no_more(
+    shapes: list[tuple[int, int]], age_s: float | None, size_bytes: int | None, tail_bytes: int
+) -> None:
+    now_ms = NOW_MS
+    pieces = []
+    time_ms = now_ms - 100_000
+    for size, seconds in shapes:
+        pieces.append(Piece(size, time_ms, time_ms + seconds * 1000))
+        time_ms += seconds * 1000
+    count = surplus(pieces, tail_bytes, RetentionPolicy(age_s, size_bytes), now_ms)
+    for at, piece in enumerate(pieces):
+        old = age_s is not None and piece.last_time_ms < now_ms - age_s * 1000
+        kept_bytes = tail_bytes + sum(other.size_bytes for other in pieces[at:])
+        much = size_bytes is not None and kept_bytes > size_bytes and at + 1 < len(pieces)
+        assert (at < count) == (old or much), "times rise, so what is too old comes first"
+
+
+def test_a_segment_is_closed_at_a_tenth_of_what_is_kept() -> None:
+    policy = RetentionPolicy(100.0, 50 << 20)
+    assert not is_to_be_closed(Piece(1, NOW_MS - 10_000, NOW_MS), policy, NOW_MS)
+    assert is_to_be_closed(Piece(1, NOW_MS - 10_001, NOW_MS), policy, NOW_MS)
+    assert is_to_be_closed(Piece((5 << 20) + 1, NOW_MS, NOW_MS), policy, NOW_MS)
+    assert not is_to_be_closed(Piece(1 << 20, NOW_MS, NOW_MS), RetentionPolicy(None, 100), NOW_MS)
+    assert not is_to_be_closed(Piece(1, NOW_MS - 999, NOW_MS), RetentionPolicy(1.0, None), NOW_MS)
+    assert not is_to_be_closed(Piece(1 << 40, 0, NOW_MS), RetentionPolicy(None, None), NOW_MS)
+
+
+def fill(store: BrokerStore, first_ms: int, count: int = 10) -> None:
+    """Packs of ten messages, one an hour."""
+    for at in range(count):
+        staging = store.staging()
+        staging.append_pack("demo", 0, columns([b"%d" % number + bytes(90) for number in range(10)]))
+        commit(store, staging, now_ms=first_ms + at * HOUR_MS)
+    store.apply()
+
+
+def keep(age_s: float | None = None, size_bytes: int | None = None) -> RetentionPolicy:
+    return RetentionPolicy(age_s, size_bytes)
+
+
+def files(disk: FaultyDisk) -> list[Path]:
+    return [path for path in disk.files() if path.suffix in (".log", ".index")]
+
+
+def test_what_is_too_old_goes_and_its_offsets_are_refused_as_moved() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    fill(store, NOW_MS)
+    assert store.retain(NOW_MS + 5 * HOUR_MS, lambda _: keep(5 * 3600)) == NOTHING_RETAINED
+    before = len(files(disk))
+    done = store.retain(NOW_MS + 10 * HOUR_MS, lambda topic: keep(5 * 3600) if topic == "demo" else None)
+    first, end = store.ends("demo", 0)
+    assert 0 < first <= 5 * 10 * OFFSET_UNIT
+    assert end == 100 * OFFSET_UNIT
+    assert done.messages * OFFSET_UNIT == first
+    assert done.segments * 2 == before - len(files(disk))
+    assert done.bytes == store.extent("demo", 0).min_position
+    with pytest.raises(OffsetMovedError, match="no longer kept") as raised:
+        store.read("demo", 0, 0, max_bytes=1, max_messages=1)
+    assert raised.value.code == 301
+    assert store.offset_at("demo", 0, 0) == first
+    assert store.read("demo", 0, first, max_bytes=1, max_messages=1).start_offset == first
+    disk.crash()
+    again = open_store(disk, SMALL)
+    assert again.ends("demo", 0) == (first, end)
+    assert len(files(disk)) == before - 2 * done.segments
+
+
+def test_all_of_a_partition_may_go_and_it_goes_on_at_its_end() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    fill(store, NOW_MS)
+    done = store.retain(NOW_MS + 1000 * HOUR_MS, lambda _: keep(3600))
+    assert done.messages == 100
+    assert store.ends("demo", 0) == (2800, 2800)
+    assert files(disk) == []
+    store.close()
+    again = open_store(disk, SMALL)
+    assert again.ends("demo", 0) == (2800, 2800)
+    assert send(again, b"next")[0].offset == 2800
+    again.checkpoint()
+    assert again.read("demo", 0, 2800, max_bytes=100, max_messages=1).count == 1
+    disk.crash()
+    assert open_store(disk, SMALL).ends("demo", 0) == (2800, 2828)
+
+
+def test_what_is_only_in_memory_stays() -> None:
+    store = open_store(FaultyDisk(), SMALL)
+    fill(store, NOW_MS, 3)
+    staging = store.staging()
+    staging.append("demo", 0, b"in memory", 0, -1)
+    commit(store, staging, now_ms=NOW_MS + 3 * HOUR_MS)
+    store.retain(NOW_MS + 1000 * HOUR_MS, lambda _: keep(3600))
+    assert store.ends("demo", 0) == (30 * 28, 31 * 28)
+    store.checkpoint()
+    assert store.read("demo", 0, 30 * 28, max_bytes=100, max_messages=1).count == 1
+
+
+def test_by_size_the_oldest_go_and_the_last_segment_stays() -> None:
+    store = open_store(FaultyDisk(), SMALL)
+    fill(store, NOW_MS)
+    store.retain(NOW_MS, lambda _: keep(None, 5000))
+    extent = store.extent("demo", 0)
+    assert 3000 < extent.max_position - extent.min_position <= 5000
+    store.retain(NOW_MS, lambda _: keep(None, 1))
+    assert store.ends("demo", 0)[0] < store.ends("demo", 0)[1]
+
+
+def test_times_in_the_future_keep_a_segment() -> None:
+    store = open_store(FaultyDisk(), SMALL)
+    fill(store, NOW_MS + 1000 * HOUR_MS)
+    assert store.retain(NOW_MS, lambda _: keep(1)) == NOTHING_RETAINED
+
+
+def test_a_busy_partition_begins_a_segment_so_that_the_old_one_can_go() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)  # segments of 128 MiB: by size alone none would ever be closed
+    for at in range(30):
+        staging = store.staging()
+        staging.append("demo", 0, b"%d" % at, 0, -1)
+        commit(store, staging, now_ms=NOW_MS + at * HOUR_MS)
+        store.apply()
+        store.retain(NOW_MS + at * HOUR_MS, lambda _: keep(10 * 3600))
+    first, end = store.ends("demo", 0)
+    assert end == 30 * 28
+    assert 17 * 28 <= first <= 19 * 28, "ten hours and a tenth of it"
+
+
+def test_a_reader_inside_a_segment_that_goes_reads_on_or_is_told_that_it_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    fill(store, NOW_MS)
+    log = store._partitions["demo", 0]
+    stale = log._snapshot(0, 0)
+    with store._files.borrow(log.segments[0].log_path) as held:
+        store.retain(NOW_MS + 1000 * HOUR_MS, lambda _: keep(3600))
+        assert held.pread(10, 64), "an open file can be read on"
+    # As a reader still sees it who has not opened the files yet.
+    monkeypatch.setattr(PartitionLog, "_snapshot", lambda *_: stale)
+    with pytest.raises(OffsetMovedError):
+        log.read(store._reader, 0, end_offset=None, max_bytes=1, max_messages=1, codes=None)
+
+
+@pytest.mark.parametrize("operation", [Operation.WRITE, Operation.FDATASYNC, Operation.RENAME])
+def test_nothing_goes_before_the_checkpoint_knows(operation: Operation) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    fill(store, NOW_MS)
+    before = files(disk)
+    disk.fail(operation, errno.EIO, path_contains="checkpoint")
+    with pytest.raises(DiskFailedError):
+        store.retain(NOW_MS + 1000 * HOUR_MS, lambda _: keep(3600))
+    assert files(disk) == before
+    assert store.ends("demo", 0) == (0, 2800)
+
+
+def test_files_that_cannot_be_removed_are_removed_by_the_next_pass_or_the_next_start() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    fill(store, NOW_MS)
+    disk.fail(Operation.UNLINK, errno.EIO, path_contains=".log", times=3)
+    assert store.retain(NOW_MS + 1000 * HOUR_MS, lambda _: keep(3600)).messages == 100
+    assert len(files(disk)) == 3
+    disk.fail(Operation.UNLINK, errno.EIO, path_contains=".log", times=1)
+    store.retain(NOW_MS + 1000 * HOUR_MS, lambda _: keep(3600))
+    assert len(files(disk)) == 1
+    disk.heal()
+    store.close()
+    assert open_store(disk, SMALL).ends("demo", 0) == (2800, 2800)
+    assert files(disk) == []
