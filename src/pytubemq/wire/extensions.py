@@ -102,6 +102,7 @@ OURS: Final = (
     | Capability.BIG_BLOCKS
     | Capability.OFFSET_BY_TIME
     | Capability.IDEMPOTENT
+    | Capability.PACKS
     | Capability.RESET_OFFSETS
 )
 """What this version understands; the reserved ones are left out until they work."""
