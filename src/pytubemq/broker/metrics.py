@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytubemq.broker.counters import Traffic
+    from pytubemq.broker.housekeeping import Housekeeping
     from pytubemq.broker.state import BrokerState
     from pytubemq.broker.waiters import PartitionKey
     from pytubemq.net.server import ServerStats
@@ -45,6 +46,7 @@ class BrokerFacts:
     """Heartbeats and registrations that failed."""
     forgotten: int
     """How often the Master did not know this Broker any more."""
+    housekeeping: Housekeeping | None
     free_bytes: Callable[[], int]
     shown: Shown
     extents: dict[PartitionKey, Extent] = field(default_factory=dict)
@@ -89,6 +91,10 @@ class BrokerFacts:
         with contextlib.suppress(OSError):
             return {(): self.free_bytes()}
         return {}
+
+    def kept(self, read: Callable[[Housekeeping], int]) -> float:
+        """A figure of retention."""
+        return 0 if self.housekeeping is None else read(self.housekeeping)
 
     def readings(self) -> Iterable[Reading]:
         """All figures of a Broker."""
@@ -202,6 +208,29 @@ BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
         "Messages lost to damage that readers were led past",
         lambda f: f.state.counters.skipped_messages,
     ),
+    counter(
+        "broker_fenced_messages_total",
+        "Messages found to be lost to damage, those known from before the start included",
+        lambda f: f.state.store.stats.fenced_messages,
+    ),
+    counter(
+        "broker_repeats_dropped_total",
+        "Messages that producers sent again and that were not stored again",
+        lambda f: f.state.store.stats.repeats,
+    ),
+    counter("broker_retention_passes_total", "Looks for old messages", lambda f: f.kept(lambda h: h.passes)),
+    counter(
+        "broker_retention_skipped_total", "Looks put off, a clock had jumped", lambda f: f.kept(lambda h: h.skipped)
+    ),
+    counter(
+        "broker_retention_dropped_segments_total",
+        "Log files let go of for their age or for want of their topic's space",
+        lambda f: f.kept(lambda h: h.dropped_segments),
+    ),
+    counter(
+        "broker_retention_dropped_messages_total", "Messages in these", lambda f: f.kept(lambda h: h.dropped_messages)
+    ),
+    counter("broker_retention_dropped_bytes_total", "Bytes of these", lambda f: f.kept(lambda h: h.dropped_bytes)),
     gauge("broker_disk_free_bytes", "Free space where the data directory lies", lambda f: f.free()),
     gauge("broker_disk_full", "1 while sends are refused for want of space", lambda f: f.state.path.full is not None),
     gauge("broker_failed", "1 once no message is taken before a restart", lambda f: f.failed),

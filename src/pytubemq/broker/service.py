@@ -18,6 +18,7 @@ from pytubemq.broker.append import AppendPath
 from pytubemq.broker.applier import Applier
 from pytubemq.broker.checks import Gate
 from pytubemq.broker.handlers import CAPABILITIES, OFFERED, handlers
+from pytubemq.broker.health import StoreTroubles, problems
 from pytubemq.broker.housekeeping import Housekeeping
 from pytubemq.broker.inspect import BrokerInspect
 from pytubemq.broker.leases import told_leases
@@ -93,6 +94,7 @@ class BrokerService:
         """Retention; None before the start."""
         self._pool: ConnectionPool | None = None
         self._shown = Shown()
+        self._troubles = StoreTroubles()
         self.workers_down: tuple[str, ...] = ()
         """Brokers that one parent runs beside this one and that do not run now, each with why."""
 
@@ -331,6 +333,7 @@ class BrokerService:
             registered=self._session.health.registered if self._session is not None else None,
             master_failures=self._session.health.failures if self._session is not None else 0,
             forgotten=self._session.health.forgotten if self._session is not None else 0,
+            housekeeping=self.housekeeping,
             free_bytes=lambda: self._disk.free_bytes(self.directory),
             shown=self._shown,
         )
@@ -349,13 +352,13 @@ class BrokerService:
         if state is None or self._closing:
             return {"status": "failed", "problems": ["not running"]}
         path, session, server = state.path, self._session, self._server
-        problems = self._problems(state)
+        found = self._problems(state)
         if session is not None:
             said = (session.health.problem, session.health.unusable)
-            problems += [f"Master: {problem}" for problem in said if problem is not None]
+            found += [f"Master: {problem}" for problem in said if problem is not None]
         return {
-            "status": "failed" if self._writes_off(state) else "degraded" if problems else "ok",
-            "problems": problems,
+            "status": "failed" if self._writes_off(state) else "degraded" if found else "ok",
+            "problems": found,
             "broker_id": self.settings.broker_id,
             "address": str(self.address),
             "registered": session.health.registered if session is not None else None,
@@ -377,10 +380,10 @@ class BrokerService:
         """The same as the Master is told it."""
         if (state := self._state) is None:
             return Condition()
-        problems = (problem[:MAX_PROBLEM_CHARS] for problem in self._problems(state)[:MAX_REPORTED_PROBLEMS])
+        told = (problem[:MAX_PROBLEM_CHARS] for problem in self._problems(state)[:MAX_REPORTED_PROBLEMS])
         return Condition(
             writes_off=self._writes_off(state),
-            problems=tuple(problems),
+            problems=tuple(told),
             read_stopped=state.gate.read_stopped,
             write_stopped=state.gate.write_stopped,
             removed=self._orders.removal.done if self._orders is not None else (),
@@ -392,29 +395,15 @@ class BrokerService:
 
     def _problems(self, state: BrokerState) -> list[str]:
         """What is wrong in the Broker itself."""
-        path, applier = state.path, self._applier
-        problems = [f"{name}: {text}" for name, text in self._faults.items()]
-        problems += self.workers_down
-        problems += state.read_faults.values()
-        if path.failure is not None:
-            problems.append(f"journal: {path.failure}")
-        if path.full is not None:
-            problems.append(f"disk full: {path.full.message}")
-        if path.unopened is not None:
-            problems.append(f"journal: {path.unopened.message}")
-        if applier is not None and applier.error is not None:
-            problems.append(f"partition logs: {applier.error}")
-        if self._orders is not None and self._orders.removal.problem is not None:
-            problems.append(self._orders.removal.problem)
-        if state.resets.problem is not None:
-            problems.append(state.resets.problem)
-        if self.housekeeping is not None and self.housekeeping.problem is not None:
-            problems.append(self.housekeeping.problem)
-        if state.positions.full:
-            problems.append(
-                f"group positions are full: {state.positions.most} are kept, a group that is not known is refused"
-            )
-        return problems
+        return problems(
+            state,
+            faults=self._faults,
+            workers_down=self.workers_down,
+            troubles=self._troubles,
+            applier=self._applier,
+            orders=self._orders,
+            housekeeping=self.housekeeping,
+        )
 
 
 def _with_durability(store: StoreSettings, durability: Durability) -> StoreSettings:

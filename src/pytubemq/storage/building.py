@@ -63,11 +63,12 @@ def build(
     early_runs, runs = [run for _, run in carried.runs], list[Run]()
     early: list[int] = []
     levels = {topic: durability_of(topic) for topic in {topic for topic, _ in staging.staged}}
-    message_id, messages = last_message_id, 0
+    message_id, messages, repeats = last_message_id, 0, 0
     for key, staged in staging.staged.items():
         builder = _PartitionBuilder(key, partitions[key], noted, message_id, now_ms)
         builder.build(staged, appended)
         message_id = builder.message_id
+        repeats += builder.repeats
         from_memory = levels[key[0]] is Durability.MEMORY
         if builder.count:
             messages += builder.count
@@ -84,6 +85,7 @@ def build(
         message_id,
         sum(run.size_bytes for run in all_runs),
         messages=messages,
+        repeats=repeats,
         sequences=noted.sequences,
         changed=noted.changed,
         flush=Durability.DISK in levels.values(),
@@ -114,6 +116,8 @@ class _PartitionBuilder:
         self._is_newest = False
         """Whether nothing behind what is pending was known before."""
         self.message_id = message_id
+        self.repeats = 0
+        """Messages that were known and are not stored again."""
 
     @property
     def count(self) -> int:
@@ -186,6 +190,7 @@ class _PartitionBuilder:
             return None
         code, offset, text = self._answer(stretch, mark)
         repeated = stretch.verdict is Verdict.REPEATED
+        self.repeats += repeated
         return Appended(stretch.message_id, offset, self._time_ms, code, repeated, text)
 
     def _add_pack(self, columns: Columns, mark: ProducerMark | None) -> tuple[Span, ...]:
@@ -205,6 +210,7 @@ class _PartitionBuilder:
             else:
                 code, offset, text = self._answer(stretch, here)
                 repeated = stretch.verdict is Verdict.REPEATED
+                self.repeats += stretch.messages if repeated else 0
                 spans.append(Span(stretch.messages, code, offset, stretch.message_id, repeated, text))
             at += stretch.messages
         return tuple(spans)

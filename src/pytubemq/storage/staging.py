@@ -155,6 +155,8 @@ class Prepared:
     """Bytes of entries and index, which stay in memory until applied."""
     messages: int = 0
     """Stored with this block."""
+    repeats: int = 0
+    """Known already, and not stored again."""
     sequences: Sequence[Sequences] = ()
     """What producers numbered."""
     changed: Mapping[WindowKey, Window] = field(default_factory=dict)

@@ -88,6 +88,8 @@ class StoreStats:
 
     blocks: int = 0
     messages: int = 0
+    repeats: int = 0
+    """Messages that producers sent again and that were not stored again."""
     journal_bytes: int = 0
     full_refusals: int = 0
     """Batches refused for want of space."""
@@ -340,6 +342,7 @@ class BrokerStore:
         self._make_readable(prepared)
         self.stats.blocks += 1
         self.stats.messages += prepared.messages
+        self.stats.repeats += prepared.repeats
         self.stats.journal_bytes += prepared.size_bytes
         return prepared.appended
 

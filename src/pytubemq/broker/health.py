@@ -1,0 +1,105 @@
+"""What is wrong with a Broker, in words.
+
+The invariant: what is named here is so now; it is gone from here when it is over, but for what only a restart mends and
+messages that are lost, which stay named until they would have gone anyway.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import TubeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pytubemq.broker.applier import Applier
+    from pytubemq.broker.housekeeping import Housekeeping
+    from pytubemq.broker.orders import Orders
+    from pytubemq.broker.state import BrokerState
+
+LOOK_S: Final = 5.0
+"""How often all partitions are looked at; the Master is told several times a second what is found here."""
+_MOST_NAMED: Final = 8
+"""Partitions named at a time; the others are counted."""
+
+
+class StoreTroubles:
+    """What is wrong with single partitions: files that are missing, messages that are lost."""
+
+    def __init__(self) -> None:
+        self._found: tuple[str, ...] = ()
+        self._look_s: float | None = None
+
+    def problems(self, state: BrokerState) -> tuple[str, ...]:
+        """As of LOOK_S ago at most."""
+        now_s = state.clock.now_s()
+        if self._look_s is None or now_s >= self._look_s:
+            self._look_s = now_s + LOOK_S
+            self._found = (*_named(_partitions(state)), *_lost(state))
+        return self._found
+
+
+def problems(
+    state: BrokerState,
+    *,
+    faults: Mapping[str, str],
+    workers_down: Iterable[str],
+    troubles: StoreTroubles,
+    applier: Applier | None,
+    orders: Orders | None,
+    housekeeping: Housekeeping | None,
+) -> list[str]:
+    """Everything; `faults` are parts of the Broker that have failed, and how."""
+    path = state.path
+    found = [*(f"{name}: {text}" for name, text in faults.items()), *workers_down, *state.read_faults.values()]
+    if path.failure is not None:
+        found.append(f"journal: {path.failure}")
+    if path.full is not None:
+        found.append(f"disk full: {path.full.message}")
+    if path.unopened is not None:
+        found.append(f"journal: {path.unopened.message}")
+    if applier is not None and applier.error is not None:
+        found.append(f"partition logs: {applier.error}")
+    found += troubles.problems(state)
+    said = (
+        orders.removal.problem if orders is not None else None,
+        state.resets.problem,
+        housekeeping.problem if housekeeping is not None else None,
+    )
+    found += [problem for problem in said if problem is not None]
+    if state.positions.full:
+        found.append(f"group positions are full: {state.positions.most} are kept, a group that is not known is refused")
+    return found
+
+
+def _partitions(state: BrokerState) -> Iterator[str]:
+    """Partitions that cannot be read, or only in part; what a reader met already is told with more words."""
+    for served in state.topics:
+        topic = served.config.name
+        for partition_id in served.partition_ids:
+            if (topic, partition_id) in state.read_faults:
+                continue
+            with contextlib.suppress(TubeError):
+                problem = state.store.partition_problem(topic, partition_id)
+                if problem is not None:
+                    yield f"partition {topic}:{partition_id}: {problem}"
+
+
+def _named(texts: Iterator[str]) -> list[str]:
+    found = list(texts)
+    more = len(found) - _MOST_NAMED
+    return [*found[:_MOST_NAMED], f"{more} more partitions cannot be read as a whole"] if more > 0 else found
+
+
+def _lost(state: BrokerState) -> list[str]:
+    fences = state.store.fences()
+    if not fences:
+        return []
+    first = fences[0]
+    lost = sum(fence.messages for fence in fences)
+    return [
+        f"{lost} messages are lost to damage, in {len({fence[:2] for fence in fences})} partitions; the first of "
+        f"{first.topic}:{first.partition_id} at offset {first.from_offset} ({first.reason.name.lower()})"
+    ]
