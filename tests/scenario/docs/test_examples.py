@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("tutorial/*.md")), *sorted(DOCS.glob("reference/*.md"))]
-PAGES.append(DOCS / "how-to/client-balance.md")
+PAGES += [DOCS / "how-to/client-balance.md", DOCS / "how-to/reset-offsets.md"]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
