@@ -13,7 +13,7 @@ from pytubemq.cli.names import topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, http_option, master_option
 from pytubemq.cli.output import emit_object
 from pytubemq.cli.target import http_url, masters
-from pytubemq.errors import NotFoundError
+from pytubemq.errors import ConfigError, NotFoundError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,12 +51,18 @@ def load_options(*, messages: int, window: int) -> Callable[[F], F]:
 @click.option("--producers", type=click.IntRange(1, 64), default=1, show_default=True,
               help="Connections, each with a producer.")  # fmt: skip
 @click.option("--sync", is_flag=True, help="Wait for each message before the next; measures latency.")
+@click.option("--api", type=click.Choice(["one", "many"]), default="one", show_default=True,
+              help="submit() each message, or a quarter of the window at a time with submit_many().")  # fmt: skip
+@click.option("--no-batching", is_flag=True, help="Each message in a request of its own, as the original sends them.")
 @load_options(messages=300_000, window=20_000)
-def bench_produce(producers: int, sync: bool, **common: Any) -> None:
+def bench_produce(producers: int, sync: bool, api: str, no_batching: bool, **common: Any) -> None:
     """Messages a second, all acknowledged."""
     from pytubemq.cli import bench_run
 
-    _run(functools.partial(bench_run.produce, producers=producers, sync=sync), **common)
+    if api == "many" and (sync or no_batching):
+        raise ConfigError("--api many sends many messages at a time", hint="leave out --sync and --no-batching")
+    way = bench_run.Way(sync=sync, many=api == "many", batching=not no_batching)
+    _run(functools.partial(bench_run.produce, producers=producers, way=way), **common)
 
 
 @bench.command("consume")

@@ -43,7 +43,18 @@ class Load:
     timeout_s: float
 
 
-async def produce(load: Load, *, producers: int, sync: bool) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a producer is used."""
+
+    sync: bool = False
+    """Wait for each message."""
+    many: bool = False
+    """Many with one call."""
+    batching: bool = True
+
+
+async def produce(load: Load, *, producers: int, way: Way) -> dict[str, Any]:
     """Messages a second over `producers` connections."""
     share = [load.messages // producers + (index < load.messages % producers) for index in range(producers)]
     async with _connect(load) as tube:
@@ -52,14 +63,15 @@ async def produce(load: Load, *, producers: int, sync: bool) -> dict[str, Any]:
     latencies: list[float] = []
 
     async def one(count: int) -> tuple[int, int]:
-        async with _connect(load) as tube, tube.producer(load.topic) as producer:
+        async with _connect(load) as tube, tube.producer(load.topic, batching=way.batching) as producer:
             body = os.urandom(load.size_bytes)
-            await _send(producer, body, min(count, max(1, load.messages // 20)), load.window)
+            send = _send_many if way.many else _send
+            await send(producer, body, min(count, max(1, load.messages // 20)), load.window)
             await warm.wait()
-            if sync:
+            if way.sync:
                 latencies.extend(await _send_one_by_one(producer, body, count))
             else:
-                latencies.extend(await _send(producer, body, count, load.window))
+                latencies.extend(await send(producer, body, count, load.window))
             return len(producer.partitions), producer.stats.retried
 
     async with asyncio.TaskGroup() as group:
@@ -69,7 +81,9 @@ async def produce(load: Load, *, producers: int, sync: bool) -> dict[str, Any]:
     seconds = time.perf_counter() - started_s
     return {
         "bench": "produce",
-        "sync": sync,
+        "sync": way.sync,
+        "api": "many" if way.many else "one",
+        "batching": way.batching,
         "producers": producers,
         **_rates(load, load.messages, seconds),
         "partitions": tasks[0].result()[0],
@@ -174,6 +188,26 @@ async def _send(producer: Producer, body: bytes, count: int, window: int) -> lis
             continue
         for future in under_way.popleft():
             await future
+    return latencies
+
+
+async def _send_many(producer: Producer, body: bytes, count: int, window: int) -> list[float]:
+    """The same with `submit_many`, a quarter of the window at a time."""
+    size = max(1, window // 4)
+    under_way: deque[asyncio.Future[pytubemq.Receipts]] = deque()
+    latencies: list[float] = []
+    left = count
+    while left or under_way:
+        if left and len(under_way) < 4:
+            bodies = [body] * min(size, left)
+            size_bytes = len(body) * len(bodies)
+            await producer.room(messages=len(bodies), size_bytes=size_bytes)
+            future = producer.submit_many(bodies)
+            future.add_done_callback(functools.partial(_time, latencies, time.perf_counter()))
+            left -= len(bodies)
+            under_way.append(future)
+            continue
+        await under_way.popleft()
     return latencies
 
 
