@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, cast
@@ -22,7 +23,6 @@ from pytubemq.client.refusals import Refusals
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import (
     Code,
-    ConnectionLostError,
     RefusedError,
     RemoteError,
     RequestTimeoutError,
@@ -31,9 +31,9 @@ from pytubemq.errors import (
 )
 from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_PACKS
 from pytubemq.wire.codec import decode
+from pytubemq.wire.direct import decode_send_answer
 from pytubemq.wire.extensions import COUNTED_REFUSALS, EARLIER_BATCH_REFUSED, Capability
 from pytubemq.wire.hot import BatchItem, SendTemplate, encode_send_batch
-from pytubemq.wire.messages.broker import SendMessageResponseB2P
 from pytubemq.wire.messages.extension import SendBatchResponseB2P
 from pytubemq.wire.methods import Method, Service
 from pytubemq.wire.pack_send import decode_send_packs_answer, encode_send_packs
@@ -88,7 +88,8 @@ class Lane:
         self._again: list[Unit] = []
         self._pause: asyncio.TimerHandle | None = None
         self._lost = False
-        self._flying: dict[asyncio.Future[Response], Flight] = {}
+        self._flying: dict[int, Flight] = {}
+        """By the number they left with."""
         self._refusals = Refusals()
         """Batches of this connection that were not taken for now."""
         self._abandoned = False
@@ -314,32 +315,32 @@ class Lane:
     def _fly(self, method: Method, body: bytes | Sequence[bytes], flight: Flight) -> None:
         self.batches += 1
         left_s = flight.units[0].deadline_s - self._loop.time()
-        answer = flight.connection.call(
-            method, Service.BROKER_WRITE, body, timeout_s=min(self._owner.request_timeout_s, max(left_s, 0.05))
+        number = self.batches
+        flight.connection.ask(
+            method,
+            Service.BROKER_WRITE,
+            body,
+            timeout_s=min(self._owner.request_timeout_s, max(left_s, 0.05)),
+            done=partial(self._landed, number),
         )
-        self._flying[answer] = flight
-        answer.add_done_callback(self._landed)
+        self._flying[number] = flight
 
     # --- answers --------------------------------------------------------------------------------------------
 
-    def _landed(self, answer: asyncio.Future[Response]) -> None:
-        flight = self._flying.pop(answer, None)
+    def _landed(self, number: int, answer: Response | TubeError) -> None:
+        flight = self._flying.pop(number, None)
         if flight is None or self._abandoned:
-            answer.cancelled() or answer.exception()  # looked at; its messages have failed already
             return
-        error = ConnectionLostError("the request was cancelled") if answer.cancelled() else answer.exception()
-        if error is None:
+        if isinstance(answer, TubeError):
+            if isinstance(answer, RequestTimeoutError) and self._counts(flight):
+                self._refusals.unanswered()
+            self._failed(flight.units, answer)
+        else:
             try:
-                self._took(self._read(flight, answer.result()))
+                self._took(self._read(flight, answer))
             except Exception as problem:
                 unreadable = problem if isinstance(problem, TubeError) else _unexpected(problem)
                 self._failed(flight.units, unreadable)
-        elif isinstance(error, TubeError):
-            if isinstance(error, RequestTimeoutError) and self._counts(flight):
-                self._refusals.unanswered()
-            self._failed(flight.units, error)
-        else:
-            self._failed(flight.units, _unexpected(error))
         if self._again:
             if not self._flying:
                 self._back_off()
@@ -372,7 +373,7 @@ class Lane:
             self._count(flight, set(many.err_codes), many.err_code, many.err_msg)
             outcome.read_batch(units, many)
             return outcome
-        one = decode(SendMessageResponseB2P, response.body)
+        one = decode_send_answer(response.body)
         if one.err_code != Code.SUCCESS:
             outcome.refused.append((units[0], refused(one.err_code, one.err_msg)))
         else:

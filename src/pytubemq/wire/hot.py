@@ -7,6 +7,7 @@ fetch answer as it goes over the wire, so a fetch sends slices of the log as the
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -31,7 +32,6 @@ from pytubemq.wire.varint import encode_varint
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_Transfered: Final = PB[TransferedMessage]
 _GetAnswer: Final = PB[GetMessageResponseB2C]
 _RangeAnswer: Final = PB[ReadRangeResponseB2C]
 _Send: Final = PB[SendMessageRequestP2B]
@@ -109,22 +109,32 @@ def stored_entry(
     sequence: int | None = None,
 ) -> bytes:
     """A message as log and wire hold it: tag, length, `TransferedMessage`."""
-    pb = _Transfered()
-    pb.messageId = message_id
-    pb.checkSum = check_sum
-    pb.payLoadData = payload
-    pb.flag = flag
-    pb.offset = offset
-    pb.appendTime = append_time_ms
+    body = b"\x08%b\x10%b\x1a%b" % (
+        encode_varint(message_id),
+        encode_varint(check_sum),
+        encode_varint(len(payload)),
+    )
+    rest = b"\x20%b%b%b%b%b" % (
+        encode_varint(flag),
+        _OFFSET,
+        encode_varint(offset),
+        _APPEND_TIME,
+        _shared(append_time_ms),
+    )
     if producer_id is not None:
-        pb.producerId = producer_id
+        rest += _PRODUCER_ID + _shared(producer_id)
     if producer_epoch is not None:
-        pb.producerEpoch = producer_epoch
+        rest += _PRODUCER_EPOCH + encode_varint(producer_epoch)
     if sequence is not None:
-        pb.sequence = sequence
-    body = pb.SerializeToString()
+        rest += _SEQUENCE + encode_varint(sequence)
     # the tag of field 4, length-delimited: `messages` of both fetch answers
-    return b"\x22%b%b" % (encode_varint(len(body)), body)
+    return b"\x22%b%b%b%b" % (encode_varint(len(body) + len(payload) + len(rest)), body, payload, rest)
+
+
+_shared: Final = lru_cache(maxsize=1024)(encode_varint)
+"""Of numbers that many messages share."""
+_OFFSET: Final = encode_varint(1000 << 3)
+_APPEND_TIME: Final = encode_varint(1001 << 3)
 
 
 def decode_stored(blob: bytes | memoryview) -> list[StoredMessage]:
@@ -227,7 +237,7 @@ def _fetched(cls: Any, pb_class: Any, body: bytes) -> tuple[Any, list[StoredMess
 class SendTemplate:
     """Encodes the sends of one producer to one topic; what is the same in all of them is encoded once."""
 
-    __slots__ = ("_head", "_tail", "client_id", "sent_addr", "topic")
+    __slots__ = ("_head", "_tail", "_who", "client_id", "sent_addr", "topic")
 
     def __init__(self, client_id: str, topic: str, sent_addr: int, *, token: int | None = None) -> None:
         self.client_id = client_id
@@ -240,6 +250,8 @@ class SendTemplate:
             b"\x30%b\x38%b" % (encode_varint(NOT_CHECKED), encode_varint(sent_addr)),
             b"" if token is None else b"\x52%b%b" % (encode_varint(len(auth)), auth),
         )
+        self._who: tuple[tuple[int | None, int | None], bytes] = ((None, None), b"")
+        """The producer of the last message, and its id and epoch as they are written."""
 
     def encode(
         self,
@@ -254,6 +266,12 @@ class SendTemplate:
     ) -> bytes:
         """A `SendMessageRequestP2B`; its checksum is left to the Broker, as every producer does."""
         fixed, auth = self._tail
+        who, who_bytes = self._who
+        if producer_id != who[0] or producer_epoch != who[1]:
+            who_bytes = b"" if producer_id is None else _PRODUCER_ID + encode_varint(producer_id)
+            if producer_epoch is not None:
+                who_bytes += _PRODUCER_EPOCH + encode_varint(producer_epoch)
+            self._who = (producer_id, producer_epoch), who_bytes
         rest = b""
         if msg_type:
             item = msg_type.encode()
@@ -261,11 +279,7 @@ class SendTemplate:
         if msg_time:
             item = msg_time.encode()
             rest += b"\x4a%b%b" % (encode_varint(len(item)), item)
-        rest += auth
-        if producer_id is not None:
-            rest += _PRODUCER_ID + encode_varint(producer_id)
-        if producer_epoch is not None:
-            rest += _PRODUCER_EPOCH + encode_varint(producer_epoch)
+        rest += auth + who_bytes
         if sequence is not None:
             rest += _SEQUENCE + encode_varint(sequence)
         return b"%b%b\x22%b%b\x28%b%b%b" % (
