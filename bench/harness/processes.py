@@ -95,4 +95,4 @@ def rss_mib(pid: int, *, peak: bool = False) -> float:
 
 
 def _name(command: Sequence[str]) -> str:
-    return " ".join(Path(part).name for part in command[:3])
+    return " ".join(Path(part).name for part in command[:3] if not part.startswith("{"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import socket
 import sys
@@ -93,8 +94,12 @@ class Kafka:
             await self._process.wait()
 
     async def create(self, names: Sequence[str], *, partitions: int = 10) -> None:
-        """Create topics; all their partitions have a leader when this returns."""
+        """Create topics; when this returns all their partitions have a leader, and their files."""
         await self._topics("create", names, partitions)
+        wanted = {f"{name}-{number}" for name in names for number in range(partitions)}
+        async with asyncio.timeout(TOPICS_TIMEOUT_S):
+            while not wanted <= set(os.listdir(self._home / "data")):  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.1)
 
     async def delete(self, names: Sequence[str]) -> None:
         """Delete topics with their messages."""
