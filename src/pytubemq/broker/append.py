@@ -119,16 +119,13 @@ class AppendPath:
         self._idle.clear()
         self._schedule()
 
-    def last(self) -> Submission | None:
-        """What came last of all that waits; it may still `grow`."""
-        return self._queue[-1] if self._queue else None
-
-    def grow(self, size_bytes: int) -> bool:
-        """Count what was added to the submission that came last; False if it is too much and must be refused."""
-        if self.staged_bytes + size_bytes > self._max_staged_bytes:
-            self.stats.overflows += 1
+    def grow(self, submission: Submission, size_bytes: int) -> bool:
+        """Count what is added to a submission; False if there is no room, or it is not the last of those that wait."""
+        queue = self._queue
+        staged_bytes = self.staged_bytes + size_bytes
+        if not queue or queue[-1] is not submission or staged_bytes > self._max_staged_bytes:
             return False
-        self.staged_bytes += size_bytes
+        self.staged_bytes = staged_bytes
         return True
 
     def resume(self) -> None:
@@ -159,13 +156,6 @@ class AppendPath:
         self._refuse_all(_CLOSING)
         self._writer.shutdown(wait=not self._in_flight)  # a disk that hangs must not hold up the stop
 
-    def overflow(self) -> Refusal:
-        """What one is told for whom there is no room."""
-        return Refusal(
-            Code.SERVER_RECEIVE_OVERFLOW,
-            f"{self.staged_bytes} bytes wait already, more than this Broker's disk takes; send again later",
-        )
-
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _refusal(self, size_bytes: int) -> Refusal | None:
@@ -179,7 +169,10 @@ class AppendPath:
         # A request larger than the whole bound is taken when nothing waits: no request is refused for ever.
         if self._queue and self.staged_bytes + size_bytes > self._max_staged_bytes:
             self.stats.overflows += 1
-            return self.overflow()
+            return Refusal(
+                Code.SERVER_RECEIVE_OVERFLOW,
+                f"{self.staged_bytes} bytes wait already, more than this Broker's disk takes; send again later",
+            )
         return None
 
     def _stuck(self) -> Refusal | None:

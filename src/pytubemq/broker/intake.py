@@ -74,6 +74,9 @@ class Intake:
             raise Refused(Code.FORBIDDEN, f"topic {HISTORY_TOPIC} takes no messages from producers")
         served = checks.topic(topic_name, self._state.topics)
         checks.open_for_writing(served)
+        if not served.config.accept_publish:
+            # the original leaves this to the Master, and a producer that keeps to what it was told before gets through
+            raise Refused(Code.FORBIDDEN, f"topic {served.config.name} is closed for writing (acceptPublish is false)")
         durability = self._state.store.durability_of(served.config.name)
         return Source(served, durability is Durability.MEMORY)
 

@@ -15,7 +15,7 @@ from pytubemq.broker.intake import mark, partition_fault
 from pytubemq.broker.submission import ENTRY_OVERHEAD_BYTES
 from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.filters import NO_FILTER_CODE, filter_code
-from pytubemq.wire import hot
+from pytubemq.wire import direct, hot
 from pytubemq.wire.checksum import check_sum
 from pytubemq.wire.messages.broker import SendMessageRequestP2B
 from pytubemq.wire.payload import HAS_ATTRIBUTES
@@ -96,17 +96,7 @@ class _Sends:
         for call, result in zip(self._calls, cast("Sequence[Appended]", results), strict=True):
             message_id, offset, append_time_ms, code, _, text = result
             if code == Code.SUCCESS:
-                call.reply(
-                    hot.send_answer(
-                        success=True,
-                        err_code=Code.SUCCESS,
-                        err_msg=str(message_id),  # where old clients look for it
-                        require_auth=False,
-                        message_id=message_id,
-                        append_time=append_time_ms,
-                        append_offset=offset,
-                    )
-                )
+                call.reply(direct.send_answer(message_id, offset, append_time_ms))
             else:
                 counters.send_refused(code)
                 call.reply(hot.send_answer(success=False, err_code=code, err_msg=text))
@@ -146,19 +136,20 @@ class SendHandlers:
 
     def __init__(self, state: BrokerState, intake: Intake) -> None:
         self._state = state
+        self._path = state.path
         self._intake = intake
         self._open: _Sends | None = None
         """The sends that the next one is put with, if nothing else came between."""
 
     def send(self, call: Call) -> None:
         """SendMessage: one message, answered when it is as durable as its topic promises."""
-        request = hot.decode_send(call.request.body)
-        payload, check = request.payload, request.check_sum
-        partition_id, flag = request.partition_id, request.flag
+        request = direct.decode_send(call.request.body)
+        client_id, topic_name, partition_id, payload, flag, check, _, msg_type, _, producer_id, epoch, sequence = (
+            request
+        )
+        size = len(payload)
         try:
-            source = self._intake.source(call, SendMessageRequestP2B, request.client_id, request.topic)
-            served = source.served
-            size = len(payload)
+            served, from_memory = self._intake.source(call, SendMessageRequestP2B, client_id, topic_name)
             if (
                 partition_id not in served.partition_ids
                 or not 0 < size <= served.max_payload_bytes
@@ -170,31 +161,26 @@ class SendHandlers:
                     Code.FORBIDDEN,
                     f"the message's checksum {check} is not that of its {size} bytes; it was damaged on the way",
                 )
-            producer = mark(request.producer_id, request.producer_epoch, request.sequence)
+            producer = None if sequence is None else mark(producer_id, epoch, sequence)
         except Refused as refused:
             _refuse(self._state, call, refused.refusal)
             return
         known_check = None if check == NO_CHECK_SUM else check
-        topic, code = served.config.name, key_code(request.msg_type)
-        self._submit(source.from_memory, call, (topic, partition_id, payload, flag, code, known_check, producer), size)
-
-    def _submit(self, from_memory: bool, call: Call, item: _Item, payload_bytes: int) -> None:
-        path, sends = self._state.path, self._open
-        size_bytes = payload_bytes + ENTRY_OVERHEAD_BYTES
+        code = NO_FILTER_CODE if msg_type is None else key_code(msg_type)
+        item = (served.config.name, partition_id, payload, flag, code, known_check, producer)
+        size_bytes = size + ENTRY_OVERHEAD_BYTES
+        sends = self._open
         if (
             sends is not None
-            and path.last() is sends
             and sends.from_memory is from_memory
             and sends.size_bytes + size_bytes <= _MOST_TOGETHER_BYTES
+            and self._path.grow(sends, size_bytes)
         ):
-            if path.grow(size_bytes):
-                sends.add(call, item, size_bytes)
-            else:
-                _refuse(self._state, call, path.overflow())
+            sends.add(call, item, size_bytes)
             return
         sends = self._open = _Sends(self._state, from_memory=from_memory)
         sends.add(call, item, size_bytes)
-        path.submit(sends)
+        self._path.submit(sends)
 
 
 def _refuse(state: BrokerState, call: Call, refusal: Refusal) -> None:
