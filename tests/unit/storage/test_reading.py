@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.store import BrokerStore
 
-UNLIMITED = {"max_bytes": 1 << 30, "max_messages": 1 << 30}
+UNLIMITED = 1 << 30
 
 
 def mixed(store: BrokerStore, kinds: Sequence[int], *, first_ms: int = NOW_MS) -> list[tuple[bytes, int]]:
@@ -108,12 +108,12 @@ def test_a_read_from_inside_a_pack_begins_with_the_whole_pack(applied: bool) -> 
     send(store, b"behind")
     if applied:
         store.checkpoint()
-    piece = store.read("demo", 0, 5 * OFFSET_UNIT, **UNLIMITED)
+    piece = store.read("demo", 0, 5 * OFFSET_UNIT, max_bytes=UNLIMITED, max_messages=UNLIMITED)
     assert (piece.start_offset, piece.next_offset, piece.count, piece.packs) == (5 * 28, 12 * 28, 7, True)
     found = split(b"".join(piece.parts))
     assert [message.offset for message in found] == [number * 28 for number in range(1, 12)]
     assert store.read("demo", 0, 5 * OFFSET_UNIT, max_bytes=1, max_messages=1).next_offset == 11 * 28
-    assert not store.read("demo", 0, 11 * OFFSET_UNIT, **UNLIMITED).packs
+    assert not store.read("demo", 0, 11 * OFFSET_UNIT, max_bytes=UNLIMITED, max_messages=UNLIMITED).packs
 
 
 def test_a_reader_that_goes_forward_does_not_search_again() -> None:
