@@ -189,6 +189,7 @@ class Node:
                 tls_port=section.tls_port,
                 heartbeat_period_s=section.heartbeat_period_s,
                 lease_timeout_s=section.lease_timeout_s,
+                retention_check_s=section.retention_check_s,
                 max_connections=self._connections(),
                 store=StoreSettings(
                     segment_bytes=section.segment_bytes,

@@ -30,7 +30,7 @@ def run(script: str, cluster: ThreadedCluster, home: Path) -> str:
         capture_output=True,
         text=True,
         env={**os.environ, "XDG_CONFIG_HOME": str(home), "NO_COLOR": "1"},
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, (script, done.stderr)
