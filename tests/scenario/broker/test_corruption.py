@@ -1,0 +1,254 @@
+"""Bytes of a stopped Broker's files go bad, anywhere: it is found, never given out, and costs what it hit and no more.
+
+A hundred places by default, ten thousand with `--soak`, each on a copy of the same small store. For every one of them:
+the store either refuses to open and names the file, leaving all as it was, or it opens, delivers every message whose
+bytes are sound at its own offset, and says how many it passed over. Opened again it is the same: no start makes it
+worse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from pytubemq.core.sequences import ProducerMark
+from pytubemq.errors import CorruptError, OffsetMovedError, StorageError
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.storage.index import INDEX_BYTES, decode_index_entry
+from pytubemq.storage.store import BrokerStore, StoreSettings
+from pytubemq.testing.disk import FaultyDisk
+from tests.unit.storage.helpers import columns, split
+
+if TYPE_CHECKING:
+    from pytubemq.storage.staging import Staging
+
+ROOT: Final = Path("/data/broker-1")
+SETTINGS: Final = StoreSettings(segment_bytes=6000, journal_segment_bytes=5000, reserve_bytes=0, check_on_read=True)
+PARTITIONS: Final = [("a", 0), ("a", 1), ("b", 0)]
+HEADER_BYTES: Final = 64
+NOW_MS: Final = 1_790_000_000_000
+
+Place = tuple[str, int, int]
+"""Topic, partition id, ordinal."""
+
+
+@dataclass
+class Original:
+    """A store as a killed Broker left it: some of it is in the logs, some in the journal alone."""
+
+    files: dict[Path, bytes]
+    payloads: dict[Place, bytes]
+    positions: list[dict[tuple[str, str, int], int]]
+    """All that was ever confirmed, the newest last."""
+    blocks: list[tuple[Path, int, int, set[Place]]]
+    """Journal file, first byte, byte behind, and what stands in it and in no log."""
+    replay_from: tuple[Path, int]
+
+
+def build_store() -> Original:
+    rng = Random(5)
+    disk = FaultyDisk()
+    store = BrokerStore.open(ROOT, disk=disk, settings=SETTINGS)
+    for partition in PARTITIONS:
+        store.ensure_partition(*partition)
+    found = Original({}, {}, [{}], [], (ROOT, 0))
+    sequences = dict.fromkeys(PARTITIONS, 0)
+    applied = dict.fromkeys(PARTITIONS, 0)
+    for at in range(140):
+        if at == 100:
+            store.checkpoint()
+            applied = {partition: store.ends(*partition)[1] // OFFSET_UNIT for partition in PARTITIONS}
+            found.blocks.clear()
+            found.replay_from = store._journal.path, store._journal.end
+        staging = store.staging()
+        before = store._journal.path, store._journal.end
+        added: set[Place] = set()
+        for _ in range(rng.randrange(1, 4)):
+            added |= stage(store, staging, rng, sequences, found)
+        if at % 3 == 0:
+            staging.confirm("g", "a", 0, at * OFFSET_UNIT)
+        prepared = store.prepare(staging, NOW_MS + at)
+        store.write(prepared)
+        store.publish(prepared)
+        found.positions.append(dict(store.positions()))
+        path = store._journal.path
+        start = before[1] if before[0] == path else HEADER_BYTES
+        in_journal = {place for place in added if place[2] >= applied[place[0], place[1]]}
+        found.blocks.append((path, start, store._journal.end, in_journal))
+    disk.kill()
+    found.files = {path: disk.content(path) for path in disk.files()}
+    return found
+
+
+def stage(
+    store: BrokerStore, staging: Staging, rng: Random, sequences: dict[tuple[str, int], int], found: Original
+) -> set[Place]:
+    """A message or a pack, numbered by its producer or not; where each message will be."""
+    topic, partition_id = rng.choice([key for key in PARTITIONS if key not in staging.staged])
+    bodies = [rng.randbytes(rng.randrange(5, 60)) for _ in range(rng.randrange(1, 6))]
+    first = store.ends(topic, partition_id)[1] // OFFSET_UNIT
+    mark = None
+    if rng.random() < 0.5:
+        mark = ProducerMark(7, 1, sequences[topic, partition_id])
+        sequences[topic, partition_id] += len(bodies)
+    if rng.random() < 0.5:
+        codes = list(range(len(bodies))) if rng.random() < 0.5 else rng.randrange(3)
+        staging.append_pack(topic, partition_id, columns(bodies, codes=codes), producer=mark)
+    else:
+        for at, body in enumerate(bodies):
+            own = None if mark is None else mark._replace(sequence=mark.sequence + at)
+            staging.append(topic, partition_id, body, 0, -1, producer=own)
+    places = {(topic, partition_id, first + at): body for at, body in enumerate(bodies)}
+    found.payloads |= places
+    return set(places)
+
+
+def may_be_lost(original: Original, path: Path, start: int, end: int) -> set[Place]:
+    """The messages whose own bytes lie in [start, end) of a file."""
+    lost: set[Place] = set()
+    if path.suffix == ".log":
+        topic, partition_id = path.parent.parent.name, int(path.parent.name)
+        index = original.files[path.with_suffix(".index")][HEADER_BYTES:]
+        base = decode_index_entry(index, 0)
+        assert base is not None
+        for at in range(len(index) // INDEX_BYTES):
+            entry = decode_index_entry(index, at)
+            assert entry is not None
+            first = HEADER_BYTES + entry.position - base.position
+            if first < end and start < first + entry.size_bytes:
+                lost |= {(topic, partition_id, ordinal) for ordinal in range(entry.first_ordinal, entry.end_ordinal)}
+    for journal, first, stop, places in original.blocks:
+        if journal == path and first < end and start < stop:
+            lost |= places
+    return lost
+
+
+def damage(original: Original, rng: Random) -> tuple[Path, int, bytes]:
+    """A random place: the file, where, and what stands there now instead."""
+    path = rng.choice([path for path, data in original.files.items() if data and path.name != "lock"])
+    data = original.files[path]
+    at = rng.randrange(len(data))
+    shape = rng.randrange(3)
+    if shape == 0:
+        return path, at, bytes([data[at] ^ 1 << rng.randrange(8)])
+    if shape == 1:
+        return path, at, bytes(byte ^ rng.randrange(1, 256) for byte in data[at : at + rng.randrange(1, 9)])
+    return path, at, bytes(len(data[at : at + 64]))
+
+
+def opened(disk: FaultyDisk) -> BrokerStore | None:
+    """The store; None if it refuses, which it must not do before it has left all as it was."""
+    before = {path: disk.content(path) for path in disk.files() if path.name != "lock"}
+    store, refusal = None, None
+    try:
+        store = BrokerStore.open(ROOT, disk=disk, settings=SETTINGS)
+    except CorruptError as error:
+        refusal = error
+    if store is None:
+        assert refusal is not None
+        assert str(ROOT) in refusal.message, "the file is named"
+        assert refusal.hint
+        assert {path: disk.content(path) for path in disk.files() if path.name != "lock"} == before
+        return None
+    for partition in PARTITIONS:
+        store.ensure_partition(*partition)
+    return store
+
+
+def delivered(store: BrokerStore) -> tuple[dict[Place, bytes], dict[tuple[str, int], str], int]:
+    """All that readers get, partitions that refuse with their reason, and how many messages are said to be lost."""
+    found: dict[Place, bytes] = {}
+    refused: dict[tuple[str, int], str] = {}
+    lost = 0
+    for topic, partition_id in PARTITIONS:
+        offset, end = store.ends(topic, partition_id)
+        while offset < end:
+            try:
+                piece = store.read(topic, partition_id, offset, max_bytes=2000, max_messages=50)
+            except OffsetMovedError:
+                raise
+            except StorageError as error:
+                refused[topic, partition_id] = error.message
+                break
+            assert piece.next_offset > offset
+            for message in split(b"".join(piece.parts)):
+                assert message.offset is not None
+                found[topic, partition_id, message.offset // OFFSET_UNIT] = message.payload
+            lost += piece.skipped
+            offset = piece.next_offset
+    return found, refused, lost
+
+
+def check_one(original: Original, path: Path, at: int, instead: bytes) -> str:
+    """See that this damage is found and costs no more than it must; says how it was found."""
+    disk = FaultyDisk()
+    disk.makedirs(ROOT)
+    for other, data in original.files.items():
+        disk.makedirs(other.parent)
+        disk.put(other, data)
+    data = original.files[path]
+    if data[at : at + len(instead)] == instead:
+        return "unchanged"
+    disk.put(path, data[:at] + instead + data[at + len(instead) :])
+    store = opened(disk)
+    if store is None:
+        assert opened(disk) is None
+        return "refused to open"
+    found, refused, lost = delivered(store)
+    for place, payload in found.items():
+        assert payload == original.payloads[place], f"{place} is not what was sent"
+    missing = {place for place in original.payloads if place not in found}
+    if refused:
+        [key] = refused
+        assert str(path.parent) in refused[key] or str(path) in refused[key], "the file is named"
+        assert store.partition_problem(*key) is not None
+        assert {place[:2] for place in missing} <= {key}, "other partitions are all there"
+        how = "partition refused"
+    else:
+        hit = may_be_lost(original, path, at, at + len(instead))
+        assert missing <= hit, f"sound messages are missing: {sorted(missing - hit)[:3]}"
+        told = sum(fence.messages for fence in store.fences())
+        cut = store.stats.cut_bytes > 0
+        ends = {key: store.ends(*key)[1] // OFFSET_UNIT for key in PARTITIONS}
+        inside = [place for place in missing if place[2] < ends[place[:2]]]
+        assert lost == told == len(inside), "all that is missing is counted"
+        assert cut or len(inside) == len(missing), "what is missing at the end was cut off, and that is said"
+        if told:
+            how = "fenced"
+        elif store.stats.mended_entries:
+            how = "mended"
+        elif cut or store.stats.lost_journal_bytes:
+            how = "cut"
+        else:
+            journal, replay_from = original.replay_from
+            assert path.suffix == ".journal", f"{path} was not found damaged"
+            assert path < journal or at < replay_from, "what is replayed is checked"
+            how = "not needed any more"
+    assert dict(store.positions()) in original.positions
+    store.close()
+    again = opened(disk)
+    assert again is not None, "what could be opened once can be opened again"
+    found_again, refused_again, _ = delivered(again)
+    assert (found_again, refused_again.keys()) == (found, refused.keys())
+    again.close()
+    return how
+
+
+@pytest.mark.timeout(1800)
+def test_damage_anywhere_is_found_and_costs_what_it_hit(soak: bool) -> None:
+    original = build_store()
+    rng = Random(1)
+    ways: dict[str, int] = {}
+    for _ in range(10_000 if soak else 100):
+        path, at, instead = damage(original, rng)
+        try:
+            how = check_one(original, path, at, instead)
+        except BaseException as error:
+            error.add_note(f"damaged: {path} at byte {at}, {len(instead)} bytes")
+            raise
+        ways[how] = ways.get(how, 0) + 1
+    assert {"refused to open", "fenced", "mended"} <= set(ways), ways
