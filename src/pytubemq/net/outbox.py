@@ -6,13 +6,16 @@ a peer that does not read is cut off rather than remembered.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from pytubemq.model.limits import MAX_UNSENT_BYTES
+from pytubemq.model.limits import KIB, MAX_UNSENT_BYTES
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
+
+_LARGE_BYTES: Final = 64 * KIB
+"""A buffer of this size is not worth a copy, if the transport can write several at once."""
 
 
 class Outbox:
@@ -46,9 +49,32 @@ class Outbox:
         if not self._buffers:
             return
         buffers, self._buffers = self._buffers, []
+        large = self.queued_bytes >= _LARGE_BYTES
         self.queued_bytes = 0
         if self._transport.is_closing():
             return
-        self._transport.write(buffers[0] if len(buffers) == 1 else b"".join(buffers))
+        if len(buffers) == 1:
+            self._transport.write(buffers[0])
+        elif large:
+            self._transport.writelines(_few(buffers))
+        else:
+            self._transport.write(b"".join(buffers))
         if self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
             self._transport.abort()
+
+
+def _few(buffers: list[bytes]) -> list[bytes]:
+    """The same bytes in fewer buffers: small neighbours become one, large ones stay as they are, without a copy."""
+    few: list[bytes] = []
+    small: list[bytes] = []
+    for buffer in buffers:
+        if len(buffer) < _LARGE_BYTES:
+            small.append(buffer)
+            continue
+        if small:
+            few.append(b"".join(small))
+            small = []
+        few.append(buffer)
+    if small:
+        few.append(b"".join(small))
+    return few

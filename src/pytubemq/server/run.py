@@ -22,6 +22,7 @@ import msgspec
 from pytubemq.errors import ExitCode
 from pytubemq.model.limits import KIB
 from pytubemq.server.files import mind_lack_of_handles, raise_file_limit
+from pytubemq.server.memory import keep_freed_memory
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Runnable(Protocol):
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
     """`asyncio.run`, on uvloop where the extra [speed] is installed."""
     _collect_less_often()
+    keep_freed_memory()
     try:
         import uvloop
     except ImportError:

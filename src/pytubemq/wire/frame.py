@@ -154,7 +154,7 @@ class FrameDecoder:
             self._missing = -1
             self._blocks -= 1
             if self._blocks == 0:
-                frames.append(Frame(self._serial, b"".join(self._parts)))
+                frames.append(self._whole(self._serial, self._parts, self._size))
                 self._parts = []
                 self._size = 0
         if position < end:
@@ -176,6 +176,10 @@ class FrameDecoder:
             append(new(Frame, (serial, bytes(data[start:stop]))))  # half the time of calling the class
             position = stop
         return position
+
+    def _whole(self, serial: int, parts: list[bytes | bytearray], size: int) -> Any:
+        """A frame whose content came in parts of together `size` bytes."""
+        return Frame(serial, b"".join(parts))
 
     def _gather(self, part: bytes) -> None:
         """Keep a piece of the content: large ones as they came, small ones put together, so that few are held."""

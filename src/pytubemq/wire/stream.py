@@ -60,6 +60,17 @@ class _Stream(FrameDecoder):
             self._follow(frame.content)
         return position
 
+    def _whole(self, serial: int, parts: list[bytes | bytearray], size: int) -> Any:
+        start = self._start
+        if start is not None and parts:
+            lead = self._by_length.get(size) or self._lead(start, size)
+            if lead and parts[0].startswith(lead):  # so the message is put together without what stands before it
+                body = b"".join([memoryview(parts[0])[len(lead) :], *parts[1:]])
+                return tuple.__new__(self._kind, (serial, *start.before, body, *start.after))
+        frame = Frame(serial, b"".join(parts))
+        self._follow(frame.content)
+        return frame
+
     def _lead(self, start: EnvelopeStart, length: int) -> bytes:
         """What stands before the message in a usual frame with `length` bytes of content; empty if there is none."""
         rest = length - len(start.headers)
