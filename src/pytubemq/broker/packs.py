@@ -199,7 +199,8 @@ def _faults(served: ServedTopic, columns: Columns) -> dict[int, Refusal]:
     """What is wrong with messages of the pack, by their number, rising."""
     lengths, most = columns.lengths, served.max_payload_bytes
     faults: dict[int, Refusal] = {}
-    if min(lengths) < 1 or max(lengths) > most:
+    # Where all of them together are not too large, none is: nearly always, and finding the largest takes longer.
+    if 0 in lengths or (columns.payload_bytes > most and max(lengths) > most):
         for at, size in enumerate(lengths):
             fault = size_fault(served, size)
             if fault is not None:

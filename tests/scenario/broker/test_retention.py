@@ -1,0 +1,148 @@
+"""Old messages go while consumers read, and whose place is gone goes on at the first one that is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytubemq.errors import Code
+from pytubemq.model.policy import RetentionPolicy
+from pytubemq.model.topic import TopicConfig
+from pytubemq.net.clock import SystemClock
+from pytubemq.storage.store import StoreSettings
+from pytubemq.testing.disk import FaultyDisk, Operation
+from tests.scenario.broker.support import connected, item, running, service
+
+if TYPE_CHECKING:
+    from pytubemq.broker.housekeeping import Housekeeping
+    from pytubemq.broker.service import BrokerService
+    from tests.scenario.broker.support import Peer
+
+pytestmark = pytest.mark.anyio
+SMALL = StoreSettings(reserve_bytes=0, segment_bytes=4_000)
+
+
+def kept(**limits: Any) -> dict[str, Any]:
+    policy = RetentionPolicy(limits.get("age_s"), limits.get("size_bytes"))
+    return {
+        "topics": (TopicConfig("demo", 2, retention=policy), TopicConfig("other", 1)),
+        "store": SMALL,
+        "retention_check_s": 3600.0,
+    }
+
+
+def keeper(broker: BrokerService) -> Housekeeping:
+    assert broker.housekeeping is not None
+    return broker.housekeeping
+
+
+async def fill(peer: Peer, *, rounds: int = 20, topic: str = "demo") -> None:
+    """Twenty rounds of ten messages, each some 1,100 bytes in the log, put into files one after the other."""
+    peer.topic, before = topic, peer.topic
+    for n in range(rounds):
+        await peer.send_batch([item(b"%d-%d " % (n, at) + bytes(1_000)) for at in range(10)])
+    peer.topic = before
+
+
+async def applied(broker: BrokerService) -> None:
+    assert broker._store is not None
+    await asyncio.to_thread(broker._store.checkpoint)
+
+
+async def test_a_partition_keeps_its_size_and_readers_go_on_at_what_is_kept() -> None:
+    async with running(**kept(size_bytes=50_000)) as broker, connected(broker) as peer:
+        await fill(peer)
+        await fill(peer, topic="other")
+        await peer.register()
+        first, messages = await peer.get(max_messages=5)
+        assert (first.curr_offset, len(messages)) == (0, 5)
+        await applied(broker)
+        await keeper(broker).one_pass()
+        ends = {part.topic_name: part for part in (await peer.offsets(("demo", 0), ("other", 0))).partitions}
+        assert 0 < ends["demo"].min_offset < ends["demo"].max_offset == 5_600
+        assert ends["other"].min_offset == 0, "a week has not passed"
+        assert keeper(broker).dropped_messages == ends["demo"].min_offset // 28
+        moved, _ = await peer.read_range(0)
+        assert (moved.err_code, moved.min_offset) == (Code.MOVED, ends["demo"].min_offset)
+        head, messages = await peer.get(last_pack_consumed=True, max_messages=5)
+        assert (head.curr_offset, messages[0].offset) == (ends["demo"].min_offset, ends["demo"].min_offset)
+        assert (await peer.commit()).curr_offset == ends["demo"].min_offset + 140
+        assert (await peer.send(b"next")).append_offset == 5_600
+
+
+async def test_a_place_in_what_is_gone_is_lifted_in_manual_mode_too_and_after_a_restart() -> None:
+    disk = FaultyDisk()
+    async with running(disk, **kept(size_bytes=30_000)) as broker, connected(broker) as peer:
+        await fill(peer)
+        await peer.register()
+        await peer.get(max_messages=5, manual_commit_offset=True)
+        await applied(broker)
+        await keeper(broker).one_pass()
+        least = (await peer.offsets(("demo", 0))).partitions[0].min_offset
+        assert least > 0
+        head, messages = await peer.get(max_messages=1, manual_commit_offset=True)
+        assert (head.curr_offset, messages[0].offset) == (least, least)
+    async with running(disk, **kept(size_bytes=30_000)) as broker, connected(broker) as peer:
+        assert (await peer.offsets(("demo", 0))).partitions[0].min_offset == least, "it is not back"
+        await peer.register()
+        assert (await peer.get(max_messages=1))[0].curr_offset == least
+
+
+class Ahead(SystemClock):
+    """A wall clock that can be set forward, with or without the time that passes."""
+
+    def __init__(self) -> None:
+        self.jumped_s = self.passed_s = 0.0
+
+    def now_s(self) -> float:
+        return super().now_s() + self.passed_s
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + int((self.jumped_s + self.passed_s) * 1000)
+
+
+async def test_age_counts_and_a_clock_that_jumps_deletes_nothing() -> None:
+    clock = Ahead()
+    plain = service(**kept(age_s=3_600.0))
+    broker = type(plain)(plain.settings, clock=clock, disk=plain._disk)
+    await broker.start()
+    try:
+        async with connected(broker) as peer:
+            await fill(peer, rounds=3)
+            await applied(broker)
+            clock.jumped_s = 10 * 365 * 86_400.0
+            await keeper(broker).one_pass()
+            assert (keeper(broker).passes, keeper(broker).skipped) == (0, 1)
+            assert any("jumped" in problem for problem in broker.health()["problems"])
+            assert (await peer.offsets(("demo", 0))).partitions[0].min_offset == 0
+            clock.jumped_s = 0.0
+            await keeper(broker).one_pass()
+            clock.passed_s = 1_800.0
+            await keeper(broker).one_pass()
+            assert (await peer.offsets(("demo", 0))).partitions[0].min_offset == 0, "half an hour of one"
+            clock.passed_s = 7_200.0
+            await keeper(broker).one_pass()
+        async with connected(broker) as peer:
+            part = (await peer.offsets(("demo", 0))).partitions[0]
+            assert (part.min_offset, part.max_offset) == (840, 840)
+            assert (await peer.send(b"new")).append_offset == 840
+            assert broker.health()["status"] == "ok"
+    finally:
+        await broker.close()
+
+
+async def test_a_disk_that_does_not_let_files_go_is_shown_and_tried_again() -> None:
+    disk = FaultyDisk()
+    async with running(disk, **kept(size_bytes=30_000)) as broker, connected(broker) as peer:
+        await fill(peer)
+        await applied(broker)
+        disk.fail(Operation.UNLINK, path_contains="logs")
+        await keeper(broker).one_pass()
+        assert (await peer.send(b"still taken")).success
+        assert len((await peer.read_range(5_600))[1]) == 1
+        disk.heal()
+        await keeper(broker).one_pass()
+        assert broker.health()["status"] == "ok"
+        assert (await peer.offsets(("demo", 0))).partitions[0].min_offset > 0
