@@ -85,6 +85,21 @@ async def test_many_partitions_go_at_once_each_to_its_own_place() -> None:
         ]  # fmt: skip
 
 
+async def test_a_time_is_that_of_the_first_message_that_came_then_or_later() -> None:
+    async with running() as broker, connected(broker) as peer:
+        await send(peer, 5)
+        await peer.register()
+        _, messages = await peer.get()
+        times = [message.append_time or 0 for message in messages]
+        for time_ms in (0, *times, times[-1] + 1, 2**53):
+            later = [n for n, came in enumerate(times) if came >= time_ms]
+            (result,) = (await ask(peer, to("time", time_ms=time_ms))).results
+            assert result.err_code == Code.SUCCESS
+            assert result.new_offset == (later[0] if later else 5) * OFFSET_UNIT
+        (first, *_) = (await history(peer)).records
+        assert first.asked.startswith("time ")
+
+
 async def test_a_dry_run_tells_all_and_changes_nothing() -> None:
     async with running() as broker, connected(broker) as peer:
         await send(peer, 2)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import msgspec
 import pytest
 
 from pytubemq.cli.api import Api
 from pytubemq.errors import BadRequestError, NotFoundError
 from pytubemq.server.cluster import EmbeddedCluster
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,6 +87,32 @@ async def test_what_was_said_is_so_after_a_restart_of_all(tmp_path: Path) -> Non
     async with EmbeddedCluster(data_dir=tmp_path) as cluster:
         assert await Operator(cluster).said("own") == ("process", "cluster", "10GB", "topic")
         assert kept(tmp_path) == ({"own:process"}, {"own:delete,10GB"})
+
+
+async def test_the_older_api_says_both_too_and_shows_them(tmp_path: Path) -> None:
+    async with EmbeddedCluster(data_dir=tmp_path) as cluster:
+        ask = Operator(cluster)
+
+        async def webapi(method: str, **params: str) -> Any:
+            data = {"method": method, **params}
+            answer = await asyncio.to_thread(httpx.post, f"{cluster.http}/webapi.htm", data=data)
+            found = answer.json()
+            assert found["result"], found
+            return found["data"]
+
+        await ask.post("topics", name="own")
+        await webapi("admin_update_cluster_default_setting", modifyUser="ann", durability="process")
+        (row,) = await webapi(
+            "admin_update_topic_deploy_info", topicName="own", brokerId="1", durability="memory",
+            deletePolicy="delete,24h,5GB", modifyUser="ann",
+        )  # fmt: skip
+        assert row["success"]
+        assert await ask.said("own") == ("memory", "topic", "24h,5GB", "topic")
+        (row,) = await webapi("admin_query_topic_deploy_configure", topicName="own", durability="memory")
+        assert (row["deletePolicy"], row["durability"]) == ("delete,24h,5GB", "memory")
+        await until(lambda: kept(tmp_path) == ({"own:memory"}, {"own:delete,24h,5GB"}))
+        (row,) = await webapi("admin_query_cluster_default_setting")
+        assert (row["deletePolicy"], row["durability"]) == ("delete,168h", "process")
 
 
 async def test_a_change_that_cannot_be_is_refused_and_one_that_is_none_is_no_error(tmp_path: Path) -> None:

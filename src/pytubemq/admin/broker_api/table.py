@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from pytubemq.admin.webapi.params import Args
     from pytubemq.broker.service import BrokerService
 
-_HISTORY = "no history of offsets is kept; set offsets with admin_set_offset"
+_HISTORY = "where groups stood at a time is not kept, only who moved them:"
 
 NOT_OFFERED = {
-    "admin_set_offset_by_time": _HISTORY,
-    "admin_get_group_history_offset": _HISTORY,
+    "admin_set_offset_by_time": f"{_HISTORY} `pytubemq group reset` goes to the messages of a time",
+    "admin_get_group_history_offset": f"{_HISTORY} `pytubemq group history` tells it, admin_query_offset where they "
+    "stand",
     "admin_backup_group_offsets": "offsets lie in the Broker's store and are backed up with its data directory; "
     "admin_query_offset tells them",
     "admin_query_broker_memstore_info": "messages wait in one journal; admin_query_broker_all_store_info tells sizes, "
