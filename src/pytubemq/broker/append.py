@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytubemq.broker.submission import Refusal
+from pytubemq.broker.submission import Barrier, Refusal
 from pytubemq.errors import Code, DiskFailedError, DiskFullError, OutOfResourcesError, TubeError
 from pytubemq.model.limits import MAX_JOURNAL_WRITE_BYTES, MAX_STAGED_BYTES, MAX_UNAPPLIED_BYTES
 from pytubemq.observe.histogram import Histogram
@@ -97,6 +97,8 @@ class AppendPath:
         self._max_write_bytes = max_write_bytes
         self._max_unapplied_bytes = max_unapplied_bytes
         self._queue: deque[Submission] = deque()
+        self._owes = False
+        """Whether the store keeps messages that were promised from memory and could not be written."""
         self._loop = asyncio.get_running_loop()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="pytubemq-journal")
         self._in_flight = False
@@ -139,6 +141,9 @@ class AppendPath:
             logger.info("the journal can be written again")
         self.full = self.unopened = None
         self.refused_bytes = 0
+        if self._owes:
+            self._owes = False
+            self.submit(Barrier(lambda _: None))  # the store puts what it owes into whatever is written next
 
     @property
     def congested(self) -> bool:
@@ -301,6 +306,7 @@ class AppendPath:
             self.refused_bytes = max(self.refused_bytes, prepared.size_bytes)
             self._fail(batch, error)
             return
+        self._owes = False
         self.writable_again()
         self.stats.writes += 1
         # The next write starts before this one's callers are told: the disk and the loop work side by side.
@@ -366,6 +372,7 @@ class AppendPath:
             self.failure = error
             logger.error("the journal cannot be written, nothing more is accepted: %s", error, exc_info=error)
             refusal = _failed(error)
+        self._owes = self._owes or bool(batch.told)
         for position in batch.told:  # the store keeps their messages for the next write
             self.staged_bytes -= batch.submissions[position].size_bytes
         untold = [submission for at, submission in enumerate(batch.submissions) if at not in batch.told]

@@ -408,3 +408,23 @@ async def test_health_stays_bad_while_what_is_free_does_not_hold_what_was_refuse
         disk.capacity_bytes = None
         await until(lambda: broker.health()["status"] == "ok")
         assert not any(path.name == PROBE_NAME for path in disk.files())
+
+
+async def test_what_was_promised_from_memory_before_the_disk_was_full_is_written_when_there_is_space() -> None:
+    disk = FaultyDisk()
+    async with running(disk, durability=Durability.MEMORY) as broker, connected(broker) as peer:
+        await peer.send(b"0")
+        await until(lambda: broker.health()["writes"] == 1)
+        disk.capacity_bytes = 0
+        assert (await peer.send(b"1")).append_offset == 28, "promised from memory"
+        await until(lambda: broker.health()["failed_writes"] == 1)
+        refused = await peer.send(b"2")
+        assert refused.err_code == Code.SERVER_RECEIVE_OVERFLOW, "no more until that is written"
+        assert [message.payload for message in (await peer.read_range(0))[1]] == [b"0", b"1"]
+        writes = broker.health()["writes"]
+        disk.capacity_bytes = None
+        await until(lambda: broker.health()["writes"] > writes)
+        disk.kill()  # nobody sent anything, and yet it lies in the journal
+    async with running(disk, durability=Durability.MEMORY) as again, connected(again) as peer:
+        assert [message.payload for message in (await peer.read_range(0))[1]] == [b"0", b"1"]
+        assert (await peer.send(b"3")).append_offset == 56
