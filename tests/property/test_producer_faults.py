@@ -1,4 +1,4 @@
-"""Whatever a Broker does to a producer's requests, every message arrives, and in order."""
+"""Whatever a Broker does to a producer's requests, every message arrives, in order; once, where it knows repeats."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from pytubemq import connect
 from pytubemq.client.lane import EAGER_MESSAGES
 from pytubemq.model.limits import MAX_BATCH_MESSAGES
 from pytubemq.testing.mock_broker import MockBroker
-from pytubemq.wire.messages.extension import SendBatchResponseB2P
+from pytubemq.wire.extensions import OURS, Capability
+from pytubemq.wire.messages.extension import PackResult, PackSpan, SendBatchResponseB2P, SendPacksResponseB2P
 from pytubemq.wire.methods import Method
+from pytubemq.wire.pack import read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,26 +42,35 @@ group_sizes = st.one_of(st.integers(1, 30), st.integers(EAGER_MESSAGES, 2 * MAX_
 faults = st.lists(st.sampled_from(list(Fault)), max_size=8)
 
 
+@pytest.mark.parametrize("packs", [False, True])
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(faults=faults, groups=st.lists(group_sizes, min_size=1, max_size=8))
-def test_every_message_arrives_in_order(faults: list[Fault], groups: list[int]) -> None:
-    asyncio.run(_check(faults, groups))
+def test_every_message_arrives_in_order(packs: bool, faults: list[Fault], groups: list[int]) -> None:
+    asyncio.run(_check(packs, faults, groups))
 
 
-async def _check(faults: list[Fault], groups: list[int]) -> None:
-    async with MockBroker(topics={"demo": PARTITIONS}) as mock:
+def _broker(packs: bool) -> tuple[MockBroker, Method]:
+    """One that takes packs and knows repeats or one that does neither, and how messages come to it."""
+    can = OURS if packs else OURS & ~(Capability.PACKS | Capability.IDEMPOTENT)
+    method = Method.SEND_PACKS_P2B if packs else Method.SEND_BATCH_P2B
+    return MockBroker(topics={"demo": PARTITIONS}, capabilities=can), method
+
+
+async def _check(packs: bool, faults: list[Fault], groups: list[int]) -> None:
+    broker, method = _broker(packs)
+    async with broker as mock:
         for fault in faults:
             match fault:
                 case Fault.NONE:
-                    mock.script(Method.SEND_BATCH_P2B, lambda _call, _request: None)
+                    mock.script(method, lambda _call, _request: None)
                 case Fault.REFUSED:
-                    mock.fail_next(Method.SEND_BATCH_P2B, code=419)
+                    mock.fail_next(method, code=419)
                 case Fault.PARTLY:
-                    mock.script(Method.SEND_BATCH_P2B, _refuse_from_the_middle(mock))
+                    mock.script(method, _part_of_packs(mock) if packs else _refuse_from_the_middle(mock))
                 case Fault.LOST:
-                    mock.drop_on(Method.SEND_BATCH_P2B)
+                    mock.drop_on(method)
                 case Fault.ANSWER_LOST:
-                    mock.drop_on(Method.SEND_BATCH_P2B, after=True)
+                    mock.drop_on(method, after=True)
         sent: list[tuple[int, bytes]] = []
         async with connect(mock.masters) as tube, tube.producer("demo") as producer:
             await producer.send(b"so that it is known what the Broker takes", partition=0)
@@ -76,43 +87,48 @@ async def _check(faults: list[Fault], groups: list[int]) -> None:
             stored = [body for body in mock.bodies("demo", partition_id) if len(body) == 5]
             first_time = list(dict.fromkeys(stored))
             assert first_time == [body for target, body in sent if target == partition_id]
+            assert not packs or stored == first_time
         bodies = {n: mock.bodies("demo", n) for n in range(PARTITIONS)}
         for receipt, (_, body) in zip(receipts, sent, strict=True):
             assert receipt.offset is not None
             assert bodies[receipt.partition.partition_id][receipt.offset // 28] == body
 
 
+@pytest.mark.parametrize("packs", [False, True])
 @pytest.mark.parametrize("refused_at", [0, 1, 2, 3])
 @pytest.mark.parametrize("code", [419, 503])
-def test_one_refusal_among_many_under_way_keeps_the_order_of_a_key(refused_at: int, code: int) -> None:
-    def refuse(mock: MockBroker) -> None:
-        mock.fail_next(Method.SEND_BATCH_P2B, code=code)
+def test_one_refusal_among_many_under_way_keeps_the_order_of_a_key(packs: bool, refused_at: int, code: int) -> None:
+    def refuse(mock: MockBroker, method: Method) -> None:
+        mock.fail_next(method, code=code)
 
-    asyncio.run(_check_one_key(refused_at, refuse))
+    asyncio.run(_check_one_key(packs, refused_at, refuse))
 
 
+@pytest.mark.parametrize("packs", [False, True])
 @pytest.mark.parametrize("silent_at", [0, 1, 3])
-def test_one_request_that_is_not_answered_keeps_the_order_of_a_key(silent_at: int) -> None:
+def test_one_request_that_is_not_answered_keeps_the_order_of_a_key(packs: bool, silent_at: int) -> None:
     """Neither does a refusal right after it, when the Broker's count and the producer's may differ."""
 
-    def fault(mock: MockBroker) -> None:
-        mock.silence(Method.SEND_BATCH_P2B)
-        mock.script(Method.SEND_BATCH_P2B, lambda _call, _request: None)
-        mock.fail_next(Method.SEND_BATCH_P2B, code=419)
+    def fault(mock: MockBroker, method: Method) -> None:
+        mock.silence(method)
+        mock.script(method, lambda _call, _request: None)
+        mock.fail_next(method, code=419)
 
-    asyncio.run(_check_one_key(silent_at, fault))
+    asyncio.run(_check_one_key(packs, silent_at, fault))
 
 
-async def _check_one_key(after: int, fault: Callable[[MockBroker], None]) -> None:
+async def _check_one_key(packs: bool, after: int, fault: Callable[[MockBroker, Method], None]) -> None:
     """More than one request's worth of one key, so that later requests are under way when one is refused."""
-    bodies = [b"%06d" % number for number in range(4 * MAX_BATCH_MESSAGES)]
-    async with MockBroker(topics={"demo": PARTITIONS}) as mock:
-        mock.script(Method.SEND_BATCH_P2B, *([lambda _call, _request: None] * after))
-        fault(mock)
+    size = 100 if packs else 1  # a request of packs ends by its bytes, one of single messages by their number
+    bodies = [b"%06d" % number * size for number in range(4 * MAX_BATCH_MESSAGES)]
+    broker, method = _broker(packs)
+    async with broker as mock:
+        mock.script(method, *([lambda _call, _request: None] * after))
+        fault(mock, method)
         async with connect(mock.masters, request_timeout_s=1.0) as tube, tube.producer("demo") as producer:
             await producer.send(b"so that it is known what the Broker takes", partition=0)
             await asyncio.gather(*[producer.submit(body, key="one") for body in bodies])
-        stored = [body for body in mock.bodies("demo") if len(body) == 6]
+        stored = [body for body in mock.bodies("demo") if len(body) == 6 * size]
         assert stored == bodies
 
 
@@ -131,6 +147,37 @@ def _refuse_from_the_middle(mock: MockBroker) -> Any:
             err_codes=(*stored.err_codes, *([419] * rest)),
             message_ids=(*stored.message_ids, *([-1] * rest)),
             offsets=(*stored.offsets, *([-1] * rest)),
+            append_time=stored.append_time,
+        )
+
+    return script
+
+
+def _part_of_packs(mock: MockBroker) -> Any:
+    """The first half of the packs is stored, and of the others nothing."""
+
+    def script(call: Call, request: Any) -> SendPacksResponseB2P:
+        half = (len(request.packs) + 1) // 2
+        stored = mock.work(call, type(request)(**{**_fields(request), "packs": request.packs[:half]}))
+        refused = [
+            PackResult(
+                spans=(
+                    PackSpan(
+                        count=read_columns(entry.data).count,
+                        err_code=419,
+                        first_offset=-1,
+                        first_message_id=-1,
+                        err_msg="the disk is full",
+                    ),
+                )
+            )
+            for entry in request.packs[half:]
+        ]
+        return SendPacksResponseB2P(
+            success=not refused,
+            err_code=419 if refused else 200,
+            err_msg="the disk is full" if refused else "OK!",
+            results=(*stored.results, *refused),
             append_time=stored.append_time,
         )
 

@@ -81,6 +81,8 @@ class Lane:
         self._token = owner.cluster.visit_token
         self._template = self._new_template()
         self._connection: RpcConnection | None = None
+        self._learned: RpcConnection | None = None
+        """Whose answers have told what the Broker understands."""
         self._connecting: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._scheduled = False
@@ -160,15 +162,22 @@ class Lane:
             # What a fresh connection understands is only known from its first answer.
             self._pump_plain(connection, 1)
         else:
-            can = connection.capabilities
-            self.packs = self._owner.batching and Capability.PACKS in can
-            self.drops_repeats = Capability.IDEMPOTENT in can
+            self._learn(connection)
             if self.packs:
                 self._pump_packs(connection)
-            elif self._owner.batching and Capability.BATCH_SEND in can:
+            elif self._owner.batching and Capability.BATCH_SEND in connection.capabilities:
                 self._pump_batches(connection)
             else:
                 self._pump_plain(connection, MAX_PLAIN_FLIGHTS)
+
+    def _learn(self, connection: RpcConnection) -> None:
+        """What the Broker understands is known."""
+        if connection is self._learned:
+            return
+        self._learned = connection
+        can = connection.capabilities
+        self.packs = self._owner.batching and Capability.PACKS in can
+        self.drops_repeats = Capability.IDEMPOTENT in can
 
     def _may_fly(self) -> bool:
         """Whether another request with many messages may leave now."""
@@ -336,6 +345,8 @@ class Lane:
                 self._refusals.unanswered()
             self._failed(flight.units, answer)
         else:
+            if flight.connection is not self._learned and flight.connection.answered:
+                self._learn(flight.connection)
             try:
                 self._took(self._read(flight, answer))
             except Exception as problem:
