@@ -1,7 +1,7 @@
 """Fetches held at the tail of their partition until a message comes or their time is over.
 
 The invariants: each waiter is resumed exactly once or dropped with its connection; their number is bounded; a
-publish touches only the waiters of the partitions it wrote to.
+publish touches only the waiters of the partitions it wrote to, the end of a connection only its own.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Waiters:
     def __init__(self, *, most: int = MAX_WAITING_FETCHES) -> None:
         self._most = most
         self._by_partition: dict[PartitionKey, dict[Waiter, None]] = {}
+        self._by_connection: dict[int, dict[Waiter, None]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -48,6 +49,7 @@ class Waiters:
         waiter = Waiter(key, connection, resume)
         waiter.timer = asyncio.get_running_loop().call_later(wait_s, self._time_out, waiter)
         self._by_partition.setdefault(key, {})[waiter] = None
+        self._by_connection.setdefault(connection, {})[waiter] = None
         self._count += 1
         return True
 
@@ -62,9 +64,7 @@ class Waiters:
 
     def drop(self, connection: int) -> None:
         """A connection is gone: forget what it waits for."""
-        if not self._count:
-            return
-        for waiter in [w for held in self._by_partition.values() for w in held if w.connection == connection]:
+        for waiter in list(self._by_connection.get(connection, ())):
             self._remove(waiter)
 
     def release(self) -> None:
@@ -82,6 +82,10 @@ class Waiters:
         del held[waiter]
         if not held:
             del self._by_partition[waiter.key]
+        mine = self._by_connection[waiter.connection]
+        del mine[waiter]
+        if not mine:
+            del self._by_connection[waiter.connection]
         self._count -= 1
         if waiter.timer is not None:
             waiter.timer.cancel()
