@@ -14,10 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytubemq.broker import told
 from pytubemq.broker.submission import Barrier, Refusal
 from pytubemq.errors import Code, DiskFailedError, DiskFullError, OutOfResourcesError, TubeError
 from pytubemq.model.limits import MAX_JOURNAL_WRITE_BYTES, MAX_STAGED_BYTES, MAX_UNAPPLIED_BYTES
 from pytubemq.observe.histogram import Histogram
+from pytubemq.observe.story import MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -289,6 +291,8 @@ class AppendPath:
         prepared = self._store.prepare(staging, self._clock.wall_ms())
         if prepared.early:
             self._store.publish_early(prepared)
+            if MESSAGE.on:
+                told.early(prepared)
         return _Batch(submissions, counts, prepared)
 
     def _ended(self, batch: _Batch, done: asyncio.Future[None]) -> None:
@@ -334,15 +338,17 @@ class AppendPath:
         self._wake(batch)
 
     def _tell(self, batch: _Batch) -> None:
-        appended, told = batch.prepared.appended, batch.told
+        appended, already = batch.prepared.appended, batch.told
         at = 0
         for position, (submission, count) in enumerate(zip(batch.submissions, batch.counts, strict=True)):
             self.staged_bytes -= submission.size_bytes
             self.stats.confirmations += submission.confirmations
-            if position not in told:
+            if position not in already:
                 submission.written(appended[at : at + count])
             at += count
         self.stats.messages += batch.prepared.messages
+        if MESSAGE.on:
+            told.written(batch.prepared, batch.prepared.readable)
         self._wake(batch)
 
     def _wake(self, batch: _Batch) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytubemq.broker import checks
+from pytubemq.broker import checks, told
 from pytubemq.broker.checks import Refused
 from pytubemq.broker.cursor import NOT_GIVEN, whole
 from pytubemq.broker.flow import FEW_LEFT_MESSAGES, Meter
@@ -21,6 +21,7 @@ from pytubemq.broker.submission import Refusal
 from pytubemq.core.flow import rule_clock
 from pytubemq.errors import Code
 from pytubemq.model.offset import to_offset
+from pytubemq.observe.story import GROUP, MESSAGE
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.hot import get_message_answer
@@ -244,6 +245,8 @@ class FetchHandlers:
         fetch.call.reply(get_message_answer(head, result.parts))
         counters = state.counters
         counters.served(hold.key.topic, result.count, result.payload_bytes)
+        if MESSAGE.on and result.count:
+            told.fetched(fetch.call, hold.key, hold.consumer_id, result)
         counters.fetch_s.add(state.clock.now_s() - fetch.call.received_s)
 
     def _hold_on(self, fetch: _Fetch, result: Slice) -> bool:
@@ -312,6 +315,8 @@ class FetchHandlers:
             if refusal is not None:
                 hold.cursor.take_back(confirmed, to=state.positions.current(key))
                 state.waiters.wake([(key.topic, key.partition_id)])  # there is something again for one that waits
+            elif MESSAGE.on or GROUP.on:
+                told.confirmed(key, consumer_id, confirmed)
             _answer_commit(call, refusal, confirmed=confirmed, max_offset=max_offset)
             state.counters.confirm_s.add(state.clock.now_s() - call.received_s)
 

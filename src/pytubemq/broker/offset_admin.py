@@ -17,6 +17,7 @@ from pytubemq.broker.reset_history import Reset
 from pytubemq.broker.submission import Refusal
 from pytubemq.core.reset_target import ResetTo
 from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableError, refused
+from pytubemq.observe.story import GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -200,6 +201,10 @@ class OffsetAdmin:
         if offset is None:  # the group begins there when it comes again
             here = self._is_here(key.topic, key.partition_id)
             offset = self._state.store.ends(key.topic, key.partition_id)[0] if here else 0
+        GROUP.tell(
+            "reset", group=key.group, topic=key.topic, partition=key.partition_id, offset=offset, before=before,
+            asked=asked, user=user,
+        )  # fmt: skip
         return Reset(
             time_ms=self._state.clock.wall_ms(),
             user=user,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pytubemq.broker import topics as topic_file
 from pytubemq.broker.removal import TopicRemoval
 from pytubemq.core.flow import parse_rules
+from pytubemq.observe.story import PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +49,18 @@ class Orders:
             self._state.store.set_durability(topic.name, topic.durability)
             for partition_id in topic.partition_ids():
                 self._state.store.ensure_partition(topic.name, partition_id)
+        if PARTITION.on:
+            self._tell(served)
         self._state.topics.replace(served)
+
+    def _tell(self, topics: Iterable[TopicConfig]) -> None:
+        for topic in topics:
+            before = self._state.topics.get(topic.name)
+            count = len(topic.partition_ids())
+            if before is None:
+                PARTITION.tell("served", topic=topic.name, partitions=count)
+            elif count != len(before.partition_ids):
+                PARTITION.tell("widened", topic=topic.name, partitions=count, before=len(before.partition_ids))
 
     def restore(self, config: MasterConfig) -> None:
         """Go on with what the Master said before the start."""

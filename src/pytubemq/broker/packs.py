@@ -6,9 +6,11 @@ is cut, into stretches that can. The answer's spans cover every message of every
 
 from __future__ import annotations
 
+from itertools import chain, repeat
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pytubemq.broker import told
 from pytubemq.broker.checks import Refused
 from pytubemq.broker.intake import attributes_fault, mark, partition_fault, size_fault
 from pytubemq.broker.send_order import SendOrder
@@ -16,6 +18,7 @@ from pytubemq.broker.submission import ENTRY_OVERHEAD_BYTES, Refusal
 from pytubemq.core.sequences import NOWHERE, ProducerMark
 from pytubemq.errors import Code, CorruptError, FormatError, NotFoundError
 from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACKS
+from pytubemq.observe.story import MESSAGE
 from pytubemq.wire.messages.extension import SendPacksRequestP2B
 from pytubemq.wire.pack import Columns, encode_columns, read_columns
 from pytubemq.wire.pack_send import SendPacks, decode_send_packs, send_packs_answer
@@ -76,6 +79,9 @@ class _Packs:
 
     def stage(self, staging: Staging) -> int:
         staged = 0
+        if MESSAGE.on:
+            sizes = ((partition_id, stretch.messages) for partition_id, some in self._packs for stretch in some)
+            told.received(self._call, self._topic, chain.from_iterable(repeat(*size) for size in sizes))
         for partition_id, stretches in self._packs:
             for at, (messages, _, columns, producer) in enumerate(stretches):
                 if columns is None:

@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.broker import checks
+from pytubemq.broker import checks, told
 from pytubemq.broker.checks import Refused
 from pytubemq.broker.cursor import whole
 from pytubemq.broker.pacing import Pacer
@@ -18,6 +18,7 @@ from pytubemq.broker.registry import HoldKey
 from pytubemq.broker.submission import Refusal
 from pytubemq.errors import Code, NotFoundError, StorageError, TubeError
 from pytubemq.model.limits import MAX_POSITIONS_TOLD_CHARS
+from pytubemq.observe.story import MESSAGE
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.hot import read_range_answer
 from pytubemq.wire.messages.extension import (
@@ -177,6 +178,8 @@ class RangeHandlers:
         wanted.call.reply(read_range_answer(head, result.parts))
         counters = self._state.counters
         counters.served(wanted.key[0], result.count, result.payload_bytes)
+        if MESSAGE.on and result.count:
+            told.read(wanted.call, *wanted.key, result)
         counters.fetch_s.add(self._state.clock.now_s() - wanted.call.received_s)
 
     # --- PARTITION_OFFSETS ----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from pytubemq.broker.registry import HoldKey, RegistryFullError
 from pytubemq.errors import Code, FormatError
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
+from pytubemq.observe.story import GROUP
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.messages.broker import (
     HeartBeatRequestC2B,
@@ -108,6 +109,9 @@ class RegisterHandlers:
                 f"this Broker has {len(state.registry)} registrations, which is as many as it takes",
             ) from None
         hold.host = call.peer.rpartition(":")[0]
+        GROUP.tell(
+            "taken", group=key.group, topic=key.topic, partition=key.partition_id, offset=offset, consumer=consumer_id
+        )
         answer = RegisterResponseB2C(
             success=True, err_code=Code.SUCCESS, err_msg="OK!", curr_offset=offset, max_offset=max_offset
         )
@@ -122,6 +126,7 @@ class RegisterHandlers:
         if hold.consumer_id != consumer_id:
             raise Refused(Code.DUPLICATE_PARTITION, f"{key} is held by {hold.consumer_id}, not by {consumer_id}")
         state.registry.drop(hold)
+        GROUP.tell("given up", group=key.group, topic=key.topic, partition=key.partition_id, consumer=consumer_id)
         hold.cursor.commit(consumed=request.read_status == CONSUMED)
         state.positions.save(key, hold.cursor.confirmed, lambda refusal: _answer(call, refusal))
 

@@ -10,11 +10,13 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+from pytubemq.broker import told
 from pytubemq.broker.checks import Refused
 from pytubemq.broker.intake import mark, partition_fault
 from pytubemq.broker.submission import ENTRY_OVERHEAD_BYTES
 from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.filters import NO_FILTER_CODE, filter_code
+from pytubemq.observe.story import MESSAGE
 from pytubemq.wire import direct, hot
 from pytubemq.wire.checksum import check_sum
 from pytubemq.wire.messages.broker import SendMessageRequestP2B
@@ -80,6 +82,9 @@ class _Sends:
         now_s = self._state.clock.now_s()
         if self._first_deadline_s <= now_s:
             self._drop_late(now_s)
+        if MESSAGE.on:
+            for call, item in zip(self._calls, self._items, strict=True):
+                told.received(call, item[0], (item[1],))
         append, before = staging.append, staging.count
         faults: dict[int, Refusal] = {}
         for topic, partition_id, payload, flag, code, check, producer in self._items:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from pytubemq.broker import told
 from pytubemq.broker.checks import Refused
 from pytubemq.broker.intake import mark, message_fault, partition_fault
 from pytubemq.broker.send import key_code
@@ -15,6 +16,7 @@ from pytubemq.broker.send_order import SendOrder
 from pytubemq.broker.submission import ENTRY_OVERHEAD_BYTES, Refusal
 from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.limits import MAX_BATCH_ENTRIES
+from pytubemq.observe.story import MESSAGE
 from pytubemq.wire import hot
 from pytubemq.wire.messages.extension import SendBatchRequestP2B
 from pytubemq.wire.payload import HAS_ATTRIBUTES, attributes_fit
@@ -65,6 +67,8 @@ class _Batch:
 
     def stage(self, staging: Staging) -> int:
         append, topic, before = staging.append, self._topic, staging.count
+        if MESSAGE.on:
+            told.received(self._call, topic, (entry[0] for entry in self._entries))
         late: dict[int, Refusal] = {}
         for partition_id, payload, flag, code, producer in self._entries:
             try:

@@ -13,7 +13,7 @@ import asyncio
 from collections import deque
 from functools import partial
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, cast
 
 from pytubemq.client.events import Connected, Lost
@@ -30,6 +30,7 @@ from pytubemq.errors import (
     refused,
 )
 from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_PACKS
+from pytubemq.observe.story import MESSAGE
 from pytubemq.wire.codec import decode
 from pytubemq.wire.direct import decode_send_answer
 from pytubemq.wire.extensions import COUNTED_REFUSALS, EARLIER_BATCH_REFUSED, Capability
@@ -333,6 +334,12 @@ class Lane:
             done=partial(self._landed, number),
         )
         self._flying[number] = flight
+        if MESSAGE.on:
+            for partition, units in groupby(flight.units, attrgetter("partition")):
+                MESSAGE.tell(
+                    "sent", topic=partition.topic, partition=partition.partition_id, broker=partition.broker_id,
+                    messages=sum(unit.count for unit in units), method=method.name,
+                )  # fmt: skip
 
     # --- answers --------------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ from pytubemq.master.peers import Connection, Peers
 from pytubemq.master.readiness import members_for_rate, needed_members
 from pytubemq.master.waiting import Attempt, Waiting
 from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, REJOIN_ROUND_S
+from pytubemq.observe.story import GROUP, PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -132,6 +133,7 @@ class Groups:
         # The group may have become complete by this one: only now, so that the first does not get everything.
         self._refresh(group)
         logger.info("group %s: %s joined with %d partitions", name, member, len(holds))
+        GROUP.tell("joined", group=name, member=member, peer=info.peer, partitions=len(holds))
         return None
 
     def check_room(self, name: str, member: str, connection: Connection, size_bytes: int) -> None:
@@ -180,6 +182,7 @@ class Groups:
         group = self.find(name, member)
         if group is not None:
             logger.info("group %s: %s left", name, member)
+            GROUP.tell("left", group=name, member=member)
             self._forget(group, member)
             self.apply(group, Left(member))
 
@@ -218,6 +221,8 @@ class Groups:
                     len(action.event.partitions),
                 )
                 tell.append(action)
+                if GROUP.on or PARTITION.on:
+                    _tell_story(group.name, action)
             else:
                 self._dropped(group, action)
         if not group.view.members:
@@ -404,6 +409,7 @@ class Groups:
 
     def _dropped(self, group: Group, action: Dropped) -> None:
         logger.warning("group %s: %s is out: %s", group.name, action.member, action.reason)
+        GROUP.tell("left", group=group.name, member=action.member, reason=action.reason)
         self._forget(group, action.member)
 
     def _forget(self, group: Group, member: str) -> None:
@@ -421,6 +427,20 @@ class Groups:
         self._next_rebalance_id = max(self._next_rebalance_id, group.view.next_rebalance_id)
         if self.groups.get(group.name) is group:
             del self.groups[group.name]
+
+
+def _tell_story(group: str, told: Tell) -> None:
+    """Who is to take, or give up, which partitions."""
+    event = told.event
+    GROUP.tell(
+        "assigned", group=group, member=told.member, order=event.op.name, event_id=event.rebalance_id,
+        partitions=" ".join(map(str, event.partitions)),
+    )  # fmt: skip
+    for partition in event.partitions:
+        PARTITION.tell(
+            "owner", topic=partition.topic, partition=partition.partition_id, broker=partition.broker_id,
+            order=event.op.name, group=group, member=told.member,
+        )  # fmt: skip
 
 
 def _key(name: str, member: str) -> Hashable:

@@ -12,6 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.model.limits import MIB
+from pytubemq.observe.story import PARTITION
 from pytubemq.storage.checkpoint import Checkpoint, write_checkpoint
 from pytubemq.storage.disk import flush_directory, open_file
 from pytubemq.storage.journal import journal_path
@@ -233,6 +234,7 @@ class Applier:
         made.forget()
         self._last, self._reached, self._dirty, self._since_checkpoint = made, None, Dirty(), 0
         self.checkpoints += 1
+        PARTITION.tell("checkpoint", journal=made.journal, partitions=len(ends), positions=len(confirmed))
 
     def _end(self, key: PartitionKey, log: PartitionLog, dropped: int) -> LogEnd:
         known = self._damaged.get(key)

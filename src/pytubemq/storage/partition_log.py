@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.errors import Code, CorruptError, OffsetMovedError, StorageError
 from pytubemq.model.offset import OFFSET_UNIT, to_offset, to_ordinal
+from pytubemq.observe.story import PARTITION
 from pytubemq.storage.index import INDEX_BYTES
 from pytubemq.storage.lookup import MendedView, Stretch, entry_at, first_since
 from pytubemq.storage.mending import Border, Mended
@@ -166,6 +167,12 @@ class PartitionLog:
                 self.applied_time_ms = max(self.applied_time_ms, now[-1].last_time_ms)
                 segment.records += sum(run.records for run in now)
                 del self.tail[:fitting]
+            if PARTITION.on:
+                first, last = now[0], now[-1]
+                PARTITION.tell(
+                    "applied", topic=self.topic, partition=self.partition_id, offset=to_offset(first.base_ordinal),
+                    to=to_offset(last.end_ordinal), bytes=last.end_position - first.base_position,
+                )  # fmt: skip
 
     def _segment_for(self, run: Run, files: FileCache, dirty: Dirty, segment_bytes: int) -> Segment:
         if self.segments:
@@ -178,6 +185,10 @@ class PartitionLog:
         topic_directory = self.directory.parent
         dirty.directories.update((self.directory, topic_directory, topic_directory.parent))
         segment.create(files)
+        PARTITION.tell(
+            "rolled" if self.segments else "created", topic=self.topic, partition=self.partition_id,
+            offset=to_offset(run.base_ordinal), file=segment.log_path.name,
+        )  # fmt: skip
         with self._lock:
             self.segments = (*self.segments, segment)
             self.closing = False

@@ -20,6 +20,7 @@ from pytubemq.errors import ClosedError, DiskFailedError, DiskFullError, Message
 from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
 from pytubemq.model.offset import to_offset
+from pytubemq.observe.story import PARTITION
 from pytubemq.storage import recovery
 from pytubemq.storage.applier import Applier
 from pytubemq.storage.building import Carried, build
@@ -610,6 +611,10 @@ class BrokerStore:
             messages += log.first_ordinal - first.base_ordinal
             size += log.first_position - first.base_position
             self._fences.forget_before(log.topic, log.partition_id, log.first_ordinal)
+            PARTITION.tell(
+                "retained", topic=log.topic, partition=log.partition_id, offset=to_offset(log.first_ordinal),
+                segments=len(gone),
+            )  # fmt: skip
             for segment in gone:
                 self._reader.forget(segment)
                 self._unneeded += (segment.log_path, segment.index_path)
