@@ -11,7 +11,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.model.limits import MIB
+from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
 from pytubemq.observe.story import PARTITION
 from pytubemq.storage.checkpoint import Checkpoint, write_checkpoint
 from pytubemq.storage.disk import flush_directory, open_file
@@ -32,10 +32,16 @@ if TYPE_CHECKING:
     from pytubemq.storage.staging import Prepared
     from pytubemq.storage.windows import Windows
 
-_STEP_BYTES: Final = 16 * MIB
+_STEP_BYTES: Final = 64 * MIB
 """Applied together: few enough to leave memory steadily, many enough for few system calls per partition."""
-_CHECKPOINT_BYTES: Final = 256 * MIB
-"""A checkpoint is due after so many bytes also if no journal file was closed."""
+_PARTITION_BYTES: Final = 16 * 1024
+"""So much for each partition makes a round worth its cost, within these two bounds."""
+_LEAST_BYTES: Final = 8 * MIB
+_MOST_BYTES: Final = MAX_UNAPPLIED_BYTES // 2
+_MANY_FILES: Final = 200
+"""From so many on, flushing the whole file system costs less than flushing each of them."""
+_CHECKPOINT_FILES: Final = 4
+"""A checkpoint is due after so many journal files also if they hold little but positions."""
 
 
 class Applier:
@@ -56,6 +62,7 @@ class Applier:
         confirmed: MutableMapping[GroupKey, int],
         windows: Windows,
         segment_bytes: int,
+        checkpoint_bytes: int,
         fences: Fences,
         checkpoint: Checkpoint,
         damaged: Mapping[PartitionKey, LogEnd],
@@ -71,12 +78,15 @@ class Applier:
         self._confirmed = confirmed
         self._windows = windows
         self._segment_bytes = segment_bytes
+        self._checkpoint_bytes = checkpoint_bytes
         self._fences = fences
         self._damaged = damaged
         self._queue: deque[Prepared] = deque()
         self._dirty = Dirty()
         self._last = checkpoint
         """The checkpoint on the device; its ends and offsets are not kept."""
+        self._waiting: set[PartitionKey] = set()
+        """Partitions of which something is queued, about."""
         self._reached: Prepared | None = None
         self._newest_journal = 0
         """The journal file with the block published last."""
@@ -87,10 +97,17 @@ class Applier:
         self.applied_bytes = 0
         self.checkpoints = 0
 
+    @property
+    def is_worth_it(self) -> bool:
+        """See `BrokerStore.worth_applying`."""
+        enough = len(self._waiting) * _PARTITION_BYTES
+        return self.unapplied_bytes >= min(max(enough, _LEAST_BYTES), _MOST_BYTES)
+
     def add(self, block: Prepared) -> None:
         """Queue a published block; the caller holds the store's lock."""
         self._queue.append(block)
         self._newest_journal, self._newest_flushed = block.journal, block.flushed
+        self._waiting.update((run.topic, run.partition_id) for run in block.runs)
         self.unapplied_bytes += block.size_bytes
 
     def apply(self) -> int:
@@ -151,7 +168,9 @@ class Applier:
 
     def _apply_queued(self) -> int:
         total = 0
-        waiting = len(self._queue)
+        with self._lock:
+            waiting = len(self._queue)
+            self._waiting = set()
         while waiting > 0:
             blocks, size = self._step(waiting)
             self._write(blocks)
@@ -190,18 +209,15 @@ class Applier:
     def _is_due(self) -> bool:
         reached = self._reached
         return reached is not None and (
-            reached.journal > self._last.journal or self._since_checkpoint >= _CHECKPOINT_BYTES
+            reached.journal - self._last.journal >= _CHECKPOINT_FILES
+            or self._since_checkpoint >= self._checkpoint_bytes
         )
 
     def _checkpoint(self, *, without: str | None = None, dropped: Mapping[PartitionKey, int] | None = None) -> None:
         """Write down how far the logs reach, but for those of a topic that goes and for segments that do."""
         dropped = dropped or {}
         last, reached = self._last, self._reached
-        for path in sorted(self._dirty.files):
-            with self._files.borrow(path) as file:
-                file.fdatasync()
-        for directory in sorted(self._dirty.directories):
-            flush_directory(self._disk, directory)
+        self._flush()
         with self._lock:
             confirmed = {key: offset for key, offset in self._confirmed.items() if key[1] != without}
             windows = self._windows.snapshot(without=without)
@@ -235,6 +251,17 @@ class Applier:
         self._last, self._reached, self._dirty, self._since_checkpoint = made, None, Dirty(), 0
         self.checkpoints += 1
         PARTITION.tell("checkpoint", journal=made.journal, partitions=len(ends), positions=len(confirmed))
+
+    def _flush(self) -> None:
+        """See that everything written into the logs since the last checkpoint is on the device."""
+        dirty = self._dirty
+        if len(dirty.files) + len(dirty.directories) >= _MANY_FILES and self._disk.sync_all(self._root):
+            return
+        for path in sorted(dirty.files):
+            with self._files.borrow(path) as file:
+                file.fdatasync()
+        for directory in sorted(dirty.directories):
+            flush_directory(self._disk, directory)
 
     def _end(self, key: PartitionKey, log: PartitionLog, dropped: int) -> LogEnd:
         known = self._damaged.get(key)

@@ -1,20 +1,23 @@
 """The disk as storage sees it: one small port, and the real one behind it.
 
 The invariant: every byte that storage writes or reads goes through a `Disk`, so that a test can put one in its place
-that tears, loses and fails. Nothing here flushes by itself: `fdatasync` and `fsync_dir` say when.
+that tears, loses and fails. Nothing here flushes by itself: `fdatasync`, `fsync_dir` and `sync_all` say when.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
+import platform
+import re
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pytubemq.errors import DirectoryLockedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 MAX_BUFFERS: Final = 1024
@@ -23,6 +26,19 @@ MAX_BUFFERS: Final = 1024
 _NO_HANDLE: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _NOT_OPENED: Final = _NO_HANDLE | {errno.ENOMEM}
 
+_SYNCFS_SINCE: Final = (5, 8)
+"""Linux; older ones have the call and do not tell failures."""
+
+
+def _find_syncfs() -> Callable[[int], int] | None:
+    release = re.match(r"(\d+)\.(\d+)", platform.release())
+    if platform.system() != "Linux" or release is None or (int(release[1]), int(release[2])) < _SYNCFS_SINCE:
+        return None
+    call: Callable[[int], int] | None = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    return call
+
+
+_syncfs = _find_syncfs()
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has fsync alone
 
 
@@ -96,6 +112,12 @@ class Disk(Protocol):
 
     def fsync_dir(self, path: Path) -> None:
         """Return only once the names in the directory are on the device."""
+        ...
+
+    def sync_all(self, path: Path) -> bool:
+        """Return only once everything written so far to the file system holding the directory `path` is on the device,
+        contents and names; one call for thousands of files. False if that cannot be done here, or nobody holds a lock
+        in the directory: nothing was flushed then."""
         ...
 
     def free_bytes(self, path: Path) -> int:
@@ -202,19 +224,29 @@ class OsFile:
 
 
 class OsLock:
-    """`flock` on a file that names the holder's process id."""
+    """`flock` on a file that names the holder's process id.
 
-    def __init__(self, fd: int) -> None:
+    `root_fd` is its directory, open as long as the lock is held: that a write in the background failed is told to
+    whoever flushes the file system only if he had it open before.
+    """
+
+    def __init__(self, fd: int, root_fd: int) -> None:
         self._fd = fd
+        self.root_fd = root_fd
 
     def release(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        for fd in (self._fd, self.root_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self.root_fd = -1
 
 
 class OsDisk:
     """The operating system's files."""
+
+    def __init__(self) -> None:
+        self._held: dict[Path, OsLock] = {}
+        """Locks by directory."""
 
     def makedirs(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
@@ -245,6 +277,17 @@ class OsDisk:
         finally:
             os.close(fd)
 
+    def sync_all(self, path: Path) -> bool:
+        if _syncfs is None:
+            return False
+        held = self._held.get(path)
+        if held is None or held.root_fd < 0:
+            return False
+        if _syncfs(held.root_fd):
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error), str(path))
+        return True
+
     def free_bytes(self, path: Path) -> int:
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
@@ -262,7 +305,9 @@ class OsDisk:
             raise
         os.ftruncate(fd, 0)
         os.pwrite(fd, str(os.getpid()).encode("ascii"), 0)
-        return OsLock(fd)
+        root_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        held = self._held[path.parent] = OsLock(fd, root_fd)
+        return held
 
 
 def locked(path: Path, holder: str) -> DirectoryLockedError:

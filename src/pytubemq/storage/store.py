@@ -75,7 +75,9 @@ class StoreSettings:
     segment_bytes: int = 128 * MIB
     """A partition's log file is followed by another beyond this."""
     journal_segment_bytes: int = 64 * MIB
-    """The same for the journal; a closed journal file brings the next checkpoint."""
+    """The same for the journal."""
+    checkpoint_bytes: int = 256 * MIB
+    """After so much was moved into the logs comes the next checkpoint: about what a start has to replay at most."""
     reserve_bytes: int = MAX_UNAPPLIED_BYTES + 64 * MIB
     """Free space that sends may not use: what was accepted must still fit into its log."""
     max_open_files: int = 256
@@ -176,6 +178,7 @@ class BrokerStore:
             confirmed=self._confirmed,
             windows=self._windows,
             segment_bytes=self.settings.segment_bytes,
+            checkpoint_bytes=self.settings.checkpoint_bytes,
             fences=self._fences,
             checkpoint=found.checkpoint,
             damaged={(log.topic, log.partition_id): log.end for log in found.logs if log.problem is not None},
@@ -536,6 +539,12 @@ class BrokerStore:
     def unapplied_bytes(self) -> int:
         """Bytes that wait in memory for their partition's log; `apply` lowers it."""
         return self._applier.unapplied_bytes
+
+    @property
+    def worth_applying(self) -> bool:
+        """Whether so much waits that applying it now costs little for each byte. Less may wait for some time: each
+        partition that has something costs the same, however little it is."""
+        return self._applier.is_worth_it
 
     @property
     def applied_bytes(self) -> int:

@@ -34,6 +34,7 @@ class Operation(Enum):
     WRITE = "write"
     TRUNCATE = "truncate"
     FDATASYNC = "fdatasync"
+    SYNC_ALL = "sync_all"
     RENAME = "rename"
     UNLINK = "unlink"
     RMDIR = "rmdir"
@@ -286,6 +287,21 @@ class FaultyDisk:
             self._directory(path)
             self._check(Operation.FSYNC_DIR, path)
             self._keep(self._changes.pop(path, []))
+
+    def sync_all(self, path: Path) -> bool:
+        """See `Disk`; as with FDATASYNC, what is pending when it fails will never reach the device."""
+        with self._guard:
+            inodes = {id(inode): inode for inode in self._names.values() if inode is not None}
+            pending = [(inode, inode.pending) for inode in inodes.values()]
+            for inode in inodes.values():
+                inode.pending = []
+            self._check(Operation.SYNC_ALL, path)
+            for inode, changes in pending:
+                for change in changes:
+                    _change(inode.durable, change)
+            for directory in list(self._changes):
+                self._keep(self._changes.pop(directory))
+            return True
 
     def free_bytes(self, path: Path) -> int:
         """See `Disk`."""

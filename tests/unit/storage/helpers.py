@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 ROOT = Path("/data/broker-1")
 NOW_MS = 1_790_000_000_000
-SMALL = StoreSettings(segment_bytes=2000, journal_segment_bytes=1500, reserve_bytes=0, max_open_files=4)
+SMALL = StoreSettings(
+    segment_bytes=2000, journal_segment_bytes=1500, checkpoint_bytes=1500, reserve_bytes=0, max_open_files=4
+)
 ROOMY = StoreSettings(reserve_bytes=0)
 
 
