@@ -126,6 +126,7 @@ _LOCAL: dict[str, str] = {
     "disk-failed": "check the disk, then restart the Broker: it recovers what was acknowledged",
     "corrupt": "restore the file from a copy, or remove the partition it belongs to",
     "newer-version": "run the newer version of pytubemq that wrote it",
+    "older-version": "begin with an empty directory, or read the file with the version that wrote it",
     "directory-locked": "stop the other process, or choose another directory with --data",
 }
 

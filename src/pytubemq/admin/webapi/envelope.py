@@ -119,11 +119,14 @@ def old_base(stamp: Stamp) -> dict[str, Any]:
 
 
 def props(values: TopicProps) -> dict[str, Any]:
-    """The properties of a topic in the original's order; one that nobody set is -2 or blank. Ours is the last."""
+    """The properties of a topic in the original's order; one that nobody set is -2 or blank.
+
+    The durability, which is ours, is the last, and is there only where somebody said it.
+    """
     found = {name: getattr(values, field) for name, field in PROP_FIELDS.items() if name != "durability"}
     shown = {name: value if value is not None else _unset(name) for name, value in found.items()}
-    durability = "" if values.durability is None else values.durability.value
-    return {**shown, "dataStoreType": UNDEFINED, "dataPath": "", "durability": durability}
+    ours = {} if values.durability is None else {"durability": values.durability.value}
+    return {**shown, "dataStoreType": UNDEFINED, "dataPath": "", **ours}
 
 
 def _unset(name: str) -> object:

@@ -31,6 +31,7 @@ from pytubemq.admin.webapi.kinds import (
 )
 from pytubemq.admin.webapi.names import SHORT_NAMES
 from pytubemq.admin.webapi.params import PROPS, Param, json_set, read_args
+from pytubemq.model.durability import Durability
 from pytubemq.model.records import BUILT_IN_PROPS, ManageStatus, Stamp, TopicProps
 
 KINDS: list[Kind] = [
@@ -152,8 +153,9 @@ def test_properties_and_stamps_are_written_in_the_originals_order() -> None:
     assert list(envelope.props(BUILT_IN_PROPS)) == [
         "numTopicStores", "numPartitions", "unflushThreshold", "unflushInterval", "unflushDataHold",
         "memCacheMsgSizeInMB", "memCacheMsgCntInK", "memCacheFlushIntvl", "acceptPublish", "acceptSubscribe",
-        "deletePolicy", "dataStoreType", "dataPath", "durability",
+        "deletePolicy", "dataStoreType", "dataPath",
     ]  # fmt: skip
+    assert list(envelope.props(TopicProps(durability=Durability.DISK)))[-1] == "durability", "only where it was said"
     assert envelope.props(TopicProps())["numPartitions"] == -2
     assert envelope.base(Stamp("a", 0, "b", 0, 3, 4)) == {
         "dataVersionId": 3, "serialId": 4, "createUser": "a", "createDate": "", "modifyUser": "b", "modifyDate": "",
