@@ -100,6 +100,6 @@ def _lost(state: BrokerState) -> list[str]:
     first = fences[0]
     lost = sum(fence.messages for fence in fences)
     return [
-        f"{lost} messages are lost to damage, in {len({fence[:2] for fence in fences})} partitions; the first of "
+        f"messages lost to damage: {lost}, in {len({fence[:2] for fence in fences})} partition(s), the first in "
         f"{first.topic}:{first.partition_id} at offset {first.from_offset} ({first.reason.name.lower()})"
     ]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.observe.story import PARTITION
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -35,6 +37,11 @@ class Fences:
             known += pieces[:room]
             known.sort(key=lambda item: item.from_ordinal)
             self._listed += len(pieces[:room])
+            for piece in pieces:
+                PARTITION.tell(
+                    "fenced", topic=piece.topic, partition=piece.partition_id, offset=piece.from_offset,
+                    to=piece.to_offset, reason=piece.reason.name.lower(),
+                )  # fmt: skip
             return sum(piece.messages for piece in pieces)
 
     def all(self) -> list[Fence]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 from pytubemq import Start, connect
 from pytubemq.broker import health
 from pytubemq.errors import CorruptError
+from pytubemq.observe.story import ROOT
 from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.server.compose import Node
 
@@ -37,8 +39,11 @@ async def asked(cluster: EmbeddedCluster, path: str) -> httpx.Response:
         return await http.get(cluster.broker_pages[1].replace("broker.htm", path))
 
 
-async def test_messages_lost_to_damage_are_named_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_messages_lost_to_damage_are_named_and_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(health, "LOOK_S", 0.0)
+    caplog.set_level(logging.DEBUG, f"{ROOT}.partition")
 
     def flip(log: Path) -> None:
         data = bytearray(log.read_bytes())
@@ -53,10 +58,11 @@ async def test_messages_lost_to_damage_are_named_and_counted(monkeypatch: pytest
         found = await asked(cluster, "health")
         assert (found.status_code, found.json()["status"]) == (200, "degraded")
         (problem,) = found.json()["problems"]
-        assert problem.startswith("1 messages are lost to damage, in 1 partitions; the first of demo:0 at offset ")
+        assert problem.startswith("messages lost to damage: 1, in 1 partition(s), the first in demo:0 at offset ")
         figures = (await asked(cluster, "metrics")).text
         assert "\npytubemq_broker_fenced_messages_total 1.0\n" in figures
         assert "\npytubemq_broker_problems 1.0\n" in figures
+    assert "partition fenced topic=demo partition=0 offset=" in caplog.text
 
 
 async def test_a_partition_whose_file_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
