@@ -102,6 +102,8 @@ class TopicRemoval:
         state = self._state
         for hold in [hold for hold in state.registry.holds() if hold.key.topic == topic]:
             state.registry.drop(hold)
+        for key in [key for key in state.read_faults if key[0] == topic]:
+            del state.read_faults[key]
         state.waiters.wake([key for key in state.store.partitions() if key[0] == topic])
 
     async def _written(self) -> Refusal | None:
