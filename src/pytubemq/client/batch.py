@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from pytubemq.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -43,8 +45,8 @@ class Holder(Protocol):
         """Whether the batch can still be settled."""
         ...
 
-    async def confirm(self, ticket: int) -> None:
-        """The batch was handled."""
+    async def confirm(self, ticket: int, *, up_to: int | None = None, messages: int | None = None) -> None:
+        """The batch was handled, or so many messages of it, those below the offset `up_to`."""
         ...
 
     async def reject(self, ticket: int) -> None:
@@ -92,15 +94,36 @@ class Batch:
         """Whether it can still be confirmed or rejected, as far as this client knows."""
         return self._holder.holds(self.ticket)
 
-    async def confirm(self) -> None:
+    async def confirm(self, *, up_to: int | None = None) -> None:
         """Tell the Broker that all of this batch is handled, so that it never comes again.
+
+        With `up_to` only the messages below that offset are, and the others come again; the batch is settled.
 
         Raises:
             StaleBatchError: it is not held any more: settled before, given back after its time, or reassigned.
             TransportError: the Broker could not be told; the batch comes again.
+            ConfigError: `up_to` lies outside of the batch, or its Broker takes no part of one (Java Brokers).
         """
-        await self._holder.confirm(self.ticket)
+        if up_to is None:
+            await self._holder.confirm(self.ticket)
+        else:
+            await self._holder.confirm(self.ticket, up_to=up_to, messages=self._below(up_to))
         self.settled = True
+
+    def _below(self, up_to: int) -> int:
+        """How many messages lie below an offset."""
+        start, end = self.start_offset, self.next_offset
+        if start is None or end is None:
+            raise ConfigError(
+                f"the Broker of {self.partition} takes no part of a batch: it does not tell offsets",
+                hint="confirm the whole batch, or reject it",
+            )
+        if not start <= up_to <= end:
+            raise ConfigError(
+                f"up_to is {up_to}, and the batch of {self.partition} goes from {start} to {end}",
+                hint="give the offset of the first message that is not handled",
+            )
+        return sum(message.offset is not None and message.offset < up_to for message in self.messages)
 
     async def reject(self) -> None:
         """Have the same messages come again, to this consumer or, after a rebalance, to another.

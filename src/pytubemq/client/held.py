@@ -23,7 +23,15 @@ from pytubemq.client.registration import UNREGISTER_TIMEOUT_S, Registration
 from pytubemq.client.unpack import Portions, Unpacker, Unreadable
 from pytubemq.core.offsets import Hold, Watermarks
 from pytubemq.core.retry import BRIEF_S, Backoff, Verdict, verdict
-from pytubemq.errors import Code, RefusedError, RequestTimeoutError, StaleBatchError, TransportError, TubeError
+from pytubemq.errors import (
+    Code,
+    ConfigError,
+    RefusedError,
+    RequestTimeoutError,
+    StaleBatchError,
+    TransportError,
+    TubeError,
+)
 from pytubemq.wire.codec import encode
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.broker import CommitOffsetResponseB2C, GetMessageResponseB2C
@@ -275,14 +283,15 @@ class HeldPartition:
         found = self._unpacker.read(fetched.records, fetched.damaged, start=head.curr_offset, end=head.next_offset)
         lost = 0 if self._wanted else found.missing(head.curr_offset, head.next_offset)
         if lost:
-            found.unreadable.append(Unreadable(None, f"{lost} of them are lost to damage on the Broker's disk"))
+            found.unreadable.append(Unreadable(None, "they are lost to damage on the Broker's disk", lost))
         self.marks.saw_newest(head.max_offset)
         self._fetched_in = self._registrations
         if found.unreadable:
             bad = found.unreadable
-            self._keeper.counted(skipped=len(bad))
-            self._keeper.emit(Skipped(self.partition, len(bad), bad[0].reason, bad[0].offset))
-            logger.error("%s: %d messages left out: %s", self.partition, len(bad), bad[0].reason)
+            skipped = sum(one.messages for one in bad)
+            self._keeper.counted(skipped=skipped)
+            self._keeper.emit(Skipped(self.partition, skipped, bad[0].reason, bad[0].offset))
+            logger.error("%s: %d messages left out: %s", self.partition, skipped, bad[0].reason)
         if found.messages:
             self._bring(Portions(found.messages, found.malformed, head.curr_offset, head.next_offset), options)
             return
@@ -331,9 +340,15 @@ class HeldPartition:
         """See `Batch.held`."""
         return self._over is None and self.marks.holds(ticket)
 
-    async def confirm(self, ticket: int) -> None:
+    async def confirm(self, ticket: int, *, up_to: int | None = None, messages: int | None = None) -> None:
         """See `Batch.confirm`."""
+        if up_to is not None and self._connection is not None:
+            self._check_parts(self._connection)
         self._claim(ticket)
+        if up_to is not None and up_to != self.marks.fetched:
+            self.marks.fetched, self._rest = up_to, None  # the Broker goes on there
+        if messages is not None:
+            self._held_messages = messages
         self.marks.settling()
         try:
             await self._commit()
@@ -345,6 +360,12 @@ class HeldPartition:
         self.marks.settled()
         self._settled.set()
         self.wake()
+
+    def _check_parts(self, connection: RpcConnection) -> None:
+        if Capability.COMMIT_OFFSET not in connection.capabilities:
+            raise ConfigError(
+                f"the Broker of {self.partition} takes no part of a batch", hint="confirm the whole batch, or reject it"
+            )
 
     async def reject(self, ticket: int) -> None:
         """See `Batch.reject`. The next fetch makes the Broker hand the same messages out again."""

@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pytubemq.client.batches import Batches
@@ -204,18 +205,19 @@ class PartitionKeeper:
         except TimeoutError:
             return None
 
-    async def seek(self, partition: Partition | str, offset: int) -> int | None:
-        """Read a held partition from another offset on, back or forth; returns where that is.
+    async def seek(self, partition: Partition | str, offset: int | datetime) -> int | None:
+        """Read a held partition from another offset or time on, back or forth; returns where that is.
 
         The Broker moves the group's position, to the nearest offset that it has. A batch of this partition that is not
         confirmed yet is not held any more. Takes effect when the fetch under way has ended.
 
         Args:
             partition: one of `assignment`, or its key `brokerId:topic:partitionId`.
-            offset: as in `Message.offset`.
+            offset: as in `Message.offset`; or a time, for the first message appended then or later.
 
         Raises:
             NotFoundError: this consumer does not hold the partition.
+            ConfigError: its Broker cannot find offsets by time.
             RequestTimeoutError: the Broker could not be told in time; it will be when it answers again.
         """
         self._check()
@@ -224,6 +226,8 @@ class PartitionKeeper:
         if held is None:
             names = ", ".join(str(one) for one in self.assignment[:5]) or "none yet"
             raise NotFoundError(f"this consumer does not hold {named}", hint=f"it holds {names}", code=Code.NOT_FOUND)
+        if isinstance(offset, datetime):
+            offset = (await self._lookup.offsets([named], at=offset))[named][0]
         if offset < 0:
             raise ConfigError(f"the offset is {offset}", hint="write the offset of a message, 0 or more")
         wait_s = self.cluster.options.request_timeout_s

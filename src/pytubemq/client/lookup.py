@@ -6,14 +6,28 @@ The invariant: nothing is changed by asking.
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pytubemq.client.patience import patiently
 from pytubemq.client.routes import Directory, TopicRoutes, topic_missing
-from pytubemq.errors import Code, ConfigError, NotFoundError, NotRegisteredError, TransportError, UnreachableError
+from pytubemq.errors import (
+    Code,
+    ConfigError,
+    NotFoundError,
+    NotRegisteredError,
+    TransportError,
+    UnavailableError,
+    UnreachableError,
+)
 from pytubemq.model.ids import Address, Partition, check_topic
 from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages.extension import PartitionOffsetsRequest, PartitionOffsetsResponse, TopicPartition
+from pytubemq.wire.messages.extension import (
+    PartitionEnds,
+    PartitionOffsetsRequest,
+    PartitionOffsetsResponse,
+    TopicPartition,
+)
 from pytubemq.wire.methods import Method
 
 if TYPE_CHECKING:
@@ -25,6 +39,7 @@ if TYPE_CHECKING:
 
 MAX_NAMED = 100_000
 """Named partitions kept in mind; beyond that they are forgotten and asked for again."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 REFRESH_S = 1.0
 """The Master is asked for the Brokers' addresses at most so often, however many partitions are waiting for one."""
 
@@ -72,10 +87,15 @@ class Lookup:
             self._refreshed_s = loop.time()
             await self._ask(topic)
 
-    async def offsets(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
+    async def offsets(
+        self, partitions: Iterable[Partition], *, at: datetime | None = None
+    ) -> dict[Partition, tuple[int, int]]:
         """The first readable offset of each partition, and the one its next message gets.
 
+        With `at` the first one is that of the first message appended then or later, or the next one if there is none.
+
         Raises:
+            ConfigError: a Broker cannot tell, or not by time.
             NotFoundError: a Broker does not have one of them.
             UnavailableError: a Broker is not known to the Master.
             UnreachableError: a Broker is away; the text names it.
@@ -83,7 +103,8 @@ class Lookup:
         by_broker: dict[int, list[Partition]] = {}
         for partition in partitions:
             by_broker.setdefault(partition.broker_id, []).append(partition)
-        answers = await asyncio.gather(*(self._offsets(broker, asked) for broker, asked in by_broker.items()))
+        at_ms = None if at is None else time_ms(at)
+        answers = await asyncio.gather(*(self._offsets(broker, asked, at_ms) for broker, asked in by_broker.items()))
         return {partition: ends for answer in answers for partition, ends in answer.items()}
 
     async def connection(self, broker_id: int, topic: str, needed: Capability, what: str) -> RpcConnection:
@@ -130,11 +151,13 @@ class Lookup:
                     raise
         return self._cluster.address_of(broker_id)
 
-    async def _offsets(self, broker_id: int, asked: list[Partition]) -> dict[Partition, tuple[int, int]]:
+    async def _offsets(
+        self, broker_id: int, asked: list[Partition], at_ms: int | None
+    ) -> dict[Partition, tuple[int, int]]:
         named = self._named.issuperset(asked)
         try:
             return await patiently(
-                lambda: self._offsets_once(broker_id, asked),
+                lambda: self._offsets_once(broker_id, asked, at_ms),
                 for_s=self._retry_for_s,
                 rng=self._cluster.rng,
                 # what the Master has named, its Broker will have in a moment
@@ -146,8 +169,15 @@ class Lookup:
                 hint="start it again; until then only part of the topic can be read",
             ) from error
 
-    async def _offsets_once(self, broker_id: int, asked: list[Partition]) -> dict[Partition, tuple[int, int]]:
+    async def _offsets_once(
+        self, broker_id: int, asked: list[Partition], at_ms: int | None
+    ) -> dict[Partition, tuple[int, int]]:
         connection = await self.connection(broker_id, asked[0].topic, Capability.PARTITION_OFFSETS, "tell offsets")
+        if at_ms is not None and Capability.OFFSET_BY_TIME not in connection.capabilities:
+            raise ConfigError(
+                f"the Broker {broker_id} at {connection.peer} cannot find offsets by time",
+                hint="bring it to this version, or give an offset",
+            )
         answer = await self._cluster.ask_broker(
             connection,
             PartitionOffsetsRequest(
@@ -156,15 +186,33 @@ class Lookup:
                     TopicPartition(topic_name=partition.topic, partition_id=partition.partition_id)
                     for partition in asked
                 ),
+                not_before_ms=at_ms,
             ),
             PartitionOffsetsResponse,
             Method.PARTITION_OFFSETS,
         )
         found = {
-            Partition(broker_id, ends.topic_name, ends.partition_id): (ends.min_offset, ends.max_offset)
+            Partition(broker_id, ends.topic_name, ends.partition_id): (
+                ends.min_offset if at_ms is None else _by_time(ends),
+                ends.max_offset,
+            )
             for ends in answer.partitions
         }
         for partition in asked:
             if partition not in found:
                 raise NotFoundError(f"partition {partition} does not exist", code=Code.NOT_FOUND)
         return {partition: found[partition] for partition in asked}
+
+
+def time_ms(time: datetime) -> int:
+    """Milliseconds since 1970, the next whole one; a time without a zone is one of this machine's clock."""
+    return -((_EPOCH - time.astimezone(UTC)) // timedelta(milliseconds=1))
+
+
+def _by_time(ends: PartitionEnds) -> int:
+    if ends.offset_by_time is None:
+        raise UnavailableError(
+            f"the Broker did not tell the offset by time of partition {ends.partition_id} of {ends.topic_name}",
+            code=Code.SERVICE_UNAVAILABLE,
+        )
+    return max(ends.offset_by_time, ends.min_offset)

@@ -25,6 +25,7 @@ from pytubemq.core.retry import Backoff
 from pytubemq.errors import ClosedError, ConfigError, StaleBatchError, TubeError
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from types import TracebackType
 
     from pytubemq.client.batch import Batch
@@ -164,8 +165,8 @@ class PushConsumer:
         """Messages not yet confirmed per held partition; None while unknown."""
         return self._consumer.lag()
 
-    async def seek(self, partition: Partition | str, offset: int) -> int | None:
-        """Read a held partition from another offset on; as `Consumer.seek`."""
+    async def seek(self, partition: Partition | str, offset: int | datetime) -> int | None:
+        """Read a held partition from another offset or time on; as `Consumer.seek`."""
         return await self._consumer.seek(partition, offset)
 
     @property

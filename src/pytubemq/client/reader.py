@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from datetime import datetime
 from typing import TYPE_CHECKING, get_args
 
 from pytubemq.client.batch import ReadBatch
@@ -24,6 +25,7 @@ from pytubemq.wire.methods import Method, Service
 from pytubemq.wire.pack_fetch import decode_read_range
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
     from pytubemq.client.lookup import Lookup
@@ -42,8 +44,8 @@ class Reader:
         lookup: Lookup,
         partition: Partition | str,
         *,
-        start: int | Start,
-        end: int | Start | None,
+        start: int | Start | datetime,
+        end: int | Start | datetime | None,
         end_exists: bool,
         on_malformed: OnMalformed,
         retry_for_s: float,
@@ -68,7 +70,7 @@ class Reader:
         """Whether it was closed."""
 
     async def __aenter__(self) -> Reader:
-        """Find the Broker, and what EARLIEST and LATEST mean now.
+        """Find the Broker, and what EARLIEST, LATEST and times mean now.
 
         Raises:
             NotFoundError: the partition does not exist.
@@ -77,10 +79,15 @@ class Reader:
         self._cluster.check_usable()
         earliest, latest = (await self._lookup.offsets([self.partition]))[self.partition]
         ends = {Start.EARLIEST: earliest, Start.LATEST: latest, Start.ALWAYS_LATEST: latest}
-        self._next = ends[self._start] if isinstance(self._start, Start) else self._start
-        self._stop = ends[self._end] if isinstance(self._end, Start) else self._end
+        self._next = await self._offset(self._start, ends)
+        self._stop = None if self._end is None else await self._offset(self._end, ends)
         self._closed = False
         return self
+
+    async def _offset(self, place: int | Start | datetime, ends: Mapping[Start, int]) -> int:
+        if isinstance(place, datetime):
+            return (await self._lookup.offsets([self.partition], at=place))[self.partition][0]
+        return ends[place] if isinstance(place, Start) else place
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -278,11 +285,11 @@ def _moved_hint(head: ReadRangeResponseB2C) -> str | None:
     return f"what lay there has been deleted; the first offset now is {head.min_offset}"
 
 
-def _checked(name: str, value: int | Start) -> int | Start:
-    if isinstance(value, Start):
+def _checked(name: str, value: int | Start | datetime) -> int | Start | datetime:
+    if isinstance(value, (Start, datetime)):
         return value
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(f"{name} is {value!r}", hint="write an offset, Start.EARLIEST or Start.LATEST")
+        raise ConfigError(f"{name} is {value!r}", hint="write an offset, Start.EARLIEST, Start.LATEST or a datetime")
     if value < 0:
         raise MessageError(f"{name} is {value}", hint="offsets count from 0", code=Code.BAD_REQUEST)
     return value

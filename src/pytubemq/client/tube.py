@@ -342,8 +342,8 @@ class Tube:
         self,
         partition: Partition | str,
         *,
-        start: int | Start = Start.EARLIEST,
-        end: int | Start | None = None,
+        start: int | Start | datetime = Start.EARLIEST,
+        end: int | Start | datetime | None = None,
         end_exists: bool = False,
         on_malformed: OnMalformed = "raise",
         retry_for_s: float = 60.0,
@@ -352,8 +352,8 @@ class Tube:
 
         Args:
             partition: a partition, or its key `brokerId:topic:partitionId`.
-            start: an offset, EARLIEST or LATEST.
-            end: an offset, LATEST (as it is when the block is entered), or None to go on forever.
+            start: an offset, EARLIEST, LATEST, or a time: the first message appended then or later.
+            end: an offset, LATEST or a time (as they are when the block is entered), or None to go on forever.
             end_exists: the partition is known to reach as far as `end`: if it does not (any more), that is an error
                 instead of a reason to wait.
             on_malformed: for a message whose payload does not contain the attributes that it claims: "raise" ends the
@@ -386,8 +386,13 @@ class Tube:
         assert self._lookup is not None
         return await self._lookup.partitions(topic)
 
-    async def offsets(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
+    async def offsets(
+        self, partitions: Iterable[Partition], *, at: datetime | None = None
+    ) -> dict[Partition, tuple[int, int]]:
         """Per partition the first readable offset, and the one its next message gets.
+
+        With `at` the first one is that of the first message appended then or later (the next one if there is none);
+        a time without a zone is one of this machine's clock.
 
         Raises:
             NotFoundError: one of them does not exist.
@@ -396,7 +401,7 @@ class Tube:
         """
         self._open()
         assert self._lookup is not None
-        return await self._lookup.offsets(partitions)
+        return await self._lookup.offsets(partitions, at=at)
 
     async def reset_group(
         self,

@@ -31,6 +31,7 @@ class Unreadable:
 
     offset: int | None
     reason: str
+    messages: int = 1
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,8 @@ from pytubemq import Message, Partition, Producer, Receipts, Start, connect
 from pytubemq.errors import (
     BufferFullError,
     ClosedError,
+    ConfigError,
+    CorruptError,
     MessageError,
     PartialSendError,
     ServerOverflowError,
@@ -19,6 +22,7 @@ from pytubemq.errors import (
 )
 from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
+from pytubemq.testing.mock_state import APPEND_TIME_MS, MockPartition
 from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.messages.extension import PackResult, PackSpan, SendPacksResponseB2P
 from pytubemq.wire.methods import Method
@@ -396,6 +400,72 @@ async def test_a_rejected_part_of_a_pack_comes_again_from_its_beginning() -> Non
                 if len(got) == 100:
                     break
         assert got == [b"%d" % n for n in range(100)]
+
+
+async def test_a_batch_is_confirmed_up_to_an_offset_and_the_rest_comes_again() -> None:
+    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
+        async with tube.producer("demo") as producer:
+            await producer.send_many([b"%d" % n for n in range(10)])
+        async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
+            batch = await consumer.next_batch(timeout_s=5)
+            assert batch is not None
+            with pytest.raises(ConfigError, match="from 0 to 280"):
+                await batch.confirm(up_to=308)
+            await batch.confirm(up_to=28 * 4)
+            assert mock.confirmed("g", "demo") == 4
+            again = await consumer.next_batch(timeout_s=5)
+            assert again is not None
+            assert [one.body for one in again] == [b"%d" % n for n in range(4, 10)]
+            assert consumer.stats.confirmed == 4
+
+
+async def test_places_are_found_by_time() -> None:
+    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
+        mock.store("demo", b"a", b"b", b"c")
+        when = datetime.fromtimestamp(APPEND_TIME_MS / 1000, UTC)
+        later = when + timedelta(milliseconds=1)
+        (partition,) = await tube.partitions("demo")
+        assert await tube.offsets([partition], at=when) == {partition: (0, 84)}
+        assert await tube.offsets([partition], at=later) == {partition: (84, 84)}
+        async with tube.reader(partition, start=when - timedelta(days=1), end=later) as reader:
+            assert (reader.position, reader.end) == (0, 84)
+            assert [len(batch) async for batch in reader.batches()] == [3]
+        async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
+            await mock.until(lambda: consumer.assignment)
+            assert await consumer.seek(partition, later) == 84
+
+
+async def test_a_broker_that_cannot_find_places_by_time_is_named() -> None:
+    async with (
+        MockBroker(topics=DEMO, capabilities=OURS & ~Capability.OFFSET_BY_TIME) as mock,
+        connect(mock.masters) as tube,
+    ):
+        partitions = await tube.partitions("demo")
+        with pytest.raises(ConfigError, match="cannot find offsets by time"):
+            await tube.offsets(partitions, at=datetime.now(UTC))
+
+
+async def test_messages_that_are_lost_on_the_brokers_disk_end_a_range_and_are_told_to_a_consumer() -> None:
+    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
+        mock.store("demo", *[b"%d" % n for n in range(10)])
+        records = MockPartition.records
+        lost = {3, 4}
+
+        def without_lost(partition: MockPartition, numbers: list[int], *, packs: bool) -> list[bytes]:
+            return records(partition, [number for number in numbers if number not in lost], packs=packs)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(MockPartition, "records", without_lost)
+            async with tube.reader("1:demo:0", end=Start.LATEST) as reader:
+                batches = reader.batches()
+                assert [one.body for one in await anext(batches)] == [b"0", b"1", b"2"]
+                with pytest.raises(CorruptError, match="lost, as far as offset 140"):
+                    await anext(batches)
+            async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
+                batch = await consumer.next_batch(timeout_s=5)
+                assert batch is not None
+                assert len(batch) == 8
+                assert consumer.stats.skipped == 2
 
 
 async def test_a_reader_takes_a_range_that_begins_and_ends_within_packs() -> None:

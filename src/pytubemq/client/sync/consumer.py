@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
     from types import TracebackType
 
     from pytubemq.client import batch as batches_of
@@ -60,9 +61,9 @@ class Batch:
         """Whether it can still be confirmed or rejected, as far as this client knows."""
         return self._batch.held
 
-    def confirm(self) -> None:
-        """Tell the Broker that all of this batch is handled; errors as in `pytubemq.Batch.confirm`."""
-        self._io.run(self._batch.confirm())
+    def confirm(self, *, up_to: int | None = None) -> None:
+        """Tell the Broker that this batch is handled, or what lies below an offset; as `pytubemq.Batch.confirm`."""
+        self._io.run(self._batch.confirm(up_to=up_to))
 
     def reject(self) -> None:
         """Have the same messages come again."""
@@ -112,8 +113,8 @@ class PartitionKeeper:
         batch = self._io.run(self._consumer.next_batch(timeout_s=timeout_s))
         return None if batch is None else Batch(self._io, batch)
 
-    def seek(self, partition: Partition | str, offset: int) -> int | None:
-        """Read a held partition from another offset on; as `pytubemq.Consumer.seek`."""
+    def seek(self, partition: Partition | str, offset: int | datetime) -> int | None:
+        """Read a held partition from another offset or time on; as `pytubemq.Consumer.seek`."""
         return self._io.run(self._consumer.seek(partition, offset))
 
     @property

@@ -10,6 +10,7 @@ from pytubemq.client.batch import Batch as AsyncBatch
 from pytubemq.client.sync.consumer import Batch
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from types import TracebackType
 
     from pytubemq.client import push as engine
@@ -65,8 +66,8 @@ class PushConsumer:
         """Messages not yet confirmed per held partition; None while unknown."""
         return self._io.call(self._push.lag)
 
-    def seek(self, partition: Partition | str, offset: int) -> int | None:
-        """Read a held partition from another offset on; as `pytubemq.Consumer.seek`."""
+    def seek(self, partition: Partition | str, offset: int | datetime) -> int | None:
+        """Read a held partition from another offset or time on; as `pytubemq.Consumer.seek`."""
         return self._io.run(self._push.seek(partition, offset))
 
     @property

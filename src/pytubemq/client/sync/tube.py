@@ -232,8 +232,8 @@ class Tube:
         self,
         partition: Partition | str,
         *,
-        start: int | Start = Start.EARLIEST,
-        end: int | Start | None = None,
+        start: int | Start | datetime = Start.EARLIEST,
+        end: int | Start | datetime | None = None,
         end_exists: bool = False,
         on_malformed: OnMalformed = "raise",
         retry_for_s: float = 60.0,
@@ -255,9 +255,11 @@ class Tube:
         """All partitions of the topic, sorted; see `pytubemq.Tube.partitions`."""
         return self._open().run(self._tube.partitions(topic))
 
-    def offsets(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
-        """Per partition the first readable offset, and the one its next message gets."""
-        return self._open().run(self._tube.offsets(list(partitions)))
+    def offsets(
+        self, partitions: Iterable[Partition], *, at: datetime | None = None
+    ) -> dict[Partition, tuple[int, int]]:
+        """Per partition the first readable offset, or from a time on, and the one its next message gets."""
+        return self._open().run(self._tube.offsets(list(partitions), at=at))
 
     def reset_group(
         self,
