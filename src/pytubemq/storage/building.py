@@ -14,12 +14,12 @@ from pytubemq.core.sequences import NOWHERE, Place, ProducerMark, Span, Stretch,
 from pytubemq.errors import Code
 from pytubemq.model.durability import Durability
 from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.storage.entry import EntryEncoder
 from pytubemq.storage.index import RecordKind, encode_index_entry
 from pytubemq.storage.record import Sequences
 from pytubemq.storage.run import Run
 from pytubemq.storage.staging import Appended, Prepared, StagedPack
 from pytubemq.storage.windows import Noted
-from pytubemq.wire.hot import stored_entry
 from pytubemq.wire.pack import PackHead, read_columns, stored_pack_head
 
 if TYPE_CHECKING:
@@ -132,71 +132,80 @@ class _PartitionBuilder:
     def build(self, staged: StagedPartition, appended: list[Outcome]) -> None:
         """Take all that is staged, and say what became of each."""
         if staged.plain:
-            self._add_plain(staged.items, appended)  # type: ignore[arg-type]  # plain: only messages
+            self._store_messages(staged.items, appended, None)  # type: ignore[arg-type]  # plain: only messages
             return
+        alike: list[StagedMessage] = []
+        """Messages without a number, or numbered one after the other by one producer."""
         for item in staged.items:
             if isinstance(item, StagedPack):
+                self._add_messages(alike, appended)
+                alike = []
                 appended[item.number] = self._add_pack(item.columns, item.producer)
-            else:
-                appended[item[0]] = self._add_message(item)
+                continue
+            if alike and not _follows(alike[-1][-1], item[-1]):
+                self._add_messages(alike, appended)
+                alike = []
+            alike.append(item)
+        self._add_messages(alike, appended)
         self._note_pending()
 
-    def _add_plain(self, items: Sequence[StagedMessage], appended: list[Outcome]) -> None:
+    def _add_messages(self, items: Sequence[StagedMessage], appended: list[Outcome]) -> None:
+        if not items:
+            return
+        mark = items[0][-1]
+        if mark is None:
+            self._store_messages(items, appended, None)
+            return
+        at = 0
+        for stretch in self._judge(mark, len(items)):
+            taken = items[at : at + stretch.messages]
+            here = mark._replace(sequence=mark.sequence + at)
+            if stretch.verdict is Verdict.NEW:
+                self._stored(here, stretch.messages)
+                self._store_messages(taken, appended, here)
+            else:
+                self._answer_messages(taken, appended, stretch, here)
+            at += stretch.messages
+
+    def _answer_messages(
+        self, items: Sequence[StagedMessage], appended: list[Outcome], stretch: Stretch, mark: ProducerMark
+    ) -> None:
+        """Messages that are not stored: each learns where it stands already, or why it is refused."""
+        code, offset, text = self._answer(stretch, mark)
+        repeated = stretch.verdict is Verdict.REPEATED
+        for behind, item in enumerate(items):
+            if offset == NOWHERE:
+                appended[item[0]] = Appended(NOWHERE, NOWHERE, self._time_ms, code, repeated, text)
+            else:
+                message_id, at = stretch.message_id + behind, offset + behind * OFFSET_UNIT
+                appended[item[0]] = Appended(message_id, at, self._time_ms, code, repeated, text)
+
+    def _store_messages(
+        self, items: Sequence[StagedMessage], appended: list[Outcome], mark: ProducerMark | None
+    ) -> None:
         time_ms, message_id, ordinal, position = self._time_ms, self.message_id, self._ordinal, self._position
         add_entry, add_index = self._entries.append, self._index.append
+        encoder = EntryEncoder(time_ms) if mark is None else EntryEncoder(time_ms, mark.producer_id, mark.epoch)
+        encode, sequence = encoder.encode, 0 if mark is None else mark.sequence
         for number, payload, flag, key_code, check_sum, _ in items:
             message_id += 1
             if check_sum is None:
                 check_sum = crc32(payload) & 0x7FFFFFFF
             offset = ordinal * OFFSET_UNIT
-            entry = stored_entry(message_id, payload, flag, offset, time_ms, check_sum)
+            entry = encode(message_id, payload, flag, offset, check_sum, sequence)
             size = len(entry)
             add_entry(entry)
             add_index(encode_index_entry(position, ordinal, time_ms, size, 1, key_code, crc32(entry), 0))
             appended[number] = _new(Appended, (message_id, offset, time_ms, 200, False, ""))
             ordinal += 1
             position += size
+            sequence += 1
         self.message_id, self._ordinal, self._position = message_id, ordinal, position
-
-    def _add_message(self, item: StagedMessage) -> Appended:
-        _, payload, flag, key_code, check_sum, mark = item
-        producer: tuple[int | None, int | None, int | None] = None, None, None
-        if mark is not None:
-            refused = self._judge_message(mark)
-            if refused is not None:
-                return refused
-            producer = mark.producer_id, mark.epoch, mark.sequence
-            self._stored(mark, 1)
-        self.message_id += 1
-        if check_sum is None:
-            check_sum = crc32(payload) & 0x7FFFFFFF
-        offset, time_ms = self._ordinal * OFFSET_UNIT, self._time_ms
-        entry = stored_entry(self.message_id, payload, flag, offset, time_ms, check_sum, *producer)
-        size = len(entry)
-        self._entries.append(entry)
-        self._index.append(
-            encode_index_entry(self._position, self._ordinal, time_ms, size, 1, key_code, crc32(entry), 0)
-        )
-        self._ordinal += 1
-        self._position += size
-        return Appended(self.message_id, offset, time_ms)
-
-    def _judge_message(self, mark: ProducerMark) -> Appended | None:
-        """What to answer if the message is not to be stored."""
-        if self._goes_on(mark):
-            return None
-        [stretch] = self._judge(mark, 1)
-        if stretch.verdict is Verdict.NEW:
-            return None
-        code, offset, text = self._answer(stretch, mark)
-        repeated = stretch.verdict is Verdict.REPEATED
-        self.repeats += repeated
-        return Appended(stretch.message_id, offset, self._time_ms, code, repeated, text)
 
     def _add_pack(self, columns: Columns, mark: ProducerMark | None) -> tuple[Span, ...]:
         if mark is None:
             return (self._store_pack(columns, _NOBODY),)
-        stretches = [Stretch(columns.count, Verdict.NEW)] if self._goes_on(mark) else self._judge(mark, columns.count)
+        stretches = self._judge(mark, columns.count)
         spans: list[Span] = []
         at = 0
         for stretch in stretches:
@@ -246,6 +255,8 @@ class _PartitionBuilder:
         )
 
     def _judge(self, mark: ProducerMark, messages: int) -> list[Stretch]:
+        if self._goes_on(mark):
+            return [Stretch(messages, Verdict.NEW)]
         self._note_pending()
         return self._noted.judge(self._topic, self._partition_id, mark, messages)
 
@@ -296,3 +307,10 @@ class _PartitionBuilder:
             f"sequence {mark.sequence} of producer {mark.producer_id} lies below {floor}, the first one that partition "
             f"{self._topic}:{self._partition_id} still knows, so nobody can tell whether it was stored before",
         )
+
+
+def _follows(last: ProducerMark | None, mark: ProducerMark | None) -> bool:
+    """Whether a message is to be treated together with the one before it."""
+    if last is None or mark is None:
+        return last is mark
+    return mark.sequence == last.sequence + 1 and mark[:2] == last[:2]

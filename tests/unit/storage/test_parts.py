@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pytubemq.core.sequences import Place, Window
 from pytubemq.errors import NewerVersionError, OlderVersionError
+from pytubemq.storage.entry import EntryEncoder, varint
 from pytubemq.storage.files import FileCache
 from pytubemq.storage.header import HEADER_BYTES, VERSION, FileHeader, FileKind, decode_header
 from pytubemq.storage.index import INDEX_BYTES, IndexEntry, decode_index_entry, encode_index_entry, last_record_at
@@ -28,6 +29,8 @@ from pytubemq.storage.record import (
 )
 from pytubemq.storage.run import Run
 from pytubemq.testing.disk import FaultyDisk
+from pytubemq.wire.hot import stored_entry
+from pytubemq.wire.varint import encode_varint
 
 
 def test_few_files_are_open_and_none_is_closed_under_its_user() -> None:
@@ -158,3 +161,34 @@ def test_records_come_back_as_they_were(
     found = decode_records(b"".join(parts), b"".join(run.entries for run in written))
     assert (found.runs, found.confirmed, found.ends) == (written, confirmed, ends)
     assert (found.sequences, found.windows, found.fences) == (numbered, known, fences)
+
+
+@given(
+    time_ms=st.integers(0, (1 << 62)),
+    producer=st.none() | st.tuples(st.integers(1, (1 << 63) - 1), st.integers(0, (1 << 31) - 1)),
+    sent=st.lists(
+        st.tuples(
+            st.integers(0, (1 << 63) - 1),
+            st.binary(max_size=200),
+            st.integers(-(1 << 31), (1 << 31) - 1),
+            st.integers(0, (1 << 63) - 1),
+            st.integers(-(1 << 31), (1 << 31) - 1),
+            st.integers(0, (1 << 63) - 1),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+)
+def test_entries_are_encoded_as_protobuf_does(
+    time_ms: int, producer: tuple[int, int] | None, sent: list[tuple[int, bytes, int, int, int, int]]
+) -> None:
+    encoder = EntryEncoder(time_ms, *(producer or ()))
+    for message_id, payload, flag, offset, check_sum, sequence in sent:
+        numbered = () if producer is None else (*producer, sequence)
+        wanted = stored_entry(message_id, payload, flag, offset, time_ms, check_sum, *numbered)
+        assert encoder.encode(message_id, payload, flag, offset, check_sum, sequence) == wanted
+
+
+@given(st.integers(-(1 << 63), (1 << 64) - 1))
+def test_a_number_is_encoded_as_protobuf_does(value: int) -> None:
+    assert varint(value) == encode_varint(value)
