@@ -7,7 +7,6 @@ what their bytes mean and nothing else, and it is bounded in number and in size.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
 from pytubemq.wire import hot
@@ -16,7 +15,7 @@ from pytubemq.wire.extensions import ExtensionField
 from pytubemq.wire.fields import UnusualError, read_field
 from pytubemq.wire.hot import SendRequest
 from pytubemq.wire.messages.broker import SendMessageResponseB2P
-from pytubemq.wire.varint import PAIRS, decode_varint, encode_varint
+from pytubemq.wire.varint import decode_varint, encode_rising, encode_shared, encode_varint
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -83,17 +82,18 @@ def _usual_send(body: bytes) -> SendRequest | None:
     size, at = decode_varint(body, at + 1)
     end = at + size
     rest = body[end:]
-    tail, sequence = _TAILS.get(rest), None
-    if tail is None:
-        cut = rest.rfind(_SEQUENCE_TAG)
-        tail = _TAILS.get(rest[:cut])
-        if cut < 0 or tail is None:
-            return None
+    cut = rest.rfind(_SEQUENCE_TAG)  # most producers number their messages; the number stands last
+    tail = _TAILS.get(rest[:cut]) if cut >= 0 else None
+    if tail is not None:
         sequence, stop = decode_varint(rest, cut + len(_SEQUENCE_TAG))
         if stop != len(rest) or sequence >> 63:
             return None
-    # half the time of calling the class
-    return tuple.__new__(SendRequest, (*who, partition_id, body[at:end], *tail, sequence))
+        # half the time of calling the class
+        return tuple.__new__(SendRequest, (*who, partition_id, body[at:end], *tail, sequence))
+    tail = _TAILS.get(rest)
+    if tail is None:
+        return None
+    return tuple.__new__(SendRequest, (*who, partition_id, body[at:end], *tail, None))
 
 
 def _learn(body: bytes, request: SendRequest) -> None:
@@ -172,7 +172,6 @@ _AFTER_TEXT: Final = b"\x20\x00\x28"
 """requireAuth false, and the tag of the message id."""
 _APPEND_TIME: Final = 6 << 3
 _OFFSET: Final = 7 << 3
-_upper = lru_cache(maxsize=_MAX_REMEMBERED)(encode_varint)
 
 
 def send_answer(message_id: int, offset: int, append_time_ms: int) -> bytes:
@@ -181,12 +180,11 @@ def send_answer(message_id: int, offset: int, append_time_ms: int) -> bytes:
     Its text is the message id, where old clients look for it.
     """
     digits = b"%d" % message_id
-    high = message_id >> 14
     return b"\x08\x01\x10\xc8\x01\x1a%b%b\x20\x00\x28%b\x30%b\x38%b" % (
         encode_varint(len(digits)),
         digits,
-        PAIRS[message_id & 0x3FFF] + _upper(high) if high > 0 else encode_varint(message_id),
-        _upper(append_time_ms),
+        encode_rising(message_id),
+        encode_shared(append_time_ms),
         encode_varint(offset),
     )
 

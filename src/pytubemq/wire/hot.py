@@ -8,11 +8,13 @@ fetch answer as it goes over the wire, so a fetch sends slices of the log as the
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
+from pytubemq.model.limits import MAX_BATCH_ENTRIES
 from pytubemq.wire.checksum import NOT_CHECKED
 from pytubemq.wire.codec import PB, decode, encode, malformed, missing, text
 from pytubemq.wire.messages.broker import (
@@ -27,7 +29,7 @@ from pytubemq.wire.messages.extension import (
     SendBatchRequestP2B,
     SendBatchResponseB2P,
 )
-from pytubemq.wire.varint import encode_varint
+from pytubemq.wire.varint import encode_rising, encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +85,7 @@ class BatchItem(NamedTuple):
 
 
 class SendBatch(NamedTuple):
-    """A `SendBatchRequestP2B`, plain."""
+    """A `SendBatchRequestP2B`, plain; with more than `MAX_BATCH_ENTRIES` messages there is one too many, not all."""
 
     client_id: str
     topic: str
@@ -109,31 +111,30 @@ def stored_entry(
     sequence: int | None = None,
 ) -> bytes:
     """A message as log and wire hold it: tag, length, `TransferedMessage`."""
-    body = b"\x08%b\x10%b\x1a%b" % (
-        encode_varint(message_id),
-        encode_varint(check_sum),
-        encode_varint(len(payload)),
-    )
-    rest = b"\x20%b%b%b%b%b" % (
+    size = len(payload)
+    lead = b"\x08%b\x10%b\x1a%b" % (encode_rising(message_id), encode_varint(check_sum), encode_varint(size))
+    rest = b"\x20%b\xc0\x3e%b%b" % (
         encode_varint(flag),
-        _OFFSET,
-        encode_varint(offset),
-        _APPEND_TIME,
-        _shared(append_time_ms),
+        encode_rising(offset),
+        _time_and_producer(append_time_ms, producer_id, producer_epoch),
     )
-    if producer_id is not None:
-        rest += _PRODUCER_ID + _shared(producer_id)
-    if producer_epoch is not None:
-        rest += _PRODUCER_EPOCH + encode_varint(producer_epoch)
     if sequence is not None:
         rest += _SEQUENCE + encode_varint(sequence)
     # the tag of field 4, length-delimited: `messages` of both fetch answers
-    return b"\x22%b%b%b%b" % (encode_varint(len(body) + len(payload) + len(rest)), body, payload, rest)
+    return b"".join((b"\x22", encode_varint(len(lead) + size + len(rest)), lead, payload, rest))
 
 
-_shared: Final = lru_cache(maxsize=1024)(encode_varint)
-"""Of numbers that many messages share."""
-_OFFSET: Final = encode_varint(1000 << 3)
+@lru_cache(maxsize=1024)
+def _time_and_producer(append_time_ms: int, producer_id: int | None, producer_epoch: int | None) -> bytes:
+    """The fields that the messages of a producer in one write share."""
+    written = _APPEND_TIME + encode_varint(append_time_ms)
+    if producer_id is not None:
+        written += _PRODUCER_ID + encode_varint(producer_id)
+    if producer_epoch is not None:
+        written += _PRODUCER_EPOCH + encode_varint(producer_epoch)
+    return written
+
+
 _APPEND_TIME: Final = encode_varint(1001 << 3)
 
 
@@ -422,7 +423,7 @@ def decode_send_batch(body: bytes) -> SendBatch:
     pb = parse(SendBatchRequestP2B, _Batch, body)
     items: list[BatchItem] = []
     append, new = items.append, tuple.__new__
-    for entry in pb.entries:
+    for entry in islice(pb.entries, MAX_BATCH_ENTRIES + 1):
         partition_id, data, flag, msg_type, msg_time, sequence = _read_entry(entry)
         if not sequence and not entry.HasField("sequence"):
             sequence = None

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.errors import EnvelopeError
+from pytubemq.model.limits import MAX_BATCH_ENTRIES
 from pytubemq.wire import hot
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.messages.broker import (
@@ -251,3 +252,9 @@ def test_text_that_is_not_utf8_is_read_as_the_original_reads_it():
     assert hot.decode_send(body).msg_type == "\ufffd" * 4
     (batch,) = hot.encode_send_batch("c", "t", 0, [hot.BatchItem(0, b"x", 0, "gbk!", None, None)])
     assert hot.decode_send_batch(batch.replace(b"gbk!", b"\xc0\xc1\xc0\xc1")).items[0].msg_type == "\ufffd" * 4
+
+
+def test_no_more_messages_of_a_batch_are_held_than_may_be_and_one():
+    head = encode(SendBatchRequestP2B(client_id="c", topic_name="t", sent_addr=0))
+    one = b"\x22\x06\x08\x00\x12\x00\x18\x00"
+    assert len(hot.decode_send_batch(head + one * (3 * MAX_BATCH_ENTRIES)).items) == MAX_BATCH_ENTRIES + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from pytubemq.wire.varint import decode_varint, encode_varint
+from pytubemq.wire.varint import decode_varint, encode_rising, encode_shared, encode_varint
 from tests.unit.wire.strategies import I64
 
 
@@ -13,6 +13,11 @@ from tests.unit.wire.strategies import I64
 def test_what_is_written_is_read(value: int):
     data = encode_varint(value)
     assert decode_varint(b"x" + data + b"y", 1) == (value % 2**64, 1 + len(data))
+
+
+@given(I64)
+def test_shared_and_rising_numbers_are_written_alike(value: int):
+    assert encode_varint(value) == encode_rising(value) == encode_shared(value)
 
 
 @pytest.mark.parametrize(
