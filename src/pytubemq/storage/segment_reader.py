@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from contextlib import contextmanager
 from copy import copy
+from struct import Struct
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
+from zlib import crc32
 
 from pytubemq.errors import StorageError
 from pytubemq.model.limits import MIB
 from pytubemq.storage.disk import NotOpenedError, read_exactly
 from pytubemq.storage.header import HEADER_BYTES
-from pytubemq.storage.index import INDEX_BYTES, RecordKind, decode_index_entry
+from pytubemq.storage.index import INDEX_BYTES, RecordKind, decode_index_entry, index_ordinal, index_position
 from pytubemq.storage.lookup import (
     DamagedIndexError,
     FileView,
@@ -50,6 +52,11 @@ T = TypeVar("T")
 _FEWEST_ENTRIES: Final = 8
 _MOST_ENTRIES: Final = 4096
 """Index entries read at a time: 192 KiB."""
+_CHECKED_BYTES: Final = INDEX_BYTES - 4
+_PROOF = Struct("<QQ8xII8xHHI")
+"""Of an index entry: position, first ordinal, size, messages, kind, 0, self check."""
+_RECORDS = Struct("<Q16xI8xIH6x")
+"""Of an index entry: position, size, check of the record, kind."""
 _GAP_BYTES: Final = 64 * 1024
 """Unwanted bytes between two ranges that are read along rather than skipped by another call."""
 _SPAN_BYTES: Final = 4 * MIB
@@ -174,6 +181,7 @@ class _Reading:
         self._index_file = index_file
         self._log_file = log_file
         self._at = 0
+        self._more = 1
         self._mended = reader.mended(stretch)
         self.view: IndexView = FileView(stretch, self._read_index) if self._mended is None else MendedView(self._mended)
 
@@ -245,15 +253,19 @@ class _Reading:
 
     def _wanted(self, selector: Selector) -> int:
         """How many index entries the selector probably needs, going by the segment's averages."""
-        records, end = self._stretch.records, self._stretch.end
-        held = self.view.records - self._at
-        if selector.codes is not None:
-            return min(held, _MOST_ENTRIES)
-        by_bytes = (
-            (selector.max_bytes - selector.size_bytes) * records // (end.position - self._segment.base_position or 1)
+        stretch = self._stretch
+        size, messages = (
+            stretch.end.position - self._segment.base_position,
+            stretch.end.ordinal - self._segment.base_ordinal,
         )
-        by_count = (selector.max_messages - selector.count) * records // (end.ordinal - self._segment.base_ordinal or 1)
-        return min(held, max(_FEWEST_ENTRIES, min(_MOST_ENTRIES, by_bytes + 2, by_count + 2)))
+        needed = 2 + min(
+            (selector.max_bytes - selector.size_bytes) * stretch.records // (size or 1),
+            (selector.max_messages - selector.count) * stretch.records // (messages or 1),
+        )
+        if selector.codes is not None:  # how many of them match shows itself
+            needed *= self._more
+            self._more *= 4
+        return min(self.view.records - self._at, max(_FEWEST_ENTRIES, min(_MOST_ENTRIES, needed)))
 
     def _check(self, index: bytes, span: bytes, start: int, end: int) -> None:
         """Check the records that lie in a span of the log, and fence off those that fail.
@@ -263,14 +275,17 @@ class _Reading:
         """
         view = memoryview(span)
         damaged: list[IndexEntry] = []
-        for at in range(len(index) // INDEX_BYTES):
+        for at, (position, size, crc, kind) in enumerate(_RECORDS.iter_unpack(index)):
+            low = position - start
+            if kind == RecordKind.HOLE or low < 0 or position + size > end:
+                continue
+            record = view[low : low + size]
+            if kind == RecordKind.SINGLE and crc32(record) == crc:
+                continue
             entry = decode_index_entry(index, at)
             if entry is None:
                 raise DamagedIndexError
-            low = entry.position - start
-            if entry.kind == RecordKind.HOLE or low < 0 or entry.end_position > end:
-                continue
-            if not record_is_sound(entry, view[low : low + entry.size_bytes]):
+            if not record_is_sound(entry, record):
                 damaged.append(entry)
         if damaged:
             self.mend()
@@ -316,19 +331,27 @@ def _prove_stretch(index: bytes, taken: int, selector: Selector, end: Border) ->
 
 def _prove_each(index: bytes, selector: Selector, end: Border) -> None:
     """See that every entry is sound and follows the one before."""
-    expected: Border | None = None
-    for at in range(len(index) // INDEX_BYTES):
-        entry = decode_index_entry(index, at)
-        if entry is None:
+    view = memoryview(index)
+    ordinal, place = index_ordinal(index, 0), index_position(index, 0)
+    if not ordinal <= selector.ordinal:
+        raise DamagedIndexError
+    at = 0
+    for position, first, size, messages, kind, zero, check in _PROOF.iter_unpack(index):
+        if (
+            check != crc32(view[at : at + _CHECKED_BYTES], first & 0xFFFFFFFF)
+            or position != place
+            or first != ordinal
+            or not messages
+            or kind > RecordKind.HOLE
+            or zero
+        ):
             raise DamagedIndexError
-        if expected is None:
-            if not entry.first_ordinal <= selector.ordinal < entry.end_ordinal:
-                raise DamagedIndexError
-        elif (entry.first_ordinal, entry.position) != expected:
+        ordinal, place = first + messages, position + size
+        if not at and ordinal <= selector.ordinal:
             raise DamagedIndexError
-        expected = Border(entry.end_ordinal, entry.end_position)
-        if expected == end:
+        if ordinal == end.ordinal:
             return  # what lies beyond means nothing
+        at += INDEX_BYTES
 
 
 def _spans(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
