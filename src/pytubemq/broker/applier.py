@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import DiskFullError, OutOfResourcesError
@@ -22,8 +23,10 @@ logger = logging.getLogger(__name__)
 
 IDLE_S: Final = 0.5
 """What lies in the journal is applied at the latest so long after it was written, if little comes in."""
-EAGER_BYTES: Final = 8 * 1024 * 1024
-"""So much in the journal is applied at once."""
+REST: Final = 10
+"""The thread rests so many times as long as its last round took, if little comes in: with thousands of partitions a
+round costs much however little is in it."""
+LONGEST_REST_S: Final = 10.0
 RETRY_S: Final = 1.0
 
 
@@ -48,7 +51,7 @@ class Applier:
 
     def written(self) -> None:
         """Something was written to the journal."""
-        if self._store.unapplied_bytes >= EAGER_BYTES:
+        if self._store.worth_applying:
             self._wake.set()
 
     def close(self, *, timeout_s: float) -> bool:
@@ -60,17 +63,22 @@ class Applier:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        rest_s = IDLE_S
         while not self._stop.is_set():
-            self._wake.wait(IDLE_S)
+            self._wake.wait(rest_s)
             self._wake.clear()
+            begun_s = time.monotonic()
             if not self._round():
                 return
+            rest_s = min(max(IDLE_S, REST * (time.monotonic() - begun_s)), LONGEST_REST_S)
 
     def _round(self) -> bool:
         """Apply all there is; False when that must not be tried again."""
         try:
-            while self._store.apply() and not self._stop.is_set():
+            while self._store.apply():
                 self._on_progress()
+                if self._stop.is_set() or not self._store.worth_applying:
+                    break
         except (DiskFullError, OutOfResourcesError) as error:
             if self.error is None:
                 logger.error("messages stay in the journal for now: %s", error)
