@@ -14,12 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytubemq.broker import told
+from pytubemq.broker.block import Block
 from pytubemq.broker.submission import Barrier, Refusal
 from pytubemq.errors import Code, DiskFailedError, DiskFullError, OutOfResourcesError, TubeError
 from pytubemq.model.limits import MAX_JOURNAL_WRITE_BYTES, MAX_STAGED_BYTES, MAX_UNAPPLIED_BYTES
 from pytubemq.observe.histogram import Histogram
-from pytubemq.observe.story import MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -50,17 +49,6 @@ class AppendStats:
     """Submissions refused because too much was waiting."""
     write_s: Histogram = field(default_factory=Histogram)
     """Writes of the journal that succeeded, with their flush if they had one."""
-
-
-@dataclass(slots=True, eq=False)
-class _Batch:
-    """The submissions of one write, with how many results each of them gets."""
-
-    submissions: list[Submission]
-    counts: list[int]
-    prepared: Prepared
-    told: frozenset[int] = frozenset()
-    """The submissions, by position, that were told before the write: all of theirs is promised from memory."""
 
 
 class AppendPath:
@@ -205,7 +193,7 @@ class AppendPath:
         if not self._in_flight:
             self._write_next()
 
-    def _write_ahead(self) -> _Batch | None:
+    def _write_ahead(self) -> Block | None:
         """Start the next write while the callers of the last are not told yet: so nobody is refused here, and what
         cannot be written is left to `_write_next`."""
         if not self._queue or self.congested:
@@ -214,12 +202,12 @@ class AppendPath:
         if not submissions:
             return None
         try:
-            batch = self._prepare(submissions)
+            block = self._prepare(submissions)
         except Exception:
             self._queue.extendleft(reversed(submissions))
             return None
-        self._start(batch)
-        return batch
+        self._start(block)
+        return block
 
     def _write_next(self) -> None:
         """Start the next write, if there is something and nothing is in the way."""
@@ -240,20 +228,20 @@ class AppendPath:
             self._schedule()
             return
         try:
-            batch = self._prepare(submissions)
+            block = self._prepare(submissions)
         except Exception as error:  # nothing was changed yet; whatever it is, the callers must not hang
             logger.error("messages could not be prepared for the journal", exc_info=error)
             self._settle_failed(
                 submissions, Refusal(Code.INTERNAL_SERVER_ERROR, f"this Broker failed at the request: {error}")
             )
             return
-        self._start(batch)
-        self._tell_early(batch)
+        self._start(block)
+        self._tell_early(block)
 
-    def _start(self, batch: _Batch) -> None:
+    def _start(self, block: Block) -> None:
         self._in_flight = True
-        future = self._loop.run_in_executor(self._writer, self._write, batch.prepared)
-        future.add_done_callback(lambda done: self._ended(batch, done))
+        future = self._loop.run_in_executor(self._writer, self._write, block.prepared)
+        future.add_done_callback(lambda done: self._ended(block, done))
 
     def _write(self, prepared: Prepared) -> None:
         """On the writer's thread."""
@@ -285,20 +273,13 @@ class AppendPath:
             batch.append(submission)
         return batch
 
-    def _prepare(self, submissions: list[Submission]) -> _Batch:
-        staging = self._store.staging()
-        counts = [submission.stage(staging) for submission in submissions]
-        prepared = self._store.prepare(staging, self._clock.wall_ms())
-        if prepared.early:
-            self._store.publish_early(prepared)
-            if MESSAGE.on:
-                told.early(prepared)
-        return _Batch(submissions, counts, prepared)
+    def _prepare(self, submissions: list[Submission]) -> Block:
+        return Block(self._store, submissions, self._clock.wall_ms())
 
-    def _ended(self, batch: _Batch, done: asyncio.Future[None]) -> None:
+    def _ended(self, block: Block, done: asyncio.Future[None]) -> None:
         self._in_flight = False
         error = done.exception()
-        prepared = batch.prepared
+        prepared = block.prepared
         if error is None:
             try:
                 self._store.publish(prepared)
@@ -308,55 +289,35 @@ class AppendPath:
             self._store.abandon(prepared)
         if error is not None:
             self.refused_bytes = max(self.refused_bytes, prepared.size_bytes)
-            self._fail(batch, error)
+            self._fail(block, error)
             return
         self._owes = False
         self.writable_again()
         self.stats.writes += 1
         # The next write starts before this one's callers are told: the disk and the loop work side by side.
         ahead = self._write_ahead()
-        self._tell(batch)
+        self._tell(block)
         if ahead is not None:
             self._tell_early(ahead)
         if not self._in_flight:
             self._write_next()
         self._on_written()
 
-    def _tell_early(self, batch: _Batch) -> None:
+    def _tell_early(self, block: Block) -> None:
         """Tell those whose messages are all promised from memory, while the rest is being written."""
-        early = batch.prepared.early
-        if not early:
-            return
-        told: list[int] = []
-        at = 0
-        for position, (submission, count) in enumerate(zip(batch.submissions, batch.counts, strict=True)):
-            if count and early.issuperset(range(at, at + count)):
-                submission.written(batch.prepared.appended[at : at + count])
-                told.append(position)
-            at += count
-        batch.told = frozenset(told)
-        self._wake(batch)
+        if block.tell_early():
+            self._on_published(block.partitions)
 
-    def _tell(self, batch: _Batch) -> None:
-        appended, already = batch.prepared.appended, batch.told
-        at = 0
-        for position, (submission, count) in enumerate(zip(batch.submissions, batch.counts, strict=True)):
+    def _tell(self, block: Block) -> None:
+        for submission in block.submissions:
             self.staged_bytes -= submission.size_bytes
             self.stats.confirmations += submission.confirmations
-            if position not in already:
-                submission.written(appended[at : at + count])
-            at += count
-        self.stats.messages += batch.prepared.messages
-        if MESSAGE.on:
-            told.written(batch.prepared, batch.prepared.readable)
-        self._wake(batch)
+        self.stats.messages += block.prepared.messages
+        block.tell()
+        if block.partitions:
+            self._on_published(block.partitions)
 
-    def _wake(self, batch: _Batch) -> None:
-        touched = {(run.topic, run.partition_id) for run in batch.prepared.runs}
-        if touched:
-            self._on_published(touched)
-
-    def _fail(self, batch: _Batch, error: BaseException) -> None:
+    def _fail(self, block: Block, error: BaseException) -> None:
         """A write failed: its callers learn it; whether there will be another depends on why."""
         self.stats.failed_writes += 1
         if isinstance(error, DiskFullError):
@@ -378,11 +339,10 @@ class AppendPath:
             self.failure = error
             logger.error("the journal cannot be written, nothing more is accepted: %s", error, exc_info=error)
             refusal = _failed(error)
-        self._owes = self._owes or bool(batch.told)
-        for position in batch.told:  # the store keeps their messages for the next write
-            self.staged_bytes -= batch.submissions[position].size_bytes
-        untold = [submission for at, submission in enumerate(batch.submissions) if at not in batch.told]
-        self._settle_failed(untold, refusal)
+        for submission in block.promised:  # the store keeps their messages for the next write
+            self.staged_bytes -= submission.size_bytes
+            self._owes = True
+        self._settle_failed(block.untold, refusal)
 
     def _settle_failed(self, submissions: list[Submission], refusal: Refusal) -> None:
         for submission in submissions:

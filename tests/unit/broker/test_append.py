@@ -69,6 +69,7 @@ class Store:
 
     def publish(self, prepared: Any) -> None:
         self.in_flight -= 1
+        prepared.runs.clear()  # as soon as they are in their logs, which may be at once
 
     def abandon(self, prepared: Any) -> None:
         self.in_flight -= 1

@@ -1,0 +1,77 @@
+"""The submissions of one journal write, from their staging to the answers.
+
+The invariant: each submission is told once, with the results that are its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.broker import told
+from pytubemq.observe.story import MESSAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.broker.submission import Submission
+    from pytubemq.broker.waiters import PartitionKey
+    from pytubemq.storage.store import BrokerStore
+
+
+class Block:
+    """What one write takes along. Event loop only, but for `prepared`, which the writer is given."""
+
+    def __init__(self, store: BrokerStore, submissions: Sequence[Submission], wall_ms: int) -> None:
+        """Stage and number all of them; what is promised from memory is readable from here on.
+
+        Raises: what staging and preparing raise; nothing has changed then.
+        """
+        staging = store.staging()
+        self.submissions = submissions
+        self._counts = [submission.stage(staging) for submission in submissions]
+        self.prepared = store.prepare(staging, wall_ms)
+        self.partitions: frozenset[PartitionKey] = frozenset(
+            (run.topic, run.partition_id) for run in self.prepared.runs
+        )
+        """Where there are new messages. (The runs leave the block when they are in their logs.)"""
+        if self.prepared.early:
+            store.publish_early(self.prepared)
+            if MESSAGE.on:
+                told.early(self.prepared)
+        self._told: frozenset[int] = frozenset()
+
+    def tell_early(self) -> bool:
+        """Tell those of which all messages are promised from memory; whether there were any."""
+        early, appended = self.prepared.early, self.prepared.appended
+        if not early:
+            return False
+        done: list[int] = []
+        at = 0
+        for position, (submission, count) in enumerate(zip(self.submissions, self._counts, strict=True)):
+            if count and early.issuperset(range(at, at + count)):
+                submission.written(appended[at : at + count])
+                done.append(position)
+            at += count
+        self._told = frozenset(done)
+        return bool(done)
+
+    def tell(self) -> None:
+        """Tell all the others that they are written."""
+        if MESSAGE.on:
+            told.written(self.prepared, self.prepared.readable)
+        appended, already = self.prepared.appended, self._told
+        at = 0
+        for position, (submission, count) in enumerate(zip(self.submissions, self._counts, strict=True)):
+            if position not in already:
+                submission.written(appended[at : at + count])
+            at += count
+
+    @property
+    def promised(self) -> list[Submission]:
+        """Those that were told early."""
+        return [submission for at, submission in enumerate(self.submissions) if at in self._told]
+
+    @property
+    def untold(self) -> list[Submission]:
+        """Those that were not."""
+        return [submission for at, submission in enumerate(self.submissions) if at not in self._told]
