@@ -150,6 +150,27 @@ def test_a_lock_is_held_once_and_may_be_given_up(place: tuple[Disk, Path]) -> No
     disk.lock(root / "lock").release()
 
 
+def test_all_is_flushed_at_once_for_who_holds_the_lock(place: tuple[Disk, Path]) -> None:
+    disk, root = place
+    disk.makedirs(root / "x")
+    files = [disk.open(root / "x" / f"{number}", create=True) for number in range(20)]
+    for number, file in enumerate(files):
+        write_all(file, [b"%d" % number], 0)
+    assert not disk.sync_all(root), "nobody holds a lock here"
+    held = disk.lock(root / "lock")
+    done = disk.sync_all(root)  # some systems cannot: then each file is flushed by itself
+    if isinstance(disk, FaultyDisk):
+        assert done
+        disk.crash()
+    held.release()
+    assert not disk.sync_all(root)
+    for number, file in enumerate(files):
+        file.close()
+        again = disk.open(root / "x" / f"{number}")
+        assert read_exactly(again, 9, 0) == b"%d" % number
+        again.close()
+
+
 def test_a_closed_file_cannot_be_used(place: tuple[Disk, Path]) -> None:
     disk, root = place
     file = disk.open(root / "a", create=True)

@@ -138,6 +138,12 @@ class PartitionLog:
         self.end_position = self.applied_position = end.position
         self.last_time_ms = self.applied_time_ms = end.last_time_ms
 
+    def mark_damaged(self, ordinal: int) -> None:
+        """Damage was met at a message before a restart: its segment's records are to be checked when they are read."""
+        at = bisect_right(self.segments, ordinal, key=lambda segment: segment.base_ordinal) - 1
+        if at >= 0:
+            self.segments[at].damaged = True
+
     def publish(self, run: Run) -> None:
         """Make a run readable; the caller holds the lock."""
         self.tail.append(run)

@@ -291,6 +291,8 @@ class FaultyDisk:
     def sync_all(self, path: Path) -> bool:
         """See `Disk`; as with FDATASYNC, what is pending when it fails will never reach the device."""
         with self._guard:
+            if not any(lock.parent == path for lock in self._locks):
+                return False
             inodes = {id(inode): inode for inode in self._names.values() if inode is not None}
             pending = [(inode, inode.pending) for inode in inodes.values()]
             for inode in inodes.values():

@@ -148,6 +148,20 @@ def test_a_log_that_is_cut_short_loses_what_is_missing(check: bool) -> None:
     assert read_all(store)[0][len(sent)] == b"and on it goes"
 
 
+def test_damage_met_before_a_restart_is_passed_over_behind_it_too() -> None:
+    disk = FaultyDisk()
+    store, sent = filled(disk)
+    disk.flip_bit(log_path(), disk.content(log_path()).index(sent[5]))
+    found, lost = read_all(store)
+    send(store, b"so that there is something to write down")
+    store.close()
+    again = open_store(disk, StoreSettings(reserve_bytes=0))  # without checks of its own
+    assert [fence.messages for fence in again.fences()] == [lost]
+    assert again.stats.fenced_messages == lost
+    found[len(sent)] = b"so that there is something to write down"
+    assert read_all(again) == (found, lost)
+
+
 def test_index_and_record_damaged_together_lose_that_record_alone() -> None:
     disk = FaultyDisk()
     store, sent = filled(disk)
