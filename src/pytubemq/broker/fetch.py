@@ -19,7 +19,7 @@ from pytubemq.broker.reading import ReadLimits, read
 from pytubemq.broker.registry import Hold, HoldKey
 from pytubemq.broker.submission import Refusal
 from pytubemq.core.flow import rule_clock
-from pytubemq.errors import Code
+from pytubemq.errors import Code, NotFoundError
 from pytubemq.model.offset import to_offset
 from pytubemq.observe.story import GROUP, MESSAGE
 from pytubemq.wire.codec import decode, encode
@@ -146,8 +146,12 @@ class FetchHandlers:
 
     def _overtaken(self, key: HoldKey, offset: int, result: Slice | Refusal) -> bool:
         """Whether retention let go of the place while it was read: the cursor is lifted then, as for any other."""
-        moved = isinstance(result, Refusal) and result.code is Code.MOVED
-        return moved and offset < self._state.store.ends(key.topic, key.partition_id)[0]
+        if not isinstance(result, Refusal) or result.code is not Code.MOVED:
+            return False
+        try:
+            return offset < self._state.store.ends(key.topic, key.partition_id)[0]
+        except NotFoundError:  # the topic was removed meanwhile: the refusal stands
+            return False
 
     def _too_fast(self, fetch: _Fetch, meter: Meter) -> bool:
         """Refuse the fetch if its consumer has had what the cluster's rules give it."""
