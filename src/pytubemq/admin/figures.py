@@ -32,17 +32,21 @@ def metrics_route(facts: Callable[[], Meter]) -> Route:
     """`/metrics` in Prometheus's text format; `facts` gathers what the figures are read from."""
     turn = asyncio.Lock()  # one scrape at a time, however many ask
 
-    async def metrics(_: Request) -> Response:
+    def read(meter: Meter) -> tuple[bytes, str]:
+        # Loading it takes a tenth of a second, which nobody else has to wait for.
         from pytubemq.observe.prometheus import CONTENT_TYPE, render
 
+        process = (source.reading(None) for source in PROCESS_METRICS)
+        return render(chain(process, meter.readings())), CONTENT_TYPE
+
+    async def metrics(_: Request) -> Response:
         async with turn:
             try:
                 meter = facts()
             except (ClosedError, UnavailableError) as error:
                 return Response(f"{error.message}\n", NOT_RUNNING, media_type="text/plain")
-            process = (source.reading(None) for source in PROCESS_METRICS)
-            text = await asyncio.to_thread(lambda: render(chain(process, meter.readings())))
-        return Response(text, headers={"content-type": CONTENT_TYPE})
+            text, content_type = await asyncio.to_thread(read, meter)
+        return Response(text, headers={"content-type": content_type})
 
     return Route("/metrics", metrics)
 
