@@ -122,6 +122,8 @@ class BrokerStore:
         self._fences = Fences()
         self._unneeded: list[Path] = []
         """Files that nobody needs any more and that could not be removed yet."""
+        self._removing = Lock()
+        """So that nobody removes a file for a topic that is gone while one of the same name comes."""
         self._reader = SegmentReader(self._files, check=settings.check_on_read, on_damage=self._damaged)
         self._partitions: dict[tuple[str, int], PartitionLog] = {}
         self._confirmed: dict[GroupKey, int] = {}
@@ -592,17 +594,18 @@ class BrokerStore:
             StorageError: it is not done, or some files are left over; call again. DiskFailedError: see `write`.
         """
         self._check_usable()
-        self._on_disk(lambda: self._applier.drop(topic))
-        self._fences.forget(topic)
-        # One of the same name may come, and have files of the same names.
-        self._unneeded = [path for path in self._unneeded if path.parent.parent.name != topic]
-        try:
-            remove_topic(self._files, self.root / "logs", topic)
-        except OSError as error:  # not a reason to stop writing: nobody needs these files any more
-            raise StorageError(
-                f"files of topic {topic} cannot be removed: {error.strerror or error}",
-                hint="it is tried again by itself, and at the next start",
-            ) from error
+        with self._removing:
+            self._on_disk(lambda: self._applier.drop(topic))
+            self._fences.forget(topic)
+            # One of the same name may come, and have files of the same names.
+            self._unneeded = [path for path in self._unneeded if path.parent.parent.name != topic]
+            try:
+                remove_topic(self._files, self.root / "logs", topic)
+            except OSError as error:  # not a reason to stop writing: nobody needs these files any more
+                raise StorageError(
+                    f"files of topic {topic} cannot be removed: {error.strerror or error}",
+                    hint="it is tried again by itself, and at the next start",
+                ) from error
 
     def retain(self, now_ms: int, policy: Callable[[str], RetentionPolicy | None]) -> Retained:
         """Drop the messages that are too old or too many, whole segments at a time; for a background thread. Blocks.
@@ -615,22 +618,23 @@ class BrokerStore:
             DiskFullError, OutOfResourcesError: nothing was dropped, call again later. DiskFailedError: see `write`.
         """
         self._check_usable()
-        dropped = self._on_disk(lambda: self._applier.retain(lambda: self._surplus(now_ms, policy)))
         segments = messages = size = 0
-        for log, gone in dropped:
-            first = gone[0]
-            segments += len(gone)
-            messages += log.first_ordinal - first.base_ordinal
-            size += log.first_position - first.base_position
-            self._fences.forget_before(log.topic, log.partition_id, log.first_ordinal)
-            PARTITION.tell(
-                "retained", topic=log.topic, partition=log.partition_id, offset=to_offset(log.first_ordinal),
-                segments=len(gone),
-            )  # fmt: skip
-            for segment in gone:
-                self._reader.forget(segment)
-                self._unneeded += (segment.log_path, segment.index_path)
-        self._unneeded = remove_files(self._files, self._unneeded)
+        with self._removing:
+            dropped = self._on_disk(lambda: self._applier.retain(lambda: self._surplus(now_ms, policy)))
+            for log, gone in dropped:
+                first = gone[0]
+                segments += len(gone)
+                messages += log.first_ordinal - first.base_ordinal
+                size += log.first_position - first.base_position
+                self._fences.forget_before(log.topic, log.partition_id, log.first_ordinal)
+                PARTITION.tell(
+                    "retained", topic=log.topic, partition=log.partition_id, offset=to_offset(log.first_ordinal),
+                    segments=len(gone),
+                )  # fmt: skip
+                for segment in gone:
+                    self._reader.forget(segment)
+                    self._unneeded += (segment.log_path, segment.index_path)
+            self._unneeded = remove_files(self._files, self._unneeded)
         return Retained(segments, messages, size)
 
     def _surplus(self, now_ms: int, policy: Callable[[str], RetentionPolicy | None]) -> dict[PartitionKey, int]:
@@ -642,8 +646,8 @@ class BrokerStore:
                 continue
             try:
                 pieces = log.pieces(self._reader)
-            except StorageError as error:  # readers are told, and another pass comes
-                _log.warning("%s:%d keeps what is too old: %s", log.topic, log.partition_id, error.message)
+            except (StorageError, FileNotFoundError) as error:  # readers are told, and another pass comes
+                _log.warning("%s:%d keeps what is too old: %s", log.topic, log.partition_id, error)
                 continue
             if count := surplus(pieces, log.end_position - log.applied_position, limits, now_ms):
                 found[key] = count
