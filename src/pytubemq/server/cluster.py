@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.policy import policy_of_retention
 from pytubemq.net.iothread import IoThread
 from pytubemq.server.compose import Endpoints, Node, Role
 from pytubemq.server.processes import ServerProcess
@@ -113,11 +114,17 @@ class EmbeddedCluster:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None
 
-    async def create_topic(self, name: str, *, partitions: int = 4) -> None:
-        """Create a topic on every Broker; it can be used when this returns."""
+    async def create_topic(
+        self, name: str, *, partitions: int = 4, durability: str | None = None, retention: str | None = None
+    ) -> None:
+        """Create a topic on every Broker; it can be used when this returns.
+
+        `durability` is disk, process or memory, `retention` as in `72h,10GB` or `forever`.
+        """
         if self._master is None or self._master.master is None:
             raise ConfigError("the cluster is not running", hint="use it inside `async with`")
-        await self._master.master.create_topic(name, partitions)
+        policy = None if retention is None else policy_of_retention(retention)
+        await self._master.master.create_topic(name, partitions, delete_policy=policy, durability=durability)
 
     def child(self, broker_id: int = 1) -> int | None:
         """The process id of a Broker that runs as a child process; None when there is no such child."""
@@ -242,9 +249,13 @@ class ThreadedCluster:
             finally:
                 thread.close()
 
-    def create_topic(self, name: str, *, partitions: int = 4) -> None:
-        """Create a topic on every Broker; it can be used when this returns."""
-        self._io.run(self._cluster.create_topic(name, partitions=partitions))
+    def create_topic(
+        self, name: str, *, partitions: int = 4, durability: str | None = None, retention: str | None = None
+    ) -> None:
+        """Create a topic on every Broker; it can be used when this returns. As in `EmbeddedCluster`."""
+        self._io.run(
+            self._cluster.create_topic(name, partitions=partitions, durability=durability, retention=retention)
+        )
 
     def kill_broker(self, broker_id: int = 1) -> None:
         """SIGKILL a Broker that runs as a child process."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import msgspec
 import pytest
 
+from pytubemq import Start, connect
 from pytubemq.cli.api import Api
 from pytubemq.errors import BadRequestError, NotFoundError
 from pytubemq.server.cluster import EmbeddedCluster
@@ -113,6 +115,33 @@ async def test_the_older_api_says_both_too_and_shows_them(tmp_path: Path) -> Non
         await until(lambda: kept(tmp_path) == ({"own:memory"}, {"own:delete,24h,5GB"}))
         (row,) = await webapi("admin_query_cluster_default_setting")
         assert (row["deletePolicy"], row["durability"]) == ("delete,168h", "process")
+
+
+async def test_what_is_kept_no_longer_goes_and_a_group_that_was_away_goes_on_behind_it(tmp_path: Path) -> None:
+    settings = {"broker.retention_check_s": 0.2}
+    async with EmbeddedCluster(data_dir=tmp_path, settings=settings) as cluster:
+        for name, retention in (("short", "1s"), ("long", "forever")):
+            await cluster.create_topic(name, partitions=1, retention=retention)
+        async with connect(cluster.master) as tube, AsyncExitStack() as stack:
+            producers = [await stack.enter_async_context(tube.producer(name)) for name in ("short", "long")]
+            for producer in producers:
+                for _ in range(3):
+                    await producer.send(b"old")
+            await tube.reset_group("away", "short", Start.EARLIEST)
+            (short,), (long,) = await tube.partitions("short"), await tube.partitions("long")
+
+            async with asyncio.timeout(120):
+                ends = (0, 84)
+                while ends != (84, 84):
+                    await asyncio.sleep(0.1)
+                    ends = (await tube.offsets([short]))[short]
+            assert (await tube.offsets([long]))[long] == (0, 84)
+            for producer in producers:
+                await producer.send(b"new")
+            async with tube.consumer("away", "short", start=Start.LATEST) as consumer, asyncio.timeout(120):
+                batch = await consumer.next_batch()
+                assert batch is not None
+                assert [message.body for message in batch] == [b"new"]
 
 
 async def test_a_change_that_cannot_be_is_refused_and_one_that_is_none_is_no_error(tmp_path: Path) -> None:
