@@ -195,9 +195,9 @@ class BrokerStore:
         self._windows.restore(found.checkpoint.windows)
         for fence in found.checkpoint.fences:
             self.stats.fenced_messages += self._fences.add(fence)
-            log = self._partitions.get((fence.topic, fence.partition_id))
-            if log is not None and fence.reason is not FenceReason.JOURNAL:
-                log.mark_damaged(fence.from_ordinal)
+            fenced = self._partitions.get((fence.topic, fence.partition_id))
+            if fenced is not None and fence.reason is not FenceReason.JOURNAL:
+                fenced.mark_damaged(fence.from_ordinal)
         self._resume(replay(self._disk, found, self._replay))
 
     def _resume(self, resume: Resume) -> None:
