@@ -11,16 +11,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import msgspec
 import pytest
 
 from pytubemq import connect
+from pytubemq.core.retry import Backoff
 from pytubemq.errors import ExitCode
+from pytubemq.server.cluster import EmbeddedCluster
+from pytubemq.server.sources import load_settings
+from pytubemq.server.worker_plan import plan_workers
+from pytubemq.server.workers import Workers
+from tests.waiting import until
 
 from .conftest import CommandLine, stop
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.scenario
 
@@ -130,6 +138,38 @@ def test_options_that_do_not_go_together_are_refused(tube: CommandLine) -> None:
         found = tube("server", "run", *arguments)
         assert found.returncode == ExitCode.USAGE, arguments
         assert "Traceback" not in found.stderr.decode()
+
+
+@pytest.mark.anyio
+async def test_one_that_cannot_start_is_tried_again_until_it_can(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with EmbeddedCluster(brokers=0) as cluster:
+        flags = {
+            "data": str(tmp_path),
+            "broker.listen": ANY,
+            "broker.http_listen": "",
+            "broker.masters": cluster.master,
+        }
+        plans = plan_workers(load_settings(None, environ={}, flags=flags), 2)
+        several = Workers(plans, backoff=Backoff(first_s=0.05, most_s=0.1))
+        first, second = await several.start()
+        try:
+            settings = second.process.settings
+            taken = msgspec.structs.replace(settings.broker, listen=first.process.endpoints.broker)
+            second.process.settings = msgspec.structs.replace(settings, broker=taken)
+            assert second.process.pid is not None
+            os.kill(second.process.pid, signal.SIGKILL)
+            await until(lambda: second.restarts >= 3, timeout_s=PATIENCE_S)
+            assert second.down is not None
+            assert "did not start" in caplog.text
+            assert first.down is None
+            second.process.settings = settings
+            await until(lambda: second.down is None, timeout_s=PATIENCE_S)
+            assert second.process.running
+        finally:
+            assert await several.close()
+        assert not any(worker.process.running for worker in several.workers)
 
 
 def alive(pid: int) -> bool:
