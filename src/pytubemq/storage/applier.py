@@ -255,9 +255,10 @@ class Applier:
     def _flush(self) -> None:
         """See that everything written into the logs since the last checkpoint is on the device."""
         dirty = self._dirty
-        if len(dirty.files) + len(dirty.directories) >= _MANY_FILES and self._disk.sync_all(self._root):
+        files = 2 * len(dirty.segments) + len(dirty.directories)
+        if files >= _MANY_FILES and self._disk.sync_all(self._root):
             return
-        for path in sorted(dirty.files):
+        for path in sorted(path for segment in dirty.segments for path in (segment.log_name, segment.index_name)):
             with self._files.borrow(path) as file:
                 file.fdatasync()
         for directory in sorted(dirty.directories):

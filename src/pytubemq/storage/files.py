@@ -7,17 +7,14 @@ The invariant: a file that someone holds is never closed under him, and apart fr
 from __future__ import annotations
 
 from collections import OrderedDict
-from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from pytubemq.storage.disk import open_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from pytubemq.storage.disk import Disk, DiskFile
 
 
@@ -30,6 +27,22 @@ class _Entry:
         self.doomed = False
 
 
+class _Borrowed:
+    """A file that is not closed while a `with` runs."""
+
+    __slots__ = ("_cache", "_entry")
+
+    def __init__(self, cache: FileCache, entry: _Entry) -> None:
+        self._cache = cache
+        self._entry = entry
+
+    def __enter__(self) -> DiskFile:
+        return self._entry.file
+
+    def __exit__(self, *_: object) -> None:
+        self._cache.give_back(self._entry)
+
+
 class FileCache:
     """Files by path; thread-safe."""
 
@@ -37,34 +50,35 @@ class FileCache:
         self.disk = disk
         self._limit = max(1, limit)
         self._lock = Lock()
-        self._entries: OrderedDict[Path, _Entry] = OrderedDict()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
 
     @property
     def open_files(self) -> int:
         """Files open now."""
         return len(self._entries)
 
-    @contextmanager
-    def borrow(self, path: Path, *, create: bool = False) -> Iterator[DiskFile]:
-        """The file at `path`, open while the block runs."""
-        entry = self._take(path, create)
-        try:
-            yield entry.file
-        finally:
-            with self._lock:
-                entry.users -= 1
-                closing = self._surplus()
-                if entry.doomed and not entry.users:
-                    closing.append(entry.file)
-            for file in closing:
-                file.close()
+    def borrow(self, path: Path | str, *, create: bool = False) -> _Borrowed:
+        """The file at `path`, open while a `with` runs."""
+        return _Borrowed(self, self._take(str(path), create))
 
-    def _take(self, path: Path, create: bool) -> _Entry:
+    def give_back(self, entry: _Entry) -> None:
+        """Called once for each `borrow`."""
+        with self._lock:
+            entry.users -= 1
+            if len(self._entries) <= self._limit and not entry.doomed:
+                return
+            closing = self._surplus()
+            if entry.doomed and not entry.users:
+                closing.append(entry.file)
+        for file in closing:
+            file.close()
+
+    def _take(self, path: str, create: bool) -> _Entry:
         with self._lock:
             entry = self._entries.get(path)
             if entry is None:
                 # Opened under the lock: two openers of one path must end up with one entry.
-                entry = self._entries[path] = _Entry(open_file(self.disk, path, create=create))
+                entry = self._entries[path] = _Entry(open_file(self.disk, Path(path), create=create))
             else:
                 self._entries.move_to_end(path)
             entry.users += 1
@@ -79,10 +93,10 @@ class FileCache:
         idle = list(islice((path for path, entry in self._entries.items() if not entry.users), surplus))
         return [self._entries.pop(path).file for path in idle]
 
-    def forget(self, path: Path) -> None:
+    def forget(self, path: Path | str) -> None:
         """Let go of a file that was removed; the next `borrow` opens what then lies at its path."""
         with self._lock:
-            entry = self._entries.pop(path, None)
+            entry = self._entries.pop(str(path), None)
             if entry is None:
                 return
             entry.doomed = True

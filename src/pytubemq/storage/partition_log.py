@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Dirty:
     """What must be flushed before a checkpoint may speak of it."""
 
-    files: set[Path] = field(default_factory=set)
+    segments: set[Segment] = field(default_factory=set)
     directories: set[Path] = field(default_factory=set)
 
 
@@ -166,7 +166,7 @@ class PartitionLog:
             while fitting < len(runs) and runs[fitting].end_position <= limit:
                 fitting += 1
             now, runs = runs[:fitting], runs[fitting:]
-            dirty.files.update((segment.log_path, segment.index_path))
+            dirty.segments.add(segment)
             segment.write(files, now)
             with self._lock:
                 self.applied_ordinal, self.applied_position = now[-1].end_ordinal, now[-1].end_position

@@ -37,6 +37,16 @@ class Segment:
     """Whether damage was met in it: then every record is checked when it is read, and nothing is added."""
 
     @property
+    def log_name(self) -> str:
+        """The path of the file with the records, which costs less than a `Path`."""
+        return f"{self.directory}/{self.base_ordinal:020d}.log"
+
+    @property
+    def index_name(self) -> str:
+        """The same of the file with the index entries."""
+        return f"{self.directory}/{self.base_ordinal:020d}.index"
+
+    @property
     def log_path(self) -> Path:
         """The file with the records."""
         return self.directory / f"{self.base_ordinal:020d}.log"
@@ -65,7 +75,7 @@ class Segment:
     def write(self, files: FileCache, runs: Sequence[Run]) -> None:
         """Write consecutive runs behind the applied records, messages before index."""
         first = runs[0]
-        with files.borrow(self.log_path) as file:
+        with files.borrow(self.log_name) as file:
             write_all(file, [run.entries for run in runs], self.log_size(first.base_position))
-        with files.borrow(self.index_path) as file:
+        with files.borrow(self.index_name) as file:
             write_all(file, [run.index for run in runs], self.index_size(self.records))

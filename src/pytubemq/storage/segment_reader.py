@@ -143,7 +143,7 @@ class SegmentReader:
     @contextmanager
     def _open(self, stretch: Stretch) -> Iterator[_Reading]:
         segment = stretch.segment
-        with self._files.borrow(segment.index_path) as index_file, self._files.borrow(segment.log_path) as log_file:
+        with self._files.borrow(segment.index_name) as index_file, self._files.borrow(segment.log_name) as log_file:
             yield _Reading(self, stretch, index_file, log_file)
 
     # --- mended indexes ----------------------------------------------------------------------------------------------
