@@ -24,19 +24,18 @@ from pytubemq.observe.story import PARTITION
 from pytubemq.storage import recovery
 from pytubemq.storage.applier import Applier
 from pytubemq.storage.building import Carried, build
-from pytubemq.storage.disk import Disk, NotOpenedError, OsDisk
-from pytubemq.storage.fences import Fences
-from pytubemq.storage.files import FileCache
-from pytubemq.storage.journal import FULL_ERRORS, Journal, full, not_opened, storage_error
-from pytubemq.storage.partition_log import Extent, PartitionLog
+from pytubemq.storage.disk import Disk, OsDisk
+from pytubemq.storage.journal import FULL_ERRORS, Journal, full, storage_error
+from pytubemq.storage.partition_log import PartitionLog
+from pytubemq.storage.reads import StoreReads
 from pytubemq.storage.record import FORGOTTEN, Fence, FenceReason
 from pytubemq.storage.removal import remove_files, remove_topic
 from pytubemq.storage.replay import replay
-from pytubemq.storage.retention import Retained, is_to_be_closed, surplus
+from pytubemq.storage.retention import Retained
 from pytubemq.storage.run import hole
-from pytubemq.storage.segment_reader import SegmentReader
 from pytubemq.storage.space import SpaceGuard
-from pytubemq.storage.staging import Prepared, Staging, no_partition
+from pytubemq.storage.staging import Prepared, Staging
+from pytubemq.storage.surplus import choose
 from pytubemq.storage.windows import Windows
 
 if TYPE_CHECKING:
@@ -45,12 +44,9 @@ if TYPE_CHECKING:
 
     from pytubemq.model.policy import RetentionPolicy
     from pytubemq.storage.disk import DirectoryLock
-    from pytubemq.storage.lookup import Stretch
-    from pytubemq.storage.mending import Lost
     from pytubemq.storage.record import GroupKey, PartitionKey
     from pytubemq.storage.replay import Loss, Resume
     from pytubemq.storage.run import Run
-    from pytubemq.storage.selection import Slice
     from pytubemq.storage.staging import Outcome
 
 T = TypeVar("T")
@@ -85,47 +81,20 @@ class StoreSettings:
     """Whether each record's check is computed when it is read from disk; an index entry's always is."""
 
 
-@dataclass(slots=True)
-class StoreStats:
-    """Counters since the store was opened."""
-
-    blocks: int = 0
-    messages: int = 0
-    repeats: int = 0
-    """Messages that producers sent again and that were not stored again."""
-    journal_bytes: int = 0
-    full_refusals: int = 0
-    """Batches refused for want of space."""
-    replayed_messages: int = 0
-    cut_bytes: int = 0
-    """Torn bytes cut from the journal's end when it was opened."""
-    lost_journal_bytes: int = 0
-    """Bytes of the journal that were promised and could not be read any more when the store was opened."""
-    fenced_messages: int = 0
-    """Messages found to be lost to damage, those known from before included."""
-    mended_entries: int = 0
-    """Index entries that were damaged, and built anew from the log."""
-
-
-class BrokerStore:
+class BrokerStore(StoreReads):
     """All partitions and confirmed offsets of one Broker in one directory; make one with `open`."""
 
     def __init__(self, root: Path, disk: Disk, settings: StoreSettings, held: DirectoryLock) -> None:
         """Use `open`: this does not recover."""
+        super().__init__(disk, max_open_files=settings.max_open_files, check_on_read=settings.check_on_read)
         self.root = root
         self.settings = settings
-        self.stats = StoreStats()
         self._disk = disk
         self._held = held
-        self._lock = Lock()
-        self._files = FileCache(disk, limit=settings.max_open_files)
-        self._fences = Fences()
         self._unneeded: list[Path] = []
         """Files that nobody needs any more and that could not be removed yet."""
         self._removing = Lock()
         """So that nobody removes a file for a topic that is gone while one of the same name comes."""
-        self._reader = SegmentReader(self._files, check=settings.check_on_read, on_damage=self._damaged)
-        self._partitions: dict[tuple[str, int], PartitionLog] = {}
         self._confirmed: dict[GroupKey, int] = {}
         self._windows = Windows()
         self._durability: dict[str, Durability] = {}
@@ -388,135 +357,7 @@ class BrokerStore:
                     del self._confirmed[key]
             self._applier.add(prepared)
 
-    # --- reading -----------------------------------------------------------------------------------------------------
-
-    def ends(self, topic: str, partition_id: int) -> tuple[int, int]:
-        """Offset of the first message kept, and the one behind the last readable. NotFoundError if unknown."""
-        log = self._log(topic, partition_id)
-        return to_offset(log.min_ordinal), to_offset(log.end_ordinal)
-
-    def extent(self, topic: str, partition_id: int) -> Extent:
-        """The same with the positions in the partition's bytes. NotFoundError if unknown."""
-        return self._log(topic, partition_id).extent()
-
-    def position_of(self, topic: str, partition_id: int, offset: int) -> int:
-        """Where the message at `offset` begins in the partition's bytes; its nearest end outside. May read the disk.
-
-        Raises:
-            NotFoundError: no such partition. StorageError: the disk could not be read.
-        """
-        try:
-            return self._log(topic, partition_id).position_of(self._reader, offset)
-        except NotOpenedError as error:
-            raise not_opened(error) from error
-
-    def partitions(self) -> list[tuple[str, int]]:
-        """All partitions known, by topic and id."""
-        return sorted(self._partitions)
-
-    def in_memory(self, topic: str, partition_id: int, offset: int) -> bool:
-        """Whether `read` from `offset` will not touch the disk. NotFoundError if the partition is unknown.
-
-        If `apply` gets in between, the read finds the same bytes in files just written, so in the system's cache.
-        """
-        return self._log(topic, partition_id).in_memory(offset)
-
-    def read(
-        self,
-        topic: str,
-        partition_id: int,
-        offset: int,
-        *,
-        end_offset: int | None = None,
-        max_bytes: int,
-        max_messages: int,
-        codes: frozenset[int] | None = None,
-    ) -> Slice:
-        """Messages from `offset` on, before `end_offset`, as bytes that go into a fetch answer as they are.
-
-        Args:
-            offset: rounded down to a whole message; at or beyond the end the slice is empty.
-            max_bytes: stops after the entry that reaches it, so one message always comes.
-            codes: only messages with these filter codes; None takes all. `next_offset` also passes the others.
-
-        Raises:
-            NotFoundError: no such partition. OffsetMovedError: `offset` lies below what is kept.
-            OutOfResourcesError: no file handle now, try again later.
-            CorruptError: the partition is of no use until it is repaired. StorageError: the disk could not be read.
-        """
-        log = self._log(topic, partition_id)
-        try:
-            return log.read(
-                self._reader, offset, end_offset=end_offset, max_bytes=max_bytes, max_messages=max_messages, codes=codes
-            )
-        except NotOpenedError as error:
-            raise not_opened(error) from error
-        except FileNotFoundError as error:
-            if self._partitions.get((topic, partition_id)) is log:
-                raise log.lost_file(error) from error
-            raise no_partition(topic, partition_id) from None  # it was dropped meanwhile
-
-    def offset_at(self, topic: str, partition_id: int, time_ms: int) -> int:
-        """Offset of the first message kept that came at `time_ms` or later; the partition's end if none did. May read
-        the disk.
-
-        Raises:
-            NotFoundError: no such partition. StorageError: the disk could not be read.
-        """
-        log = self._log(topic, partition_id)
-        try:
-            return log.offset_at(self._reader, time_ms)
-        except NotOpenedError as error:
-            raise not_opened(error) from error
-        except FileNotFoundError as error:
-            if self._partitions.get((topic, partition_id)) is log:
-                raise log.lost_file(error) from error
-            raise no_partition(topic, partition_id) from None
-
-    def fences(self) -> list[Fence]:
-        """What is known to be lost to damage and is passed over by readers, by topic, partition and offset."""
-        return self._fences.all()
-
-    def partition_problem(self, topic: str, partition_id: int) -> str | None:
-        """Why a partition, or a part of it, cannot be read; None if all is well. NotFoundError if unknown."""
-        return self._log(topic, partition_id).trouble
-
-    def _fence(self, fence: Fence) -> None:
-        """Take note of messages that a damaged journal lost."""
-        if new := self._fences.add(fence):
-            self.stats.fenced_messages += new
-            _log.error(
-                "%d messages of %s:%d, offsets %d to before %d, are lost: the journal was damaged",
-                new,
-                fence.topic,
-                fence.partition_id,
-                fence.from_offset,
-                fence.to_offset,
-            )
-
-    def _damaged(self, stretch: Stretch, lost: Sequence[Lost], rebuilt: int, in_record: bool) -> None:
-        """Take note of damage that a reader met; said in the log once."""
-        topic, partition_id = stretch.key
-        segment = stretch.segment
-        for piece in lost:
-            reason = FenceReason.RECORD if in_record else FenceReason.INDEX
-            fence = Fence(topic, partition_id, piece.from_ordinal, piece.to_ordinal, reason)
-            if new := self._fences.add(fence):
-                self.stats.fenced_messages += new
-                _log.error(
-                    "%d messages of %s:%d, offsets %d to before %d, are lost: %s is damaged at byte %d",
-                    fence.messages,
-                    topic,
-                    partition_id,
-                    fence.from_offset,
-                    fence.to_offset,
-                    segment.log_path,
-                    segment.log_size(piece.position),
-                )
-        if rebuilt and not segment.damaged:
-            self.stats.mended_entries += rebuilt
-            _log.warning("%s is damaged: %d entries were read from the log instead", segment.index_path, rebuilt)
-        segment.damaged = True
+    # --- positions ---------------------------------------------------------------------------------------------------
 
     def confirmed(self, group: str, topic: str, partition_id: int) -> int | None:
         """A group's confirmed offset, None if it never confirmed one."""
@@ -531,12 +372,6 @@ class BrokerStore:
         """All confirmed offsets by (group, topic, partition id), as of now."""
         with self._lock:
             return dict(self._confirmed)
-
-    def _log(self, topic: str, partition_id: int) -> PartitionLog:
-        try:
-            return self._partitions[topic, partition_id]
-        except KeyError:
-            raise no_partition(topic, partition_id) from None
 
     # --- background --------------------------------------------------------------------------------------------------
 
@@ -620,7 +455,9 @@ class BrokerStore:
         self._check_usable()
         segments = messages = size = 0
         with self._removing:
-            dropped = self._on_disk(lambda: self._applier.retain(lambda: self._surplus(now_ms, policy)))
+            dropped = self._on_disk(
+                lambda: self._applier.retain(lambda: choose(self._partitions, self._reader, policy, now_ms))
+            )
             for log, gone in dropped:
                 first = gone[0]
                 segments += len(gone)
@@ -636,24 +473,6 @@ class BrokerStore:
                     self._unneeded += (segment.log_path, segment.index_path)
             self._unneeded = remove_files(self._files, self._unneeded)
         return Retained(segments, messages, size)
-
-    def _surplus(self, now_ms: int, policy: Callable[[str], RetentionPolicy | None]) -> dict[PartitionKey, int]:
-        """How many of its segments each partition has too many; lets those be closed that are to go one day."""
-        found: dict[PartitionKey, int] = {}
-        for key, log in list(self._partitions.items()):
-            limits = policy(log.topic)
-            if limits is None or limits == (None, None) or not log.segments or log.problem is not None:
-                continue
-            try:
-                pieces = log.pieces(self._reader)
-            except (StorageError, FileNotFoundError) as error:  # readers are told, and another pass comes
-                _log.warning("%s:%d keeps what is too old: %s", log.topic, log.partition_id, error)
-                continue
-            if count := surplus(pieces, log.end_position - log.applied_position, limits, now_ms):
-                found[key] = count
-            if count < len(pieces) and is_to_be_closed(pieces[-1], limits, now_ms):
-                log.closing = True
-        return found
 
     def _on_disk(self, call: Callable[[], T]) -> T:
         try:

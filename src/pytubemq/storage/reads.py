@@ -1,0 +1,178 @@
+"""The reading half of a store: what lies where, what can be read of it, and what cannot.
+
+The invariant: a reader gets whole records of one partition in order, or an error that names what is wrong; what is lost
+to damage is passed over, counted, and said in the log once. Safe from any thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from pytubemq.model.offset import to_offset
+from pytubemq.storage.disk import NotOpenedError
+from pytubemq.storage.fences import Fences
+from pytubemq.storage.files import FileCache
+from pytubemq.storage.journal import not_opened
+from pytubemq.storage.record import Fence, FenceReason
+from pytubemq.storage.segment_reader import SegmentReader
+from pytubemq.storage.staging import no_partition
+from pytubemq.storage.stats import StoreStats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.storage.disk import Disk
+    from pytubemq.storage.lookup import Stretch
+    from pytubemq.storage.mending import Lost
+    from pytubemq.storage.partition_log import Extent, PartitionLog
+    from pytubemq.storage.selection import Slice
+
+_logger = logging.getLogger(__name__)
+
+
+class StoreReads:
+    """What readers ask of a `BrokerStore`."""
+
+    def __init__(self, disk: Disk, *, max_open_files: int, check_on_read: bool) -> None:
+        self.stats = StoreStats()
+        self._lock = Lock()
+        self._partitions: dict[tuple[str, int], PartitionLog] = {}
+        self._files = FileCache(disk, limit=max_open_files)
+        self._fences = Fences()
+        self._reader = SegmentReader(self._files, check=check_on_read, on_damage=self._damaged)
+
+    def ends(self, topic: str, partition_id: int) -> tuple[int, int]:
+        """Offset of the first message kept, and the one behind the last readable. NotFoundError if unknown."""
+        log = self._log(topic, partition_id)
+        return to_offset(log.min_ordinal), to_offset(log.end_ordinal)
+
+    def extent(self, topic: str, partition_id: int) -> Extent:
+        """The same with the positions in the partition's bytes. NotFoundError if unknown."""
+        return self._log(topic, partition_id).extent()
+
+    def position_of(self, topic: str, partition_id: int, offset: int) -> int:
+        """Where the message at `offset` begins in the partition's bytes; its nearest end outside. May read the disk.
+
+        Raises:
+            NotFoundError: no such partition. StorageError: the disk could not be read.
+        """
+        try:
+            return self._log(topic, partition_id).position_of(self._reader, offset)
+        except NotOpenedError as error:
+            raise not_opened(error) from error
+
+    def partitions(self) -> list[tuple[str, int]]:
+        """All partitions known, by topic and id."""
+        return sorted(self._partitions)
+
+    def in_memory(self, topic: str, partition_id: int, offset: int) -> bool:
+        """Whether `read` from `offset` will not touch the disk. NotFoundError if the partition is unknown.
+
+        If `apply` gets in between, the read finds the same bytes in files just written, so in the system's cache.
+        """
+        return self._log(topic, partition_id).in_memory(offset)
+
+    def read(
+        self,
+        topic: str,
+        partition_id: int,
+        offset: int,
+        *,
+        end_offset: int | None = None,
+        max_bytes: int,
+        max_messages: int,
+        codes: frozenset[int] | None = None,
+    ) -> Slice:
+        """Messages from `offset` on, before `end_offset`, as bytes that go into a fetch answer as they are.
+
+        Args:
+            offset: rounded down to a whole message; at or beyond the end the slice is empty.
+            max_bytes: stops after the entry that reaches it, so one message always comes.
+            codes: only messages with these filter codes; None takes all. `next_offset` also passes the others.
+
+        Raises:
+            NotFoundError: no such partition. OffsetMovedError: `offset` lies below what is kept.
+            OutOfResourcesError: no file handle now, try again later.
+            CorruptError: the partition is of no use until it is repaired. StorageError: the disk could not be read.
+        """
+        log = self._log(topic, partition_id)
+        try:
+            return log.read(
+                self._reader, offset, end_offset=end_offset, max_bytes=max_bytes, max_messages=max_messages, codes=codes
+            )
+        except NotOpenedError as error:
+            raise not_opened(error) from error
+        except FileNotFoundError as error:
+            if self._partitions.get((topic, partition_id)) is log:
+                raise log.lost_file(error) from error
+            raise no_partition(topic, partition_id) from None  # it was dropped meanwhile
+
+    def offset_at(self, topic: str, partition_id: int, time_ms: int) -> int:
+        """Offset of the first message kept that came at `time_ms` or later; the partition's end if none did. May read
+        the disk.
+
+        Raises:
+            NotFoundError: no such partition. StorageError: the disk could not be read.
+        """
+        log = self._log(topic, partition_id)
+        try:
+            return log.offset_at(self._reader, time_ms)
+        except NotOpenedError as error:
+            raise not_opened(error) from error
+        except FileNotFoundError as error:
+            if self._partitions.get((topic, partition_id)) is log:
+                raise log.lost_file(error) from error
+            raise no_partition(topic, partition_id) from None
+
+    def fences(self) -> list[Fence]:
+        """What is known to be lost to damage and is passed over by readers, by topic, partition and offset."""
+        return self._fences.all()
+
+    def partition_problem(self, topic: str, partition_id: int) -> str | None:
+        """Why a partition, or a part of it, cannot be read; None if all is well. NotFoundError if unknown."""
+        return self._log(topic, partition_id).trouble
+
+    def _fence(self, fence: Fence) -> None:
+        """Take note of messages that a damaged journal lost."""
+        if new := self._fences.add(fence):
+            self.stats.fenced_messages += new
+            _logger.error(
+                "%d messages of %s:%d, offsets %d to before %d, are lost: the journal was damaged",
+                new,
+                fence.topic,
+                fence.partition_id,
+                fence.from_offset,
+                fence.to_offset,
+            )
+
+    def _damaged(self, stretch: Stretch, lost: Sequence[Lost], rebuilt: int, in_record: bool) -> None:
+        """Take note of damage that a reader met; said in the log once."""
+        topic, partition_id = stretch.key
+        segment = stretch.segment
+        for piece in lost:
+            reason = FenceReason.RECORD if in_record else FenceReason.INDEX
+            fence = Fence(topic, partition_id, piece.from_ordinal, piece.to_ordinal, reason)
+            if new := self._fences.add(fence):
+                self.stats.fenced_messages += new
+                _logger.error(
+                    "%d messages of %s:%d, offsets %d to before %d, are lost: %s is damaged at byte %d",
+                    fence.messages,
+                    topic,
+                    partition_id,
+                    fence.from_offset,
+                    fence.to_offset,
+                    segment.log_path,
+                    segment.log_size(piece.position),
+                )
+        if rebuilt and not segment.damaged:
+            self.stats.mended_entries += rebuilt
+            _logger.warning("%s is damaged: %d entries were read from the log instead", segment.index_path, rebuilt)
+        segment.damaged = True
+
+    def _log(self, topic: str, partition_id: int) -> PartitionLog:
+        try:
+            return self._partitions[topic, partition_id]
+        except KeyError:
+            raise no_partition(topic, partition_id) from None

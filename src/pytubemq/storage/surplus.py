@@ -1,0 +1,47 @@
+"""Looks through a store for segments that its topics' policies keep no longer.
+
+The invariant: a partition whose files cannot be read loses nothing, and keeps nobody else from being looked at.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import StorageError
+from pytubemq.storage.retention import is_to_be_closed, surplus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytubemq.model.policy import RetentionPolicy
+    from pytubemq.storage.partition_log import PartitionLog
+    from pytubemq.storage.record import PartitionKey
+    from pytubemq.storage.segment_reader import SegmentReader
+
+_logger = logging.getLogger(__name__)
+
+
+def choose(
+    partitions: Mapping[PartitionKey, PartitionLog],
+    reader: SegmentReader,
+    policy: Callable[[str], RetentionPolicy | None],
+    now_ms: int,
+) -> dict[PartitionKey, int]:
+    """How many of its oldest segments each partition has too many; lets those be closed that are to go one day. Reads
+    the disk where a segment's times are not known yet; for the thread that applies."""
+    found: dict[PartitionKey, int] = {}
+    for key, log in list(partitions.items()):
+        limits = policy(log.topic)
+        if limits is None or limits == (None, None) or not log.segments or log.problem is not None:
+            continue
+        try:
+            pieces = log.pieces(reader)
+        except (StorageError, FileNotFoundError) as error:  # readers are told, and another pass comes
+            _logger.warning("%s:%d keeps what is too old: %s", log.topic, log.partition_id, error)
+            continue
+        if count := surplus(pieces, log.end_position - log.applied_position, limits, now_ms):
+            found[key] = count
+        if count < len(pieces) and is_to_be_closed(pieces[-1], limits, now_ms):
+            log.closing = True
+    return found
