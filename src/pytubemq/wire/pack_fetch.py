@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from zlib import crc32
 
 from pytubemq.errors import FormatError
+from pytubemq.model.limits import MAX_FETCH_MESSAGES
 from pytubemq.model.offset import OFFSET_UNIT, to_ordinal
 from pytubemq.wire import hot
+from pytubemq.wire.codec import malformed
 from pytubemq.wire.extensions import ExtensionField
 from pytubemq.wire.fields import UnusualError, read_field
 from pytubemq.wire.messages.broker import GetMessageResponseB2C
@@ -107,6 +109,7 @@ def _find_packs(body: bytes) -> list[tuple[int, int, int, int]]:
 
     Raises:
         UnusualError: protobuf is to be asked.
+        EnvelopeError: there are more than any Broker sends.
     """
     found: list[tuple[int, int, int, int]] = []
     singles, at, end = 0, 0, len(body)
@@ -122,6 +125,8 @@ def _find_packs(body: bytes) -> list[tuple[int, int, int, int]]:
         field_at = at
         key, value, at = read_field(body, at, end)
         if key == _PACKS:
+            if len(found) == MAX_FETCH_MESSAGES:
+                raise malformed(GetMessageResponseB2C, FormatError(f"more than {MAX_FETCH_MESSAGES} packs"))
             found.append((singles, field_at, value, at))
         elif key >> 3 == _PACKS >> 3:
             raise UnusualError  # a pack in another wire type

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.errors import EnvelopeError, FormatError
+from pytubemq.model.limits import MAX_FETCH_MESSAGES
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire import hot, pack_fetch
 from pytubemq.wire.checksum import check_sum
@@ -129,6 +130,13 @@ def test_a_damaged_pack_does_not_take_the_others_along():
     assert "fails its check" in fetched.damaged[0].text
     unchecked = pack_fetch.decode_get_message(body, check=False)
     assert len(unchecked.records) == 3
+
+
+def test_an_answer_of_countless_packs_is_refused():
+    head = encode(HEAD)
+    assert len(pack_fetch.decode_get_message(head + b"\xda\x3e\x00" * MAX_FETCH_MESSAGES).damaged) == MAX_FETCH_MESSAGES
+    with pytest.raises(EnvelopeError, match="more than 100000 packs"):
+        pack_fetch.decode_get_message(head + b"\xda\x3e\x00" * (MAX_FETCH_MESSAGES + 1))
 
 
 # --- for consumers that know no packs -------------------------------------------------------------------------------
