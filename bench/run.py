@@ -22,7 +22,7 @@ ALL = (["produce"], ["consume"], ["e2e"], ["produce", "--sync", "--messages", "3
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--durability", choices=["disk", "process"], default="disk")
+    parser.add_argument("--durability", choices=["disk", "process", "memory"], default="disk")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--data", type=Path, default=None, help="directory on the disk to measure")
     parser.add_argument("measurement", nargs=argparse.REMAINDER)

@@ -6,8 +6,10 @@ The invariant: a measure that fails or takes too long is a row that says so; the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,10 +27,12 @@ from pytubemq.errors import TubeError
 from pytubemq.server.run import run_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from bench.harness.bench import Measure
     from bench.harness.decisions import Row
+
+INTERRUPTED = 130
 
 
 @click.command(help="Measure pytubemq beside the Java TubeMQ and Kafka on this machine, and print the ratios.")
@@ -44,7 +48,11 @@ def main(as_json: bool, quick: bool, only: tuple[str, ...], runs: int | None, da
     names = [name for name in NAMES if not only or name in only]
     options = Options(runs=runs or 3, quick=quick, data=data)
     show = (lambda row: print(json.dumps(row.as_json()), flush=True)) if as_json else (lambda row: None)
-    rows = run_loop(compare(names, options, show))
+    try:
+        rows = run_loop(compare(names, options, show))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("compare: ended before all was measured", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     if not as_json:
         print(table(rows))
     sys.exit(exit_code(rows))
@@ -53,7 +61,7 @@ def main(as_json: bool, quick: bool, only: tuple[str, ...], runs: int | None, da
 async def compare(names: Sequence[str], options: Options, show: Callable[[Row], None]) -> list[Row]:
     """Take these measures; `show` is called with each row when it is known."""
     rows: list[Row] = []
-    with _progress() as bar:
+    with _progress() as bar, _ended_by_sigterm():
         task = bar.add_task("", total=len(names))
         measure_name = [""]
 
@@ -77,6 +85,18 @@ def load(name: str) -> Measure:
     module = importlib.import_module(f"bench.measures.{name.replace('-', '_')}")
     found: Measure = module.MEASURE
     return found
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends the run with everything that it started, also where the shell made Ctrl-C be ignored."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
 async def _taken(measure: Measure, bench: Bench) -> list[Row]:
