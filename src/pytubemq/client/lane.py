@@ -10,34 +10,31 @@ ends with a receipt or an error by its deadline.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from functools import partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
+from pytubemq.client.answers import Outcome, read_answer
 from pytubemq.client.events import Connected, Lost
-from pytubemq.client.flight import Flight, Outcome, Pack, make_packs, read_packs, take_units
-from pytubemq.client.parcel import Parcel
+from pytubemq.client.flight import Flight, Pack, make_packs
+from pytubemq.client.pending import is_uncertain, unexpected
 from pytubemq.client.refusals import Refusals
+from pytubemq.client.unit_queue import UnitQueue
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import (
     Code,
-    RefusedError,
-    RemoteError,
     RequestTimeoutError,
     TubeError,
-    refused,
 )
 from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_PACKS
+from pytubemq.model.message import Receipt
 from pytubemq.observe.story import MESSAGE
-from pytubemq.wire.codec import decode
 from pytubemq.wire.direct import decode_send_answer
 from pytubemq.wire.extensions import COUNTED_REFUSALS, EARLIER_BATCH_REFUSED, Capability
 from pytubemq.wire.hot import BatchItem, SendTemplate, encode_send_batch
-from pytubemq.wire.messages.extension import SendBatchResponseB2P
 from pytubemq.wire.methods import Method, Service
-from pytubemq.wire.pack_send import decode_send_packs_answer, encode_send_packs
+from pytubemq.wire.pack_send import encode_send_packs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -59,8 +56,7 @@ EAGER_BYTES = MAX_BATCH_BYTES // 4
 """So much is worth a batch of its own while another is on its way; less waits for that one's answer."""
 RETRY = Backoff(first_s=0.02, most_s=1.0)
 RECONNECT = Backoff(first_s=0.02, most_s=0.5)
-_OVERHEAD_BYTES = 32
-"""What an entry takes beyond its payload, roughly."""
+NO_PACKS: Final[list[Pack]] = []
 
 
 class Lane:
@@ -68,9 +64,6 @@ class Lane:
 
     def __init__(self, owner: LaneOwner, broker_id: int) -> None:
         self.broker_id = broker_id
-        self.queue: deque[Unit] = deque()
-        self.queued_messages = 0
-        self.queued_bytes = 0
         self.batches = 0
         """Requests so far."""
         self.packs = False
@@ -79,6 +72,7 @@ class Lane:
         """Whether the Broker knows a repeat by its number; None until it has told."""
         self._owner = owner
         self._loop = asyncio.get_running_loop()
+        self._queue = UnitQueue(self._loop)
         self._token = owner.cluster.visit_token
         self._template = self._new_template()
         self._connection: RpcConnection | None = None
@@ -96,12 +90,12 @@ class Lane:
         self._refusals = Refusals()
         """Batches of this connection that were not taken for now."""
         self._abandoned = False
+        self._alone_messages = self._alone_bytes = 0
+        """Sent one by one, delivered, and not counted yet."""
 
     def put(self, unit: Unit) -> None:
         """Queue a message; it leaves at the end of this loop turn, or after the linger time."""
-        self.queue.append(unit)
-        self.queued_messages += unit.count
-        self.queued_bytes += unit.size_bytes
+        self._queue.append(unit)
         if not self._scheduled:
             self._scheduled = True
             linger_s = self._owner.linger_s
@@ -131,30 +125,23 @@ class Lane:
 
     def take_all(self, wanted: Callable[[Unit], bool]) -> list[Unit]:
         """Take those out of the queue that `wanted` says, in order; what is on its way stays."""
-        taken: list[Unit] = []
-        kept: deque[Unit] = deque()
-        for unit in self.queue:
-            (taken if wanted(unit) else kept).append(unit)
-        if taken:
-            self.queue = kept
-            self._left(taken)
-        return taken
+        return self._queue.take_all(wanted)
 
     def abandon(self) -> list[Unit]:
         """Stop; returns everything that has no result yet, also what is on its way."""
         self._abandoned = True
         if self._pause is not None:
             self._pause.cancel()
-        left = [*self._again, *(one for flight in self._flying.values() for one in flight.units), *self.queue]
-        self._again, self._flying, self.queue = [], {}, deque()
-        self.queued_messages = self.queued_bytes = 0
+        flying = [one for flight in self._flying.values() for one in flight.units]
+        left = [*self._again, *flying, *self._queue.clear()]
+        self._again, self._flying = [], {}
         return left
 
     # --- sending --------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
         self._scheduled = False
-        if self._pause is not None or self._again or not self.queue:
+        if self._pause is not None or self._again or not self._queue:
             return  # after a failure everything waits, so that what failed goes first
         connection = self._connection
         if connection is None or connection.closed:
@@ -185,17 +172,16 @@ class Lane:
         # Unsure what the Broker has counted, only one batch at a time keeps order.
         if len(self._flying) >= (1 if self._refusals.unsure else MAX_FLIGHTS):
             return False
-        return not self._flying or self.queued_messages >= EAGER_MESSAGES or self.queued_bytes >= EAGER_BYTES
+        return not self._flying or self._queue.messages >= EAGER_MESSAGES or self._queue.size_bytes >= EAGER_BYTES
 
     def _pump_packs(self, connection: RpcConnection) -> None:
-        while self.queue and self._may_fly():
-            units, dropped = take_units(self.queue)
-            self._left(units)
+        while self._queue and self._may_fly():
+            units, dropped = self._queue.take_for_packs()
             self._drop(dropped)
             packs = make_packs(units, self._owner.numbers)
             for start in range(0, len(packs), MAX_PACKS):
                 self._fly_packs(connection, packs[start : start + MAX_PACKS])
-        if not self.queue:
+        if not self._queue:
             self._owner.drained()
 
     def _fly_packs(self, connection: RpcConnection, packs: list[Pack]) -> None:
@@ -214,10 +200,14 @@ class Lane:
 
     def _pump_batches(self, connection: RpcConnection) -> None:
         owner = self._owner
-        while self.queue and self._may_fly():
-            batch = self._next_batch()
+        while self._queue and self._may_fly():
+            batch, dropped = self._queue.take_for_batch()
+            self._drop(dropped)
             if not batch:
                 return
+            if self.drops_repeats:
+                for one in batch:
+                    owner.numbers.give(one.partition, (one,))
             body = encode_send_batch(
                 owner.client_id,
                 owner.topic,
@@ -248,78 +238,44 @@ class Lane:
         if self._token != self._owner.cluster.visit_token:
             self._token = self._owner.cluster.visit_token
             self._template = self._new_template()
-        numbers = self._owner.numbers
+        numbers, queue, encode = self._owner.numbers, self._queue, self._template.encode
         # A Broker that has not told yet may be one that drops repeats; to others the numbers mean nothing.
         who = numbers.producer_id if self.drops_repeats is not False or not connection.answered else None
-        while self.queue and len(self._flying) < limit:
-            self._open_parcel(1)
-            one = cast("Pending", self.queue.popleft())
-            self.queued_messages -= 1
-            self.queued_bytes -= one.size_bytes
+        epoch = None if who is None else EPOCH
+        now_s, most_s, new = self._loop.time(), self._owner.request_timeout_s, tuple.__new__
+        while queue and len(self._flying) < limit:
+            one = queue.take_one()
             if one.future.done():
                 self._owner.settled(1, one.size_bytes)
                 continue
-            if who is None:
-                body = self._template.encode(
-                    one.partition.partition_id, one.payload, one.flag, one.msg_type, one.msg_time
-                )
-            else:
+            if who is not None and one.sequence is None:
                 numbers.give(one.partition, (one,))
-                body = self._template.encode(
-                    one.partition.partition_id,
-                    one.payload,
-                    one.flag,
-                    one.msg_type,
-                    one.msg_time,
-                    one.sequence,
-                    who,
-                    EPOCH,
-                )
-            self._fly(Method.SEND_MESSAGE_P2B, body, Flight((one,), connection, counted=False, asked=False, packs=[]))
-
-    def _open_parcel(self, most: int) -> None:
-        """If a pack is first in the queue, have `most` of its messages there instead, and the pack of the others."""
-        first = self.queue[0]
-        if not isinstance(first, Parcel):
-            return
-        self.queue.popleft()
-        first.lot.started = True
-        if first.count > most:
-            self.queue.appendleft(first.part(most, first.count))
-        self.queue.extendleft(reversed(first.messages(self._loop, most)))
-
-    def _next_batch(self) -> list[Pending]:
-        queue = self.queue
-        batch: list[Pending] = []
-        taken: list[Unit] = []
-        size_bytes = 0
-        while queue and len(batch) < MAX_BATCH_MESSAGES:
-            self._open_parcel(MAX_BATCH_MESSAGES)
-            one = cast("Pending", queue[0])
-            size_bytes += one.size_bytes + _OVERHEAD_BYTES
-            if batch and size_bytes > MAX_BATCH_BYTES:
-                break
-            taken.append(queue.popleft())
-            if one.future.done():
-                self._owner.settled(1, one.size_bytes)
-                continue
-            if self.drops_repeats:
-                self._owner.numbers.give(one.partition, (one,))
-            batch.append(one)
-        self._left(taken)
-        return batch
-
-    def _left(self, units: Iterable[Unit]) -> None:
-        """These are in the queue no more."""
-        for unit in units:
-            self.queued_messages -= unit.count
-            self.queued_bytes -= unit.size_bytes
+            body = encode(
+                one.partition.partition_id,
+                one.payload,
+                one.flag,
+                one.msg_type,
+                one.msg_time,
+                None if who is None else one.sequence,
+                who,
+                epoch,
+            )
+            self.batches = number = self.batches + 1
+            left_s = one.deadline_s - now_s
+            connection.ask(
+                Method.SEND_MESSAGE_P2B,
+                Service.BROKER_WRITE,
+                body,
+                timeout_s=most_s if left_s >= most_s else max(left_s, 0.05),
+                done=partial(self._landed_alone, number),
+            )
+            self._flying[number] = new(Flight, ((one,), connection, False, False, NO_PACKS))
+            if MESSAGE.on:
+                _tell(Method.SEND_MESSAGE_P2B, (one,))
 
     def _drop(self, units: Iterable[Unit]) -> None:
         """Nobody waits for these any more, and they have not left."""
         for unit in units:
-            self.queued_messages -= unit.count
-            self.queued_bytes -= unit.size_bytes
             self._owner.settled(unit.count, unit.size_bytes)
 
     def _fly(self, method: Method, body: bytes | Sequence[bytes], flight: Flight) -> None:
@@ -335,13 +291,40 @@ class Lane:
         )
         self._flying[number] = flight
         if MESSAGE.on:
-            for partition, units in groupby(flight.units, attrgetter("partition")):
-                MESSAGE.tell(
-                    "sent", topic=partition.topic, partition=partition.partition_id, broker=partition.broker_id,
-                    messages=sum(unit.count for unit in units), method=method.name,
-                )  # fmt: skip
+            _tell(method, flight.units)
 
     # --- answers --------------------------------------------------------------------------------------------
+
+    def _landed_alone(self, number: int, answer: Response | TubeError) -> None:
+        """A single message has its answer; the usual one takes a shorter way, and is counted with its like."""
+        flight = self._flying.get(number)
+        if flight is None or isinstance(answer, TubeError) or flight.connection is not self._learned:
+            self._landed(number, answer)
+            return
+        try:
+            said = decode_send_answer(answer.body)
+        except TubeError:
+            said = None
+        if said is None or said.err_code != Code.SUCCESS or said.message_id is None:
+            self._landed(number, answer)
+            return
+        del self._flying[number]
+        one = cast("Pending", flight.units[0])
+        self._alone_messages += 1
+        self._alone_bytes += one.size_bytes
+        if self._alone_messages == 1:
+            self._loop.call_soon(self._count_alone)  # before anybody hears of the receipt, so that the counts are right
+        if not one.future.done():
+            receipt = (one.partition, said.message_id, said.append_offset, said.append_time, False)
+            one.future.set_result(tuple.__new__(Receipt, receipt))
+
+    def _count_alone(self) -> None:
+        outcome = Outcome(set(), Code.SUCCESS, "")
+        outcome.taken, outcome.bytes_taken = self._alone_messages, self._alone_bytes
+        self._alone_messages = self._alone_bytes = 0
+        self._took(outcome)
+        if not self._abandoned:
+            self._go_on()
 
     def _landed(self, number: int, answer: Response | TubeError) -> None:
         flight = self._flying.pop(number, None)
@@ -355,49 +338,34 @@ class Lane:
             if flight.connection is not self._learned and flight.connection.answered:
                 self._learn(flight.connection)
             try:
-                self._took(self._read(flight, answer))
+                outcome = read_answer(flight, answer)
+                self._count(flight, outcome)
+                self._took(outcome)
             except Exception as problem:
-                unreadable = problem if isinstance(problem, TubeError) else _unexpected(problem)
+                unreadable = problem if isinstance(problem, TubeError) else unexpected(problem)
                 self._failed(flight.units, unreadable)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """An answer was seen to: what has failed waits for all others, then goes before what is queued."""
         if self._again:
             if not self._flying:
                 self._back_off()
-        elif self.queue:
+        elif self._queue:
             self._pump()
 
     def _counts(self, flight: Flight) -> bool:
         """Whether the Broker counts this one's refusal for the connection that we send on now."""
         return flight.counted and flight.connection is self._connection
 
-    def _count(self, flight: Flight, codes: set[int], code: int, text: str) -> None:
-        """`codes`: of the single messages, or none when `code` speaks for all."""
+    def _count(self, flight: Flight, outcome: Outcome) -> None:
         if not self._counts(flight):
             return
+        codes, code = outcome.codes, outcome.code
         if Code.SUCCESS in (codes or (code,)):
             self._refusals.taken(asked=flight.asked)
         if code in COUNTED_REFUSALS or not COUNTED_REFUSALS.isdisjoint(codes):
-            self._refusals.refused(asked=flight.asked, behind=text.startswith(EARLIER_BATCH_REFUSED))
-
-    def _read(self, flight: Flight, response: Response) -> Outcome:
-        if response.method == Method.SEND_PACKS_P2B:
-            answer = decode_send_packs_answer(response.body)
-            codes = {span.code for spans in answer.results for span in spans}
-            self._count(flight, codes, answer.err_code, answer.err_msg)
-            return read_packs(flight.packs, answer)
-        units = cast("Sequence[Pending]", flight.units)
-        outcome = Outcome()
-        if response.method == Method.SEND_BATCH_P2B:
-            many = decode(SendBatchResponseB2P, response.body)
-            self._count(flight, set(many.err_codes), many.err_code, many.err_msg)
-            outcome.read_batch(units, many)
-            return outcome
-        one = decode_send_answer(response.body)
-        if one.err_code != Code.SUCCESS:
-            outcome.refused.append((units[0], refused(one.err_code, one.err_msg)))
-        else:
-            message_id = one.message_id if one.message_id is not None else _old_style_id(one.err_msg)
-            outcome.deliver(units, (message_id,), (one.append_offset,), one.append_time)
-        return outcome
+            self._refusals.refused(asked=flight.asked, behind=outcome.text.startswith(EARLIER_BATCH_REFUSED))
 
     def _took(self, outcome: Outcome) -> None:
         if outcome.taken:
@@ -415,7 +383,7 @@ class Lane:
     # --- failures -------------------------------------------------------------------------------------------
 
     def _failed(self, units: Sequence[Unit], error: TubeError) -> None:
-        uncertain = _is_uncertain(error)
+        uncertain = is_uncertain(error)
         again = False
         for unit in units:
             unit.tries += 1
@@ -433,16 +401,13 @@ class Lane:
     def _back_off(self) -> None:
         """All flights have landed: put what failed back in front, in order, and wait a little."""
         self._again.sort(key=lambda unit: unit.order)
-        self.queue.extendleft(reversed(self._again))
-        for unit in self._again:
-            self.queued_messages += unit.count
-            self.queued_bytes += unit.size_bytes
+        self._queue.put_back(self._again)
         cause = self._again[0].cause
         self._again = []
         self._failures += 1
         if isinstance(cause, TubeError):
             self._owner.broker_failed(self, cause)
-        if not self.queue:
+        if not self._queue:
             return
         if self._connection is not None and self._connection.closed:
             self._connect()  # which has its own pauses
@@ -459,7 +424,7 @@ class Lane:
 
     async def _reconnect(self) -> None:
         attempt = 0
-        while self.queue:
+        while self._queue:
             try:
                 address = self._owner.cluster.address_of(self.broker_id)
                 connection = await self._owner.cluster.pool.get(address)
@@ -475,7 +440,7 @@ class Lane:
         self._pump()
 
     def _note_unreachable(self, error: TubeError) -> None:
-        for unit in self.queue:
+        for unit in self._queue:
             unit.cause = error
         if not self._lost:
             self._lost = True
@@ -493,18 +458,9 @@ class Lane:
         return self._owner.cluster.brokers.get(self.broker_id)
 
 
-def _is_uncertain(error: TubeError) -> bool:
-    """Whether the Broker may have taken what was sent although it ended so."""
-    return error.at_work if isinstance(error, RemoteError) else not isinstance(error, RefusedError)
-
-
-def _unexpected(error: BaseException) -> TubeError:
-    """A fault of ours, which shall not leave anybody waiting."""
-    found = TubeError(f"sending failed: {type(error).__name__}: {error}")
-    found.__cause__ = error
-    return found
-
-
-def _old_style_id(text: str) -> int:
-    """Older Brokers tell the message id as the answer's text."""
-    return int(text) if text.isascii() and text.isdigit() else 0
+def _tell(method: Method, units: Sequence[Unit]) -> None:
+    for partition, group in groupby(units, attrgetter("partition")):
+        MESSAGE.tell(
+            "sent", topic=partition.topic, partition=partition.partition_id, broker=partition.broker_id,
+            messages=sum(unit.count for unit in group), method=method.name,
+        )  # fmt: skip

@@ -14,6 +14,7 @@ from pytubemq.errors import (
     MessageError,
     NotFoundError,
     RefusedError,
+    RemoteError,
     RequestTimeoutError,
     TransportError,
     TubeError,
@@ -237,3 +238,15 @@ def final_error(unit: Unit, cause: BaseException | None) -> TubeError:
         error = TubeError(message, hint=hint)
     error.__cause__ = cause
     return error
+
+
+def is_uncertain(error: TubeError) -> bool:
+    """Whether the Broker may have taken what was sent although it ended so."""
+    return error.at_work if isinstance(error, RemoteError) else not isinstance(error, RefusedError)
+
+
+def unexpected(error: BaseException) -> TubeError:
+    """A fault of ours, which shall not leave anybody waiting."""
+    found = TubeError(f"sending failed: {type(error).__name__}: {error}")
+    found.__cause__ = error
+    return found

@@ -6,7 +6,7 @@ can go away and come back with `stop`, `start` and `drop_connections`.
 
     async with MockBroker(topics={"demo": 2}) as mock:
         async with connect(mock.masters) as tube, tube.producer("demo") as producer:
-            mock.fail_next(Method.SEND_BATCH_P2B, code=419)
+            mock.fail_next(Method.SEND_PACKS_P2B, code=419)
             await producer.send(b"hello")
         assert mock.bodies("demo") == [b"hello"]
 """

@@ -15,7 +15,7 @@ from pytubemq.client import held as held_module
 from pytubemq.core.flow import DataLimit, EmptyReads, FlowRules, LowFetch, format_rules
 from pytubemq.errors import ConfigError
 from pytubemq.testing.mock_broker import MockBroker
-from pytubemq.wire.extensions import Capability
+from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.hot import get_message_answer
 from pytubemq.wire.messages.broker import GetMessageResponseB2C, RegisterResponseB2C
 from pytubemq.wire.messages.master import HeartResponseM2C, MasterAuthorizedInfo, RegisterResponseM2C
@@ -263,12 +263,18 @@ async def test_the_visit_token_goes_to_the_brokers_as_the_master_renews_it() -> 
         assert {one.auth_info.visit_authorized_token for one in mock.received(Method.CONSUMER_REGISTER_C2B)} == {42}
 
 
-async def test_a_batch_send_carries_the_token_too() -> None:
-    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube, tube.producer("demo") as producer:
+@pytest.mark.parametrize("method", [Method.SEND_BATCH_P2B, Method.SEND_PACKS_P2B])
+async def test_a_send_of_many_carries_the_token_too(method: Method) -> None:
+    can = OURS if method is Method.SEND_PACKS_P2B else OURS & ~Capability.PACKS
+    async with (
+        MockBroker(topics=DEMO, capabilities=can) as mock,
+        connect(mock.masters) as tube,
+        tube.producer("demo") as producer,
+    ):
         tube._cluster.visit_token = 43  # type: ignore[union-attr]
         await producer.send(b"a")
         await producer.send(b"b")
-        (batch,) = mock.received(Method.SEND_BATCH_P2B)
+        (batch,) = mock.received(method)
         assert batch.auth_info.visit_authorized_token == 43
 
 

@@ -109,7 +109,7 @@ def test_errors_are_the_same(mock: MockBroker) -> None:
             mock.fail_next(Method.SEND_MESSAGE_P2B, code=400, text="no")
             with pytest.raises(BadRequestError, match="no"):
                 producer.submit(b"x").result()
-            mock.respond_fn(Method.SEND_BATCH_P2B, lambda _call, _request: SILENCE)
+            mock.respond_fn(Method.SEND_PACKS_P2B, lambda _call, _request: SILENCE)
             futures = [producer.submit(b"x") for _ in range(3)]
             with pytest.raises(BufferFullError):
                 producer.submit(b"x")
