@@ -197,7 +197,7 @@ MAX_PACK_BYTES: Final = 1 * MIB
 MAX_PACKS: Final = 4_096
 """Packs of one send; beyond it the whole request is refused with 400."""
 MAX_PRODUCERS_PER_PARTITION: Final = 256
-"""Producers whose sequences a Broker keeps for one partition; beyond it the one that was silent longest is forgotten."""
+"""Producers whose sequences a Broker keeps for one partition; beyond it the one silent longest is forgotten."""
 MAX_WINDOWS: Final = 100_000
 """The same of all partitions together."""
 MAX_WINDOW_RUNS: Final = 1_000_000
