@@ -196,6 +196,8 @@ class PartitionLog:
             offset=to_offset(run.base_ordinal), file=segment.log_path.name,
         )  # fmt: skip
         with self._lock:
+            if self.segments:
+                self.segments[-1].times_ms = None  # as of a pass of retention, since when it has grown
             self.segments = (*self.segments, segment)
             self.closing = False
         return segment

@@ -30,7 +30,7 @@ class Segment:
     base_position: int
     records: int = 0
     times_ms: tuple[int, int] | None = None
-    """When the first and the last message of a segment that is closed came; None: not looked up yet."""
+    """When the first and the last message came, as of the last pass of retention; None: not looked up yet."""
     hints: tuple[tuple[int, int], ...] = ()
     """Messages before which readers stood lately, and the numbers of the records that begin with them."""
     damaged: bool = False

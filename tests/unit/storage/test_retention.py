@@ -158,6 +158,23 @@ def test_a_busy_partition_begins_a_segment_so_that_the_old_one_can_go() -> None:
     assert 17 * 28 <= first <= 19 * 28, "ten hours and a tenth of it"
 
 
+def test_a_segment_that_grew_since_the_last_pass_is_as_young_as_its_newest_message() -> None:
+    store = open_store(FaultyDisk())
+    for at in range(3):  # the first pass looks at the segment, which grows on, and is closed in the end
+        staging = store.staging()
+        staging.append("demo", 0, b"%d" % at, 0, -1)
+        commit(store, staging, now_ms=NOW_MS + at * HOUR_MS)
+        store.apply()
+        if not at:
+            assert store.retain(NOW_MS, lambda _: keep(100 * 3600)) == NOTHING_RETAINED
+    store._partitions["demo", 0].closing = True
+    send(store, b"in the next one")
+    store.apply()
+    assert len(store._partitions["demo", 0].segments) == 2
+    store.retain(NOW_MS + 3 * HOUR_MS, lambda _: keep(1.5 * 3600))
+    assert store.ends("demo", 0)[0] == 0, "its newest message is an hour old"
+
+
 def test_a_reader_inside_a_segment_that_goes_reads_on_or_is_told_that_it_moved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
