@@ -59,12 +59,18 @@ def runs(readings: dict[str, Reading], *path: str) -> dict[str, list[float]]:
 
 
 def cores(readings: dict[str, Reading]) -> str:
-    """How many processor cores each side's client and Broker took, as a note."""
+    """How many processor cores each side's client and Broker took, and how long per message, as a note."""
     said = []
     for side, reading in readings.items():
-        used = {who: median(reading.of("cores", who)) for who in reading.runs[0]["cores"]}
-        said.append(f"{side}: " + ", ".join(f"{who} {value:.2f}" for who, value in used.items() if value is not None))
-    return "cores of client and Broker: " + "; ".join(said)
+        speed = rate(reading) or 0.0
+        used = {who: median(reading.of("cores", who)) or 0.0 for who in reading.runs[0]["cores"]}
+        said.append(f"{side}: " + ", ".join(f"{who} {value:.2f}{_each(value, speed)}" for who, value in used.items()))
+    return "\n".join(["processor cores taken (and us a message):", *(f"  {line}" for line in said)])
+
+
+def _each(cores: float, msgs_per_s: float) -> str:
+    """Processor time of one message in microseconds, in brackets; nothing where none came."""
+    return f" ({cores / msgs_per_s * 1e6:.3g})" if msgs_per_s else ""
 
 
 def failures(readings: dict[str, Reading]) -> str:

@@ -105,3 +105,11 @@ def test_percentiles_are_in_milliseconds():
     found = window.percentiles([number / 1000 for number in range(1, 101)])
     assert (found["p50"], found["p99"], found["max"]) == (51.0, 100.0, 100.0)
     assert window.percentiles([]) == {}
+
+
+def test_the_note_on_processor_time_tells_cores_and_time_per_message():
+    found = {
+        "ours": Reading(({"msgs_per_s": 50_000.0, "cores": {"client": 0.5, "broker": 0.25}},)),
+        "dead": Reading(({"msgs_per_s": 0.0, "cores": {"client": 0.1}},)),
+    }
+    assert common.cores(found).splitlines()[1:] == ["  ours: client 0.50 (10), broker 0.25 (5)", "  dead: client 0.10"]
