@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     SendKind = type[SendMessageRequestP2B | SendBatchRequestP2B | SendPacksRequestP2B]
 
+_new = tuple.__new__
+"""Makes a named tuple in half the time of calling its class, which counts when done for every message."""
 _MOST_SOURCES: Final = 10_000
 """Pairs of client id and topic that are remembered as let in; beyond it all are forgotten, which costs time only."""
 
@@ -147,4 +149,4 @@ def mark(producer_id: int | None, epoch: int | None, sequence: int | None) -> Pr
             Code.BAD_REQUEST,
             f"producer id {producer_id}, epoch {epoch} and sequence {sequence} are not all of 1, 0 and 0 or more",
         )
-    return ProducerMark(producer_id, epoch or 0, sequence)
+    return _new(ProducerMark, (producer_id, epoch or 0, sequence))
