@@ -264,7 +264,7 @@ class _Reading:
         )
         if selector.codes is not None:  # how many of them match shows itself
             needed *= self._more
-            self._more *= 4
+            self._more *= 2
         return min(self.view.records - self._at, max(_FEWEST_ENTRIES, min(_MOST_ENTRIES, needed)))
 
     def _check(self, index: bytes, span: bytes, start: int, end: int) -> None:
