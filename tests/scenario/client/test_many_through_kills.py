@@ -1,0 +1,58 @@
+"""Messages that are sent together, while their Broker is killed again and again: each stands once, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pytubemq
+from pytubemq.server.cluster import EmbeddedCluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.scenario, pytest.mark.anyio, pytest.mark.timeout(240)]
+
+TOPIC = "demo"
+PARTITIONS = 2
+KILLS = 5
+LOT = 700
+
+
+async def test_many_sent_together_stand_once_and_in_order_through_kills_of_the_broker(tmp_path: Path) -> None:
+    sent: dict[int, list[bytes]] = {partition_id: [] for partition_id in range(PARTITIONS)}
+    async with EmbeddedCluster(data_dir=tmp_path, broker_in_child=True) as cluster:
+        await cluster.create_topic(TOPIC, partitions=PARTITIONS)
+        async with pytubemq.connect(cluster.master) as tube:
+            stopping = asyncio.Event()
+            acknowledged = asyncio.Event()
+            async with tube.producer(TOPIC) as producer:
+
+                async def run(partition_id: int) -> None:
+                    mine = sent[partition_id]
+                    while not stopping.is_set():
+                        bodies = [b"%08d" % number for number in range(len(mine), len(mine) + LOT)]
+                        lots = [bodies[start : start + 100] for start in range(0, LOT, 100)]
+                        futures = [producer.submit_many(lot, partition=partition_id) for lot in lots]
+                        for lot, receipts in zip(lots, await asyncio.gather(*futures), strict=True):
+                            assert [one.offset for one in receipts] == [28 * int(body) for body in lot]
+                        mine.extend(bodies)
+                        acknowledged.set()
+
+                running = [asyncio.ensure_future(run(partition_id)) for partition_id in sent]
+                for _ in range(KILLS):
+                    acknowledged.clear()
+                    await asyncio.wait(
+                        {asyncio.ensure_future(acknowledged.wait()), *running}, return_when="FIRST_COMPLETED"
+                    )
+                    await cluster.kill_broker()
+                    await cluster.restart_broker()
+                stopping.set()
+                await asyncio.gather(*running)
+                assert producer.stats.failed == 0
+            for partition in await tube.partitions(TOPIC):
+                async with tube.reader(partition, end=pytubemq.Start.LATEST) as reader:
+                    found = [message.body async for batch in reader.batches() for message in batch]
+                assert found == sent[partition.partition_id]
