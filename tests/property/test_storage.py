@@ -1,8 +1,9 @@
 """A store under random work, crashes and faults, against a model that knows what was promised.
 
 What must hold after every restart, with Durability.DISK: each published message is there, at its offset, byte for
-byte; confirmed offsets are the last published ones; a batch that was neither published nor refused may be there as a
-whole or not at all; nothing else is, above all nothing of a topic that was dropped.
+byte, whether it came alone or in a pack; confirmed offsets are the last published ones; a batch that was neither
+published nor refused may be there as a whole or not at all; what a producer numbered stands once however often it is
+sent, before a crash and behind it; nothing else is, above all nothing of a topic that was dropped.
 """
 
 from __future__ import annotations
@@ -15,20 +16,33 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from pytubemq.core.sequences import ProducerMark
 from pytubemq.errors import DiskFailedError, DiskFullError, StorageError
 from pytubemq.model.durability import Durability
 from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.storage.staging import Appended
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
-from pytubemq.wire.hot import StoredMessage, decode_stored
+from tests.unit.storage.helpers import columns, split
 
 if TYPE_CHECKING:
-    from pytubemq.storage.staging import Prepared
+    from pytubemq.storage.staging import Outcome, Prepared
+    from pytubemq.wire.hot import StoredMessage
 
 ROOT = Path("/data/broker-1")
 PARTITIONS = [("a", 0), ("a", 1), ("b", 0)]
 Messages = list[tuple[tuple[str, int], int, int]]
 """Partition, payload size, filter code."""
+
+PRODUCERS = [3, 4]
+resends = st.lists(
+    st.tuples(
+        st.sampled_from(PARTITIONS), st.sampled_from(PRODUCERS), st.integers(0, 12), st.integers(1, 5), st.booleans()
+    ),
+    min_size=1,
+    max_size=4,
+)
+"""Partition, producer, how far to go back, messages, whether as a pack."""
 
 batches = st.lists(st.tuples(st.sampled_from(PARTITIONS), st.integers(1, 700), st.integers(0, 3)), max_size=8)
 
@@ -37,6 +51,7 @@ class StoreMachine(RuleBasedStateMachine):
     """See the module."""
 
     durability = Durability.DISK
+    whole_disk_from = 200
 
     @initialize(seed=st.integers(0, 1 << 20), short_writes=st.booleans())
     def start(self, seed: int, short_writes: bool) -> None:
@@ -47,6 +62,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.unknown_drop: str | None = None
         self.seen_ids: set[int] = set()
         self.serial = 0
+        self.numbered: dict[tuple[str, int, int], dict[int, bytes]] = {}
+        """Payload by sequence, of each partition and producer."""
+        self.unknown_numbered: list[tuple[tuple[str, int, int], int, bytes]] = []
         self.now_ms = 1_790_000_000_000
         self.failed = False
         self._open()
@@ -56,6 +74,8 @@ class StoreMachine(RuleBasedStateMachine):
             durability=self.durability,
             segment_bytes=2000,
             journal_segment_bytes=1500,
+            checkpoint_bytes=1500,
+            whole_disk_from=self.whole_disk_from,
             reserve_bytes=0,
             max_open_files=2,
         )
@@ -67,6 +87,7 @@ class StoreMachine(RuleBasedStateMachine):
     def _prepare(self, batch: Messages, confirm: int | None) -> Prepared:
         staging = self.store.staging()
         self.unknown = ({}, {})
+        self.unknown_numbered = []
         for (topic, partition_id), size, code in batch:
             self.serial += 1
             payload = self.serial.to_bytes(4, "big") * (size // 4 + 1)
@@ -82,7 +103,9 @@ class StoreMachine(RuleBasedStateMachine):
         for partition, payloads in self.unknown[0].items():
             self.promised[partition] += payloads
         self.confirmed.update(self.unknown[1])
-        self.unknown = None
+        for key, sequence, payload in self.unknown_numbered:
+            self.numbered[key][sequence] = payload
+        self.unknown, self.unknown_numbered = None, []
 
     @precondition(lambda self: not self.failed)
     @rule(batch=batches, confirm=st.none() | st.integers(0, 1000))
@@ -98,12 +121,74 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.abandon(prepared)
             self.failed = True  # whether the block is on the device is open until the next start
             return
-        appended = self.store.publish(prepared)
-        ids = {item.message_id for item in appended}
-        assert len(ids) == len(batch)
+        self._check_ids(self.store.publish(prepared), len(batch))
+        self._settle()
+
+    def _check_ids(self, appended: list[Outcome], messages: int) -> None:
+        ids: set[int] = set()
+        for item in appended:
+            if isinstance(item, Appended):
+                ids.add(item.message_id)
+            else:
+                ids |= {span.first_message_id + at for span in item for at in range(span.messages)}
+        assert len(ids) == messages
         assert not ids & self.seen_ids
         self.seen_ids |= ids
+
+    @precondition(lambda self: not self.failed)
+    @rule(packs=batches, copies=st.integers(1, 4))
+    def append_packs(self, packs: Messages, copies: int) -> None:
+        staging = self.store.staging()
+        self.unknown, self.unknown_numbered = ({}, {}), []
+        for (topic, partition_id), size, code in packs:
+            self.serial += 1
+            payloads = [self.serial.to_bytes(4, "big") * (size // 8 + 1) + bytes([at]) for at in range(copies)]
+            codes = code if code else [at % 2 for at in range(copies)]
+            staging.append_pack(topic, partition_id, columns(payloads, codes=codes))
+            self.unknown[0].setdefault((topic, partition_id), []).extend(payloads)
+        self._write(self.store.prepare(staging, self.now_ms), messages=len(packs) * copies)
+
+    def _write(self, prepared: Prepared, *, messages: int | None) -> None:
+        try:
+            self.store.write(prepared)
+        except DiskFullError:
+            self.store.abandon(prepared)
+            self.unknown = None
+            return
+        except DiskFailedError:
+            self.store.abandon(prepared)
+            self.failed = True
+            return
+        outcome = self.store.publish(prepared)
+        if messages is not None:
+            self._check_ids(outcome, messages)
         self._settle()
+
+    @precondition(lambda self: not self.failed)
+    @rule(sends=resends)
+    def send_again(self, sends: list[tuple[tuple[str, int], int, int, int, bool]]) -> None:
+        """Numbered messages, from some way back: what the partition has already must not be stored again."""
+        staging = self.store.staging()
+        self.unknown, self.unknown_numbered = ({}, {}), []
+        staged: dict[tuple[str, int, int], set[int]] = {}
+        for (topic, partition_id), producer_id, back, count, as_pack in sends:
+            key = (topic, partition_id, producer_id)
+            known = self.numbered.setdefault(key, {})
+            pending = staged.setdefault(key, set())
+            first = max(0, len(known) + len(pending) - back)
+            payloads = [b"%d:%d:%d" % (partition_id, producer_id, first + at) for at in range(count)]
+            mark = ProducerMark(producer_id, 1, first)
+            if as_pack:
+                staging.append_pack(topic, partition_id, columns(payloads), producer=mark)
+            else:
+                for at, payload in enumerate(payloads):
+                    staging.append(topic, partition_id, payload, 0, -1, producer=mark._replace(sequence=first + at))
+            for at, payload in enumerate(payloads):
+                if first + at not in known and first + at not in pending:
+                    pending.add(first + at)
+                    self.unknown[0].setdefault((topic, partition_id), []).append(payload)
+                    self.unknown_numbered.append((key, first + at, payload))
+        self._write(self.store.prepare(staging, self.now_ms), messages=None)
 
     @precondition(lambda self: not self.failed)
     @rule(batch=batches)
@@ -146,6 +231,7 @@ class StoreMachine(RuleBasedStateMachine):
             if partition[0] == topic:
                 self.promised[partition] = []
         self.confirmed = {key: offset for key, offset in self.confirmed.items() if key[1] != topic}
+        self.numbered = {key: known for key, known in self.numbered.items() if key[0] != topic}
 
     @rule(milliseconds=st.integers(-5000, 5000))
     def clock_moves(self, milliseconds: int) -> None:
@@ -153,7 +239,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(
         operation=st.sampled_from(
-            [Operation.WRITE, Operation.FDATASYNC, Operation.FSYNC_DIR, Operation.RENAME, Operation.UNLINK]
+            [
+                Operation.WRITE,
+                Operation.FDATASYNC,
+                Operation.SYNC_ALL,
+                Operation.FSYNC_DIR,
+                Operation.RENAME,
+                Operation.UNLINK,
+            ]
         ),
         after_calls=st.integers(0, 4),
         after_bytes=st.integers(0, 300),
@@ -208,7 +301,7 @@ class StoreMachine(RuleBasedStateMachine):
                 found = self.store.positions()
                 if any(found.get(key) != self.confirmed.get(key) for key in self.unknown[1]):
                     self._settle()
-        self.unknown = None
+        self.unknown, self.unknown_numbered = None, []
 
     @invariant()
     def all_promised_is_there_and_nothing_else(self) -> None:
@@ -228,7 +321,7 @@ class StoreMachine(RuleBasedStateMachine):
         while offset < end:
             piece = self.store.read(*partition, offset, max_bytes=900, max_messages=5)
             assert piece.next_offset > offset
-            found += decode_stored(b"".join(piece.parts))
+            found += [message for message in split(b"".join(piece.parts)) if (message.offset or 0) >= offset]
             offset = piece.next_offset
         return found
 
@@ -250,3 +343,13 @@ class ProcessMachine(StoreMachine):
 
 TestProcessStore = ProcessMachine.TestCase
 TestProcessStore.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+
+
+class WholeDiskMachine(StoreMachine):
+    """The same where every checkpoint flushes the whole file system at once."""
+
+    whole_disk_from = 0
+
+
+TestWholeDiskStore = WholeDiskMachine.TestCase
+TestWholeDiskStore.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)

@@ -38,8 +38,6 @@ _PARTITION_BYTES: Final = 16 * 1024
 """So much for each partition makes a round worth its cost, within these two bounds."""
 _LEAST_BYTES: Final = 8 * MIB
 _MOST_BYTES: Final = MAX_UNAPPLIED_BYTES // 2
-_MANY_FILES: Final = 200
-"""From so many on, flushing the whole file system costs less than flushing each of them."""
 _CHECKPOINT_FILES: Final = 4
 """A checkpoint is due after so many journal files also if they hold little but positions."""
 
@@ -63,6 +61,7 @@ class Applier:
         windows: Windows,
         segment_bytes: int,
         checkpoint_bytes: int,
+        whole_disk_from: int,
         fences: Fences,
         checkpoint: Checkpoint,
         damaged: Mapping[PartitionKey, LogEnd],
@@ -79,6 +78,7 @@ class Applier:
         self._windows = windows
         self._segment_bytes = segment_bytes
         self._checkpoint_bytes = checkpoint_bytes
+        self._whole_disk_from = whole_disk_from
         self._fences = fences
         self._damaged = damaged
         self._queue: deque[Prepared] = deque()
@@ -256,7 +256,7 @@ class Applier:
         """See that everything written into the logs since the last checkpoint is on the device."""
         dirty = self._dirty
         files = 2 * len(dirty.segments) + len(dirty.directories)
-        if files >= _MANY_FILES and self._disk.sync_all(self._root):
+        if files >= self._whole_disk_from and self._disk.sync_all(self._root):
             return
         for path in sorted(path for segment in dirty.segments for path in (segment.log_name, segment.index_name)):
             with self._files.borrow(path) as file:

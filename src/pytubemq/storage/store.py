@@ -77,6 +77,8 @@ class StoreSettings:
     reserve_bytes: int = MAX_UNAPPLIED_BYTES + 64 * MIB
     """Free space that sends may not use: what was accepted must still fit into its log."""
     max_open_files: int = 256
+    whole_disk_from: int = 200
+    """A checkpoint that has to flush so many files flushes the whole file system instead, which then costs less."""
     check_on_read: bool = False
     """Whether each record's check is computed when it is read from disk; an index entry's always is."""
 
@@ -150,6 +152,7 @@ class BrokerStore(StoreReads):
             windows=self._windows,
             segment_bytes=self.settings.segment_bytes,
             checkpoint_bytes=self.settings.checkpoint_bytes,
+            whole_disk_from=self.settings.whole_disk_from,
             fences=self._fences,
             checkpoint=found.checkpoint,
             damaged={(log.topic, log.partition_id): log.end for log in found.logs if log.problem is not None},
