@@ -232,17 +232,18 @@ class _Reading:
         self._at += taken
         return parts
 
-    def mend(self) -> None:
-        """Put the segment's index right, in memory."""
+    def mend(self) -> Mended:
+        """The segment's index put right, in memory; what was fenced off since is in it."""
         if self._mended is not None:
-            return  # what was fenced off since is in it already
+            return self._mended
         segment, stretch = self._segment, self._stretch
         index = self._read_index(stretch.records * INDEX_BYTES, segment.index_size(0))
         begin = Border(segment.base_ordinal, segment.base_position)
-        self._mended = mend(index, begin, stretch.end, self._scan)
+        mended = self._mended = mend(index, begin, stretch.end, self._scan)
         segment.hints = ()
-        self.view = MendedView(self._mended)
-        self._reader.keep(stretch, self._mended)
+        self.view = MendedView(mended)
+        self._reader.keep(stretch, mended)
+        return mended
 
     def _scan(self, begin: Border, end: Border) -> Iterator[LogRecord | DamagedBytes]:
         shift = self._segment.base_position - HEADER_BYTES
@@ -288,9 +289,8 @@ class _Reading:
             if not record_is_sound(entry, record):
                 damaged.append(entry)
         if damaged:
-            self.mend()
-            assert self._mended is not None
-            self._reader.fenced(self._stretch, [self._mended.fence(entry) for entry in damaged])
+            mended = self.mend()
+            self._reader.fenced(self._stretch, [mended.fence(entry) for entry in damaged])
             raise DamagedIndexError
 
     def _read_index(self, size: int, position: int) -> bytes:
