@@ -16,8 +16,10 @@ from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MIB
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
+from pytubemq.wire import hot
 from pytubemq.wire.codec import encode
 from pytubemq.wire.messages.broker import GetMessageRequestC2B
+from pytubemq.wire.methods import Method
 from tests.scenario.broker.support import connected, item, running, service
 from tests.waiting import until
 
@@ -428,3 +430,24 @@ async def test_what_was_promised_from_memory_before_the_disk_was_full_is_written
     async with running(disk, durability=Durability.MEMORY) as again, connected(again) as peer:
         assert [message.payload for message in (await peer.read_range(0))[1]] == [b"0", b"1"]
         assert (await peer.send(b"3")).append_offset == 56
+
+
+async def test_of_sends_that_wait_together_only_those_are_dropped_whose_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as broker, connected(broker) as peer:
+        held = HeldWrites(broker, monkeypatch)
+        first = asyncio.create_task(peer.send(b"first"))
+        await until(lambda: held.entered == 1)
+        template = hot.SendTemplate(peer.client_id, "demo", 1)
+        short = asyncio.ensure_future(
+            peer.connection.call(Method.SEND_MESSAGE_P2B, 3, template.encode(0, b"short", 0), timeout_s=0.05)
+        )
+        long = asyncio.create_task(peer.send(b"long"))
+        with pytest.raises(RequestTimeoutError):
+            await short
+        held.go.set()
+        assert ((await first).append_offset, (await long).append_offset) == (0, 28)
+        assert broker.health()["expired"] == 1
+        assert broker.health()["staged_bytes"] == 0
+        assert [message.payload for message in (await peer.read_range(0))[1]] == [b"first", b"long"]
