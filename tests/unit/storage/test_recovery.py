@@ -9,7 +9,7 @@ from zlib import crc32
 import pytest
 
 from pytubemq.core.sequences import ProducerMark
-from pytubemq.errors import CorruptError, DirectoryLockedError, NewerVersionError, StorageError
+from pytubemq.errors import CorruptError, DirectoryLockedError, NewerVersionError, OlderVersionError, StorageError
 from pytubemq.model.durability import Durability
 from pytubemq.storage.block import BLOCK_MAGIC
 from pytubemq.storage.disk import OsDisk
@@ -228,8 +228,8 @@ def test_what_was_written_but_not_yet_flushed_is_flushed_before_it_counts(monkey
 
 
 @pytest.mark.parametrize("kind", ["journal", "log", "index", "checkpoint"])
-@pytest.mark.parametrize("field", ["version", "features"])
-def test_a_newer_file_is_refused_and_left_untouched(kind: str, field: str) -> None:
+@pytest.mark.parametrize("field", ["version", "features", "older version"])
+def test_a_file_of_another_version_is_refused_and_left_untouched(kind: str, field: str) -> None:
     disk = FaultyDisk()
     store = open_store(disk, SMALL)
     for number in range(8):
@@ -240,14 +240,18 @@ def test_a_newer_file_is_refused_and_left_untouched(kind: str, field: str) -> No
     disk.kill()
     path = [found for found in disk.files() if found.name.endswith(kind)][-1]
     data = bytearray(disk.content(path))
-    struct.pack_into("<I", data, 8, VERSION + 1) if field == "version" else struct.pack_into("<Q", data, 16, 1 << 9)
+    if field == "features":
+        struct.pack_into("<Q", data, 16, 1 << 9)
+    else:
+        struct.pack_into("<I", data, 8, VERSION + 1 if field == "version" else VERSION - 1)
     data[HEADER_BYTES - 4 : HEADER_BYTES] = crc32(data[: HEADER_BYTES - 4]).to_bytes(4, "little")
     disk.put(path, bytes(data))
     before = _copy(disk)
-    with pytest.raises(NewerVersionError) as raised:
+    older = field == "older version"
+    with pytest.raises(OlderVersionError if older else NewerVersionError) as raised:
         open_store(disk, SMALL)
     assert str(path) in raised.value.message
-    assert "newer version" in str(raised.value.hint)
+    assert ("older version" if older else "newer version") in str(raised.value.hint)
     assert _copy(disk) == before
 
 
