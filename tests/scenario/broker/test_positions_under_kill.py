@@ -18,7 +18,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
+pytestmark = [pytest.mark.anyio, pytest.mark.scenario, pytest.mark.timeout(1800)]
 MESSAGES = 6_000
 PARTITIONS = 2
 
