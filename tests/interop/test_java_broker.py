@@ -54,8 +54,11 @@ async def test_a_java_broker_is_looked_after(master: tuple[MasterService, WebApi
         (status,) = await api.query("admin_query_broker_run_status", brokerId=1)
         assert (status["runStatus"], status["subStatus"], status["isConfLoaded"]) == ("running", "idle", "true")
 
-        await api.modify("admin_modify_topic_info", brokerId=1, topicName="kept", numPartitions=5)
+        beyond = {"deletePolicy": "delete,72h,10GB", "durability": "memory"}
+        await api.modify("admin_modify_topic_info", brokerId=1, topicName="kept", numPartitions=5, **beyond)
         await until(lambda: _partitions(ours, "kept") == 5, timeout_s=WAIT_S)
+        told = [text for text in ours.broker_room.runs[1].reported_topics if text.startswith("kept:5:")]
+        assert ":delete,72h:" in told[0], "of what it has no words for it is told the age alone"
 
         shown = await ours.topic("kept")
         assert (shown.messages, shown.unreachable) == (None, []), "it answers, but not this"
