@@ -20,6 +20,7 @@ from pytubemq.client.events import Connected, Lost
 from pytubemq.client.flight import Flight, Pack, make_packs
 from pytubemq.client.pending import is_uncertain, unexpected
 from pytubemq.client.refusals import Refusals
+from pytubemq.client.request_writer import RequestWriter
 from pytubemq.client.unit_queue import UnitQueue
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import (
@@ -32,9 +33,7 @@ from pytubemq.model.message import Receipt
 from pytubemq.observe.story import MESSAGE
 from pytubemq.wire.direct import decode_send_answer
 from pytubemq.wire.extensions import COUNTED_REFUSALS, EARLIER_BATCH_REFUSED, Capability
-from pytubemq.wire.hot import BatchItem, SendTemplate, encode_send_batch
 from pytubemq.wire.methods import Method, Service
-from pytubemq.wire.pack_send import encode_send_packs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
     from pytubemq.net.connection import RpcConnection
     from pytubemq.wire.rpc import Response
 
-EPOCH = 0
-"""Which of its lives a producer is in: its id is drawn anew each time, so it has one."""
 MAX_FLIGHTS = 4
 """Batches on the way to one Broker: enough to keep it busy while answers travel."""
 MAX_PLAIN_FLIGHTS = 1_024
@@ -73,8 +70,7 @@ class Lane:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._queue = UnitQueue(self._loop)
-        self._token = owner.cluster.visit_token
-        self._template = self._new_template()
+        self._writer = RequestWriter(owner)
         self._connection: RpcConnection | None = None
         self._learned: RpcConnection | None = None
         """Whose answers have told what the Broker understands."""
@@ -185,16 +181,8 @@ class Lane:
             self._owner.drained()
 
     def _fly_packs(self, connection: RpcConnection, packs: list[Pack]) -> None:
-        owner, asked = self._owner, self._refusals.asks
-        body = encode_send_packs(
-            owner.client_id,
-            owner.topic,
-            owner.cluster.sent_addr,
-            [pack.entry for pack in packs],
-            *self._who(),
-            token=owner.cluster.visit_token,
-            refusals_seen=self._refusals.seen,
-        )
+        asked = self._refusals.asks
+        body = self._writer.packs(packs, numbered=bool(self.drops_repeats), refusals_seen=self._refusals.seen)
         units: Sequence[Unit] = packs[0].units if len(packs) == 1 else [one for pack in packs for one in pack.units]
         self._fly(Method.SEND_PACKS_P2B, body, Flight(units, connection, counted=True, asked=asked, packs=packs))
 
@@ -208,58 +196,23 @@ class Lane:
             if self.drops_repeats:
                 for one in batch:
                     owner.numbers.give(one.partition, (one,))
-            body = encode_send_batch(
-                owner.client_id,
-                owner.topic,
-                owner.cluster.sent_addr,
-                [
-                    BatchItem(
-                        one.partition.partition_id, one.payload, one.flag, one.msg_type, one.msg_time, one.sequence
-                    )
-                    for one in batch
-                ],
-                *self._who(),
-                token=owner.cluster.visit_token,
-                refusals_seen=self._refusals.seen,
-            )
+            body = self._writer.batch(batch, numbered=bool(self.drops_repeats), refusals_seen=self._refusals.seen)
             flight = Flight(batch, connection, counted=True, asked=self._refusals.asks, packs=[])
             self._fly(Method.SEND_BATCH_P2B, body, flight)
 
-    def _who(self) -> tuple[int | None, int | None]:
-        """Whose numbers the messages have: id and epoch."""
-        producer_id = self._owner.numbers.producer_id if self.drops_repeats else None
-        return producer_id, None if producer_id is None else EPOCH
-
-    def _new_template(self) -> SendTemplate:
-        owner = self._owner
-        return SendTemplate(owner.client_id, owner.topic, owner.cluster.sent_addr, token=self._token)
-
     def _pump_plain(self, connection: RpcConnection, limit: int) -> None:
-        if self._token != self._owner.cluster.visit_token:
-            self._token = self._owner.cluster.visit_token
-            self._template = self._new_template()
-        numbers, queue, encode = self._owner.numbers, self._queue, self._template.encode
+        numbers, queue, write = self._owner.numbers, self._queue, self._writer.single
         # A Broker that has not told yet may be one that drops repeats; to others the numbers mean nothing.
-        who = numbers.producer_id if self.drops_repeats is not False or not connection.answered else None
-        epoch = None if who is None else EPOCH
+        numbered = numbers.producer_id is not None and (self.drops_repeats is not False or not connection.answered)
         now_s, most_s, new = self._loop.time(), self._owner.request_timeout_s, tuple.__new__
         while queue and len(self._flying) < limit:
             one = queue.take_one()
             if one.future.done():
                 self._owner.settled(1, one.size_bytes)
                 continue
-            if who is not None and one.sequence is None:
+            if numbered and one.sequence is None:
                 numbers.give(one.partition, (one,))
-            body = encode(
-                one.partition.partition_id,
-                one.payload,
-                one.flag,
-                one.msg_type,
-                one.msg_time,
-                None if who is None else one.sequence,
-                who,
-                epoch,
-            )
+            body = write(one, numbered=numbered)
             self.batches = number = self.batches + 1
             left_s = one.deadline_s - now_s
             connection.ask(

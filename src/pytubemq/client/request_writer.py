@@ -1,0 +1,86 @@
+"""The bytes of a producer's requests to a Broker.
+
+The invariant: who sends, to which topic, and the visit token are the same in all of them, and what they are now.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.wire.hot import BatchItem, SendTemplate, encode_send_batch
+from pytubemq.wire.pack_send import encode_send_packs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.client.flight import Pack
+    from pytubemq.client.lane_owner import LaneOwner
+    from pytubemq.client.pending import Pending
+
+EPOCH = 0
+"""Which of its lives a producer is in: its id is drawn anew each time, so it has one."""
+
+
+class RequestWriter:
+    """Writes for one lane."""
+
+    def __init__(self, owner: LaneOwner) -> None:
+        self._owner = owner
+        self._token = owner.cluster.visit_token
+        self._template = self._new_template()
+
+    def packs(self, packs: Sequence[Pack], *, numbered: bool, refusals_seen: int) -> list[bytes]:
+        """SEND_PACKS; `numbered`: say whose numbers the messages have."""
+        owner = self._owner
+        return encode_send_packs(
+            owner.client_id,
+            owner.topic,
+            owner.cluster.sent_addr,
+            [pack.entry for pack in packs],
+            *self._who(numbered=numbered),
+            token=owner.cluster.visit_token,
+            refusals_seen=refusals_seen,
+        )
+
+    def batch(self, batch: Sequence[Pending], *, numbered: bool, refusals_seen: int) -> list[bytes]:
+        """SEND_BATCH."""
+        owner = self._owner
+        return encode_send_batch(
+            owner.client_id,
+            owner.topic,
+            owner.cluster.sent_addr,
+            [
+                BatchItem(one.partition.partition_id, one.payload, one.flag, one.msg_type, one.msg_time, one.sequence)
+                for one in batch
+            ],
+            *self._who(numbered=numbered),
+            token=owner.cluster.visit_token,
+            refusals_seen=refusals_seen,
+        )
+
+    def single(self, one: Pending, *, numbered: bool) -> bytes:
+        """SEND_MESSAGE, as the original's producers send it."""
+        if self._token != self._owner.cluster.visit_token:
+            self._token = self._owner.cluster.visit_token
+            self._template = self._new_template()
+        if not numbered:
+            return self._template.encode(one.partition.partition_id, one.payload, one.flag, one.msg_type, one.msg_time)
+        return self._template.encode(
+            one.partition.partition_id,
+            one.payload,
+            one.flag,
+            one.msg_type,
+            one.msg_time,
+            one.sequence,
+            self._owner.numbers.producer_id,
+            EPOCH,
+        )
+
+    def _who(self, *, numbered: bool) -> tuple[int | None, int | None]:
+        """Id and epoch."""
+        producer_id = self._owner.numbers.producer_id if numbered else None
+        return producer_id, None if producer_id is None else EPOCH
+
+    def _new_template(self) -> SendTemplate:
+        owner = self._owner
+        return SendTemplate(owner.client_id, owner.topic, owner.cluster.sent_addr, token=self._token)
