@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pytubemq.core.sequences import ProducerMark
-from pytubemq.errors import CorruptError, OffsetMovedError, StorageError
+from pytubemq.errors import Code, CorruptError, OffsetMovedError, StorageError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.index import INDEX_BYTES, decode_index_entry
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk
+from tests.scenario.broker.support import connected, running
 from tests.unit.storage.helpers import columns, split
 
 if TYPE_CHECKING:
     from pytubemq.storage.staging import Staging
+    from pytubemq.wire.hot import StoredMessage
 
 ROOT: Final = Path("/data/broker-1")
 SETTINGS: Final = StoreSettings(segment_bytes=6000, journal_segment_bytes=5000, reserve_bytes=0, check_on_read=True)
@@ -253,3 +255,28 @@ def test_damage_anywhere_is_found_and_costs_what_it_hit(soak: bool) -> None:
             raise
         ways[how] = ways.get(how, 0) + 1
     assert {"refused to open", "fenced", "mended"} <= set(ways), ways
+
+
+@pytest.mark.anyio
+async def test_a_consumer_is_led_past_a_damaged_record_and_gets_all_others() -> None:
+    disk = FaultyDisk()
+    checked = StoreSettings(reserve_bytes=0, check_on_read=True)
+    async with running(disk, store=checked) as broker, connected(broker) as peer:
+        for number in range(10):
+            await peer.send(b"message %d" % number)
+    [log] = [path for path in disk.files() if path.suffix == ".log"]
+    disk.flip_bit(log, disk.content(log).index(b"message 4"))
+    async with running(disk, store=checked) as broker, connected(broker) as peer:
+        await peer.register()
+        found: list[StoredMessage] = []
+        while len(found) < 9:
+            head, messages = await peer.get(last_pack_consumed=True, max_messages=3)
+            assert head.err_code == Code.SUCCESS
+            found += messages
+        assert [(message.offset, message.payload) for message in found] == [
+            (number * OFFSET_UNIT, b"message %d" % number) for number in range(10) if number != 4
+        ]
+        assert (await peer.get(last_pack_consumed=True))[0].err_code == Code.NOT_FOUND, "it stands at the end"
+        assert (await peer.send(b"more")).append_offset == 10 * OFFSET_UNIT
+        assert [message.payload for message in (await peer.get())[1]] == [b"more"]
+        assert any("lost" in problem for problem in broker.health()["problems"])
