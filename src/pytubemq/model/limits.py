@@ -200,8 +200,9 @@ MAX_PRODUCERS_PER_PARTITION: Final = 256
 """Producers whose sequences a Broker keeps for one partition; beyond it the one silent longest is forgotten."""
 MAX_WINDOWS: Final = 100_000
 """The same of all partitions together."""
-MAX_WINDOW_RUNS: Final = 1_000_000
-"""Stretches of sequences that a Broker keeps of all producers together, which bounds the memory of those with gaps."""
+MAX_WINDOW_PARTS: Final = 1_000_000
+"""Stretches of sequences, and places where they were stored, that a Broker keeps of all producers together; beyond it
+those who were silent longest keep few places, and then go."""
 MAX_POSITIONS: Final = 1_000_000
 """Confirmed offsets one Broker keeps, one for each group and partition; beyond it a new one is refused with 400."""
 MAX_POSITIONS_TOLD_CHARS: Final = 6 * MIB

@@ -9,16 +9,20 @@ A window that is known here is never changed in place: whoever prepares a block 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.core.sequences import Stretch, Window, judge, note
-from pytubemq.model.limits import MAX_PRODUCERS_PER_PARTITION, MAX_WINDOW_RUNS, MAX_WINDOWS
+from pytubemq.model.limits import MAX_PRODUCERS_PER_PARTITION, MAX_WINDOW_PARTS, MAX_WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytubemq.core.sequences import ProducerMark
     from pytubemq.storage.record import PartitionKey, Sequences, WindowKey
+
+
+_FEW_PLACES: Final = 4
 
 
 class Windows:
@@ -28,7 +32,9 @@ class Windows:
         self._known: dict[WindowKey, Window] = {}
         self._producers: dict[PartitionKey, dict[int, None]] = {}
         """Producers of each partition, the longest unused first."""
-        self._runs = 0
+        self._ample: dict[WindowKey, None] = {}
+        """Windows with many places, the longest unused first."""
+        self._parts = 0
 
     def __len__(self) -> int:
         return len(self._known)
@@ -71,23 +77,40 @@ class Windows:
     def _put(self, key: WindowKey, window: Window) -> None:
         old = self._known.pop(key, None)
         if old is not None:
-            self._runs -= len(old.runs)
+            self._parts -= _parts(old)
         self._known[key] = window
-        self._runs += len(window.runs)
+        self._parts += _parts(window)
+        self._ample.pop(key, None)
+        if len(window.places) > _FEW_PLACES:
+            self._ample[key] = None
         producers = self._producers.setdefault(key[:2], {})
         producers.pop(key[2], None)
         producers[key[2]] = None
         if len(producers) > MAX_PRODUCERS_PER_PARTITION:
             self._drop((*key[:2], next(iter(producers))))
-        while len(self._known) > MAX_WINDOWS or (self._runs > MAX_WINDOW_RUNS and len(self._known) > 1):
+        while self._parts > MAX_WINDOW_PARTS and len(self._ample) > 1:
+            self._trim(next(iter(self._ample)))
+        while len(self._known) > MAX_WINDOWS or (self._parts > MAX_WINDOW_PARTS and len(self._known) > 1):
             self._drop(next(iter(self._known)))
 
+    def _trim(self, key: WindowKey) -> None:
+        """Keep few places: the window knows what it knew, and of little of it where it is."""
+        del self._ample[key]
+        window = self._known[key]
+        self._parts -= len(window.places) - _FEW_PLACES
+        self._known[key] = replace(window, places=window.places[-_FEW_PLACES:])
+
     def _drop(self, key: WindowKey) -> None:
-        self._runs -= len(self._known.pop(key).runs)
+        self._parts -= _parts(self._known.pop(key))
+        self._ample.pop(key, None)
         producers = self._producers[key[:2]]
         del producers[key[2]]
         if not producers:
             del self._producers[key[:2]]
+
+
+def _parts(window: Window) -> int:
+    return len(window.runs) + len(window.places)
 
 
 class Noted:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.core.sequences import NOWHERE, Place, ProducerMark, Span, Window
+from pytubemq.core.sequences import NOWHERE, Place, ProducerMark, Span
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage import windows as windows_module
 from pytubemq.storage.record import Sequences
@@ -174,12 +174,14 @@ def test_the_longest_silent_producer_is_forgotten_first(monkeypatch: pytest.Monk
 
 
 def test_producers_with_gaps_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows_module, "MAX_WINDOW_RUNS", 10)
+    monkeypatch.setattr(windows_module, "MAX_WINDOW_PARTS", 22)
     known = Windows()
     for producer_id in range(4):
-        for number in range(4):
+        for number in range(6):
             known.replay([Sequences("a", 0, producer_id, 0, Place(number * 2, 1, number, number))])
-    assert [key[2] for key in known.snapshot()] == [2, 3]
-    assert known.get(("a", 0, 3)) == Window(
-        0, 0, [(0, 1), (2, 3), (4, 5), (6, 7)], [Place(number * 2, 1, number, number) for number in range(4)]
-    )
+    windows = known.snapshot()
+    # Two of six stretches each: the one that was silent longest has only the newest places, the others are gone.
+    assert [key[2] for key in windows] == [2, 3]
+    assert [len(window.runs) for window in windows.values()] == [6, 6]
+    assert windows["a", 0, 2].places == [Place(number * 2, 1, number, number) for number in range(2, 6)]
+    assert len(windows["a", 0, 3].places) == 6
