@@ -96,7 +96,8 @@ class BrokerStore(StoreReads):
         self._unneeded: list[Path] = []
         """Files that nobody needs any more and that could not be removed yet."""
         self._removing = Lock()
-        """So that nobody removes a file for a topic that is gone while one of the same name comes."""
+        """Held while files are removed: so that none goes for a topic of which the next one of its name has it by now,
+        and nobody works on a store that is closed."""
         self._confirmed: dict[GroupKey, int] = {}
         self._windows = Windows()
         self._durability: dict[str, Durability] = {}
@@ -431,8 +432,8 @@ class BrokerStore(StoreReads):
         Raises:
             StorageError: it is not done, or some files are left over; call again. DiskFailedError: see `write`.
         """
-        self._check_usable()
         with self._removing:
+            self._check_usable()
             self._on_disk(lambda: self._applier.drop(topic))
             self._fences.forget(topic)
             # One of the same name may come, and have files of the same names.
@@ -455,9 +456,9 @@ class BrokerStore(StoreReads):
         Raises:
             DiskFullError, OutOfResourcesError: nothing was dropped, call again later. DiskFailedError: see `write`.
         """
-        self._check_usable()
         segments = messages = size = 0
         with self._removing:
+            self._check_usable()
             dropped = self._on_disk(
                 lambda: self._applier.retain(lambda: choose(self._partitions, self._reader, policy, now_ms))
             )
@@ -495,20 +496,21 @@ class BrokerStore(StoreReads):
     def close(self) -> None:
         """Apply what waits, make a checkpoint and release the directory; a second call does nothing.
 
-        Call it when no other thread uses the store. If the disk does not let it, the rest is left to the next start,
-        which finds it in the journal.
+        Call it when no other thread uses the store; a pass of `retain` or a `drop` that is under way is waited for. If
+        the disk does not let it, the rest is left to the next start, which finds it in the journal.
         """
-        if self._closed:
-            return
-        try:
-            if self._failure is None:
-                self._write_carried()
-                self.checkpoint()
-        except StorageError as error:
-            _log.warning("closing %s without a checkpoint: %s", self.root, error.message)
-        finally:
-            self._closed = True
-            self._release()
+        with self._removing:
+            if self._closed:
+                return
+            try:
+                if self._failure is None:
+                    self._write_carried()
+                    self.checkpoint()
+            except StorageError as error:
+                _log.warning("closing %s without a checkpoint: %s", self.root, error.message)
+            finally:
+                self._closed = True
+                self._release()
 
     def _write_carried(self) -> None:
         """What was promised from memory and is owed since its block was abandoned must not end with the process."""

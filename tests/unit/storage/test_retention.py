@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytubemq.errors import DiskFailedError, OffsetMovedError
+from pytubemq.errors import ClosedError, DiskFailedError, OffsetMovedError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage.partition_log import PartitionLog
@@ -203,6 +205,29 @@ def test_nothing_goes_before_the_checkpoint_knows(operation: Operation) -> None:
         store.retain(NOW_MS + 1000 * HOUR_MS, lambda _: keep(3600))
     assert files(disk) == before
     assert store.ends("demo", 0) == (0, 2800)
+
+
+def test_a_pass_that_is_under_way_ends_before_the_store_is_closed() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    fill(store, NOW_MS)
+    inside, go_on = threading.Event(), threading.Event()
+
+    def policy(topic: str) -> RetentionPolicy:
+        inside.set()
+        assert go_on.wait(30)
+        return keep(3600)
+
+    with ThreadPoolExecutor() as pool:
+        passing = pool.submit(store.retain, NOW_MS + 1000 * HOUR_MS, policy)
+        assert inside.wait(30)
+        closing = pool.submit(store.close)
+        go_on.set()
+        closing.result(30)
+        assert passing.result(30).messages == 100
+    with pytest.raises(ClosedError):
+        store.retain(NOW_MS, policy)
+    assert open_store(disk, SMALL).ends("demo", 0) == (2800, 2800)
 
 
 def test_files_that_cannot_be_removed_are_removed_by_the_next_pass_or_the_next_start() -> None:
