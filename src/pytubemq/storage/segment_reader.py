@@ -17,7 +17,7 @@ from zlib import crc32
 
 from pytubemq.errors import StorageError
 from pytubemq.model.limits import MIB
-from pytubemq.storage.disk import NotOpenedError, read_exactly
+from pytubemq.storage.disk import read_exactly
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.index import INDEX_BYTES, RecordKind, decode_index_entry, index_ordinal, index_position
 from pytubemq.storage.lookup import (
@@ -248,9 +248,11 @@ class _Reading:
     def _scan(self, begin: Border, end: Border) -> Iterator[LogRecord | DamagedBytes]:
         shift = self._segment.base_position - HEADER_BYTES
         start, stop = self._segment.log_size(begin.position), self._segment.log_size(end.position)
-        with _named(self._segment.log_path):
+        try:
             for found in scan_log(self._log_file, start, stop, first_ordinal=begin.ordinal, end_ordinal=end.ordinal):
                 yield found._replace(at=found.at + shift)
+        except OSError as error:
+            raise _unreadable(self._segment.log_path, error) from error
 
     def _wanted(self, selector: Selector) -> int:
         """How many index entries the selector probably needs, going by the segment's averages."""
@@ -294,26 +296,23 @@ class _Reading:
             raise DamagedIndexError
 
     def _read_index(self, size: int, position: int) -> bytes:
-        with _named(self._segment.index_path):
+        try:
             return read_exactly(self._index_file, size, position)
+        except OSError as error:
+            raise _unreadable(self._segment.index_path, error) from error
 
     def _read_log(self, size: int, position: int) -> bytes:
-        with _named(self._segment.log_path):
+        try:
             return read_exactly(self._log_file, size, position)
+        except OSError as error:
+            raise _unreadable(self._segment.log_path, error) from error
 
 
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Errors of the disk get the name of the file."""
-    try:
-        yield
-    except NotOpenedError:
-        raise
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be read: {error.strerror or error}",
-            hint="check the disk; other partitions are served, and this one again as soon as it can be read",
-        ) from error
+def _unreadable(path: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"{path} cannot be read: {error.strerror or error}",
+        hint="check the disk; other partitions are served, and this one again as soon as it can be read",
+    )
 
 
 def _prove_stretch(index: bytes, taken: int, selector: Selector, end: Border) -> None:
