@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.disk import Disk
     from pytubemq.storage.index import IndexEntry
-    from pytubemq.storage.run import Run
 
 _NUMBER = r"(\d{20})"
 _JOURNAL = re.compile(_NUMBER + r"\.journal")
@@ -230,12 +229,3 @@ def _cut(disk: Disk, path: Path, size: int) -> None:
         file.truncate(size)
     finally:
         file.close()
-
-
-def gap(root: Path, run: Run, end_ordinal: int) -> CorruptError:
-    """The error for a journal that goes on behind what its partition's log holds."""
-    return CorruptError(
-        f"{root}: the journal goes on at message {run.base_ordinal} of {run.topic}:{run.partition_id}, "
-        f"its log ends at {end_ordinal}",
-        hint="restore the directory from a backup as a whole",
-    )

@@ -11,6 +11,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytubemq.errors import CorruptError
 from pytubemq.storage.block import (
     BLOCK_HEADER_BYTES,
     BLOCK_MAGIC,
@@ -22,6 +23,7 @@ from pytubemq.storage.disk import read_exactly
 from pytubemq.storage.header import HEADER_BYTES, corrupt
 from pytubemq.storage.journal import failed
 from pytubemq.storage.record import Fence, FenceReason, decode_records
+from pytubemq.storage.run import hole
 from pytubemq.storage.staging import Prepared
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.disk import Disk, DiskFile
     from pytubemq.storage.header import FileHeader
-    from pytubemq.storage.record import Records
+    from pytubemq.storage.partition_log import PartitionLog
+    from pytubemq.storage.record import PartitionKey, Records
     from pytubemq.storage.recovery import Found
     from pytubemq.storage.run import Run
 
@@ -232,3 +235,39 @@ class _Scan:
                 return position + at, head
             at = rest.find(BLOCK_MAGIC, at + 1)
         return None
+
+
+def fit(block: Prepared, log_of: Callable[[str, int], PartitionLog], losses: Sequence[Loss], root: Path) -> list[Fence]:
+    """Bring a block's runs to where their logs end: what these hold already is left out, and what the block goes on
+    behind, because blocks before it were lost, becomes a hole. Returns the messages lost so.
+
+    Raises:
+        CorruptError: it goes on behind the end of a log, and nothing was lost.
+    """
+    runs: list[Run] = []
+    fences: list[Fence] = []
+    ends: dict[PartitionKey, tuple[int, int]] = {}
+    for run in block.runs:
+        key = (run.topic, run.partition_id)
+        log = log_of(*key)
+        ordinal, position = ends.get(key, (log.end_ordinal, log.end_position))
+        if run.base_ordinal > ordinal:
+            if not losses or run.base_position < position:
+                raise _gap(root, run, ordinal)
+            count, size_bytes = run.base_ordinal - ordinal, run.base_position - position
+            time_ms = log.last_time_ms
+            runs.append(hole(*key, ordinal, position, count=count, size_bytes=size_bytes, append_time_ms=time_ms))
+            fences.append(Fence(*key, ordinal, run.base_ordinal, FenceReason.JOURNAL))
+        if run.end_ordinal > ordinal:
+            runs.append(run.from_ordinal(ordinal))
+            ends[key] = run.end_ordinal, run.end_position
+    block.runs, block.size_bytes = runs, sum(run.size_bytes for run in runs)
+    return fences
+
+
+def _gap(root: Path, run: Run, end_ordinal: int) -> CorruptError:
+    return CorruptError(
+        f"{root}: the journal goes on at message {run.base_ordinal} of {run.topic}:{run.partition_id}, "
+        f"its log ends at {end_ordinal}",
+        hint="restore the directory from a backup as a whole",
+    )

@@ -28,11 +28,10 @@ from pytubemq.storage.disk import Disk, OsDisk
 from pytubemq.storage.journal import FULL_ERRORS, Journal, full, storage_error
 from pytubemq.storage.partition_log import PartitionLog
 from pytubemq.storage.reads import StoreReads
-from pytubemq.storage.record import FORGOTTEN, Fence, FenceReason
+from pytubemq.storage.record import FORGOTTEN, FenceReason
 from pytubemq.storage.removal import remove_files, remove_topic
-from pytubemq.storage.replay import replay
+from pytubemq.storage.replay import fit, replay
 from pytubemq.storage.retention import Retained
-from pytubemq.storage.run import hole
 from pytubemq.storage.space import SpaceGuard
 from pytubemq.storage.staging import Prepared, Staging
 from pytubemq.storage.surplus import choose
@@ -44,9 +43,8 @@ if TYPE_CHECKING:
 
     from pytubemq.model.policy import RetentionPolicy
     from pytubemq.storage.disk import DirectoryLock
-    from pytubemq.storage.record import GroupKey, PartitionKey
+    from pytubemq.storage.record import GroupKey
     from pytubemq.storage.replay import Loss, Resume
-    from pytubemq.storage.run import Run
     from pytubemq.storage.staging import Outcome
 
 T = TypeVar("T")
@@ -200,30 +198,8 @@ class BrokerStore(StoreReads):
     def _replay(self, block: Prepared, losses: Sequence[Loss]) -> None:
         """Publish a block found in the journal, without what the logs already hold; where blocks before it were lost,
         with a hole for what they held."""
-        runs: list[Run] = []
-        ends: dict[PartitionKey, tuple[int, int]] = {}
-        for run in block.runs:
-            key = (run.topic, run.partition_id)
-            log = self._add_partition(*key)
-            ordinal, position = ends.get(key, (log.end_ordinal, log.end_position))
-            if run.base_ordinal > ordinal:
-                if not losses or run.base_position < position:
-                    raise recovery.gap(self.root, run, ordinal)
-                missing = hole(
-                    *key,
-                    ordinal,
-                    position,
-                    count=run.base_ordinal - ordinal,
-                    size_bytes=run.base_position - position,
-                    append_time_ms=log.last_time_ms,
-                )
-                runs.append(missing)
-                self._fence(Fence(*key, ordinal, run.base_ordinal, FenceReason.JOURNAL))
-            if run.end_ordinal > ordinal:
-                runs.append(run.from_ordinal(ordinal))
-                ends[key] = run.end_ordinal, run.end_position
-        block.runs = runs
-        block.size_bytes = sum(run.size_bytes for run in block.runs)
+        for fence in fit(block, self._add_partition, losses, self.root):
+            self._fence(fence)
         self._make_readable(block)
         self._windows.replay(block.sequences)
         self.stats.replayed_messages += sum(run.count for run in block.runs)
