@@ -126,8 +126,8 @@ class PartitionLog:
 
     def end_without(self, count: int) -> LogEnd:
         """The same as it will be without its first `count` segments."""
-        first = self._begin_after(count)
-        records = self.segments[-1].records if count < len(self.segments) else 0
+        first, segments = self._begin_after(count), self._filled
+        records = segments[-1].records if count < len(segments) else 0
         return LogEnd(self.applied_ordinal, self.applied_position, *first, self.applied_time_ms, records)
 
     def restore(self, segments: Sequence[Segment], end: LogEnd) -> None:
@@ -221,6 +221,12 @@ class PartitionLog:
         self.first_ordinal, self.first_position = self._begin_after(count)
         dropped, self.segments = self.segments[:count], self.segments[count:]
         return dropped
+
+    @property
+    def _filled(self) -> tuple[Segment, ...]:
+        """The segments with something in them: one just made may wait for the disk to take its first record."""
+        segments = self.segments
+        return segments if not segments or segments[-1].records else segments[:-1]
 
     def _begin_after(self, count: int) -> Border:
         """Where the partition begins without its first `count` segments."""
@@ -355,7 +361,7 @@ class PartitionLog:
     def _snapshot(self, ordinal: int, max_bytes: int) -> _Snapshot:
         """As of now, with runs of about `max_bytes` from message `ordinal` on if they are in memory."""
         with self._lock:
-            segments = self.segments
+            segments = self._filled
             return _Snapshot(
                 Border(self.first_ordinal, self.first_position),
                 Border(self.applied_ordinal, self.applied_position),

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytubemq.errors import ClosedError, DiskFailedError, OffsetMovedError
+from pytubemq.errors import ClosedError, DiskFailedError, DiskFullError, OffsetMovedError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage.partition_log import PartitionLog
 from pytubemq.storage.retention import NOTHING_RETAINED, Piece, is_to_be_closed, surplus
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
-from tests.unit.storage.helpers import NOW_MS, columns, commit, open_store, send
+from tests.unit.storage.helpers import NOW_MS, columns, commit, messages, open_store, send
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -205,6 +205,27 @@ def test_nothing_goes_before_the_checkpoint_knows(operation: Operation) -> None:
         store.retain(NOW_MS + 1000 * HOUR_MS, lambda _: keep(3600))
     assert files(disk) == before
     assert store.ends("demo", 0) == (0, 2800)
+
+
+def test_a_segment_that_was_made_and_could_not_be_filled_harms_nothing() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    fill(store, NOW_MS)
+    store._partitions["demo", 0].closing = True
+    send(store, b"waits for the disk")
+    disk.fail(Operation.WRITE, errno.ENOSPC, path_contains=".log", after_calls=1)  # the header yes, a record no
+    with pytest.raises(DiskFullError):
+        store.apply()
+    assert store._partitions["demo", 0].segments[-1].records == 0
+    assert store.offset_at("demo", 0, NOW_MS + 9 * HOUR_MS) == 90 * OFFSET_UNIT
+    assert store.retain(NOW_MS + 10 * HOUR_MS, lambda _: keep(5 * 3600)).messages > 0
+    first = store.ends("demo", 0)[0]
+    disk.crash()
+    disk.heal()
+    again = open_store(disk, SMALL)
+    assert again.ends("demo", 0) == (first, 101 * OFFSET_UNIT)
+    assert [message.offset for message in messages(again)] == list(range(first, 101 * OFFSET_UNIT, OFFSET_UNIT))
+    assert again.stats.mended_entries == 0
 
 
 def test_a_pass_that_is_under_way_ends_before_the_store_is_closed() -> None:
