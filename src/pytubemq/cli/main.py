@@ -33,6 +33,7 @@ COMMANDS = {
     "group": Lazy("pytubemq.cli.group:group", "List and show groups: members and lag."),
     "cluster": Lazy("pytubemq.cli.cluster:cluster", "Health of the cluster and who is in it."),
     "server": Lazy("pytubemq.cli.server:server", "Run a Master, a Broker or both from a settings file."),
+    "store": Lazy("pytubemq.cli.store:store", "Look into, check, mend, export and fill a stopped Broker's data."),
     "bench": Lazy("pytubemq.cli.bench:bench", "Measure producing, consuming and the way from end to end."),
     "profile": Lazy("pytubemq.cli.profile:profile", "Name clusters and pick the current one."),
     "errors": Lazy("pytubemq.cli.errors:errors", "Meaning, cause and remedy of every error code."),

@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from pytubemq.core.sequences import Window
     from pytubemq.model.policy import RetentionPolicy
     from pytubemq.storage.disk import DirectoryLock
-    from pytubemq.storage.record import GroupKey
+    from pytubemq.storage.record import GroupKey, WindowKey
     from pytubemq.storage.replay import Loss, Resume
     from pytubemq.storage.staging import Outcome
 
@@ -353,6 +354,11 @@ class BrokerStore(StoreReads):
         with self._lock:
             return dict(self._confirmed)
 
+    def windows(self) -> dict[WindowKey, Window]:
+        """What is known of producers by (topic, partition id, producer id), the longest unused first, as of now."""
+        with self._lock:
+            return self._windows.snapshot()
+
     # --- background --------------------------------------------------------------------------------------------------
 
     @property
@@ -469,8 +475,9 @@ class BrokerStore(StoreReads):
         if self._failure is not None:
             raise DiskFailedError(self._failure.message, hint=self._failure.hint)
 
-    def close(self) -> None:
-        """Apply what waits, make a checkpoint and release the directory; a second call does nothing.
+    def close(self, *, apply: bool = True) -> None:
+        """Apply what waits, make a checkpoint and release the directory; a second call does nothing. Without `apply`
+        it is released as it is: whoever only looked need not write.
 
         Call it when no other thread uses the store; a pass of `retain` or a `drop` that is under way is waited for. If
         the disk does not let it, the rest is left to the next start, which finds it in the journal.
@@ -479,7 +486,7 @@ class BrokerStore(StoreReads):
             if self._closed:
                 return
             try:
-                if self._failure is None:
+                if apply and self._failure is None:
                     self._write_carried()
                     self.checkpoint()
             except StorageError as error:

@@ -1,0 +1,235 @@
+"""`pytubemq store`: a Broker's data directory without its Broker."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pytubemq.cli.names import topic_name
+from pytubemq.cli.options import GlobalOptions, current, global_options
+from pytubemq.cli.output import emit_object, emit_rows
+from pytubemq.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytubemq.storage.tools.findings import Finding
+    from pytubemq.storage.tools.inspect import Inspected
+
+DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+FINDINGS = ["severity", "file", "byte", "bytes", "topic", "partition", "from", "to", "messages", "what"]
+RECORDS = ["kind", "first_offset", "messages", "time", "bytes", "key_code", "sound", "body"]
+SECTIONS = {
+    "journals": ["file", "bytes", "blocks", "messages", "first_sequence", "last_sequence", "replayed_from",
+                 "bad_bytes"],
+    "partitions": ["topic", "partition", "first_offset", "end_offset", "messages", "bytes", "first_time", "last_time",
+                   "segments", "problem"],
+    "positions": ["group", "topic", "partition", "offset", "behind"],
+    "producers": ["topic", "partition", "producer", "epoch", "last_sequence", "gaps", "floor"],
+    "fences": ["topic", "partition", "from", "to", "messages", "reason"],
+}  # fmt: skip
+
+
+@click.group()
+def store() -> None:
+    """Look into, check, mend, export and fill a Broker's data directory.
+
+    Exit codes: 0 fine, 1 damage found or something failed, 2 usage, 4 a Broker runs there.
+    """
+
+
+def topic_option(command: Any) -> Any:
+    """Decorator: `--topic`."""
+    return click.option("--topic", callback=_topic, help="Only this topic.")(command)
+
+
+def _topic(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else topic_name(context, parameter, value)
+
+
+@store.command("inspect")
+@click.argument("directory", type=DIRECTORY)
+@topic_option
+@click.option("--partition", "partition_id", type=click.IntRange(min=0), help="Only this partition.")
+@click.option("--records", type=click.IntRange(min=1), metavar="N",
+              help="Show N records of one partition instead; needs --topic and --partition.")  # fmt: skip
+@click.option("--from", "start", type=click.IntRange(min=0), metavar="OFFSET", help="With --records: where to begin.")
+@global_options
+def inspect_command(
+    directory: Path, topic: str | None, partition_id: int | None, records: int | None, start: int | None
+) -> int:
+    """What lies in DIRECTORY: journal, checkpoint, partitions, positions, producers, what is lost.
+
+    Nothing is changed; a Broker may run there meanwhile.
+    """
+    from pytubemq.storage.tools.inspect import inspect, inspect_records
+
+    options = current()
+    if records is not None:
+        if topic is None or partition_id is None:
+            raise click.UsageError("--records needs --topic and --partition")
+        rows = [_timed(row) for row in inspect_records(directory, topic, partition_id, start=start, count=records)]
+        emit_rows(options, rows, RECORDS, name="first_offset")
+        return ExitCode.DONE if all(row["sound"] for row in rows) else ExitCode.FAILED
+    if start is not None:
+        raise click.UsageError("--from belongs to --records")
+    found = inspect(directory, topic=topic, partition_id=partition_id)
+    _emit_inspected(options, found, directory)
+    if found.problem is not None:
+        options.say(f"a Broker would not open it: {found.problem}\nNext:  {options.next('pytubemq store verify')} ...")
+    return ExitCode.DONE if found.problem is None and not any(row["problem"] for row in found.partitions) else (
+        ExitCode.FAILED
+    )  # fmt: skip
+
+
+def _emit_inspected(options: GlobalOptions, found: Inspected, directory: Path) -> None:
+    whole = asdict(found)
+    whole["directory"] = str(directory)
+    whole["partitions"] = [_timed(row) for row in found.partitions]
+    if options.output not in (None, "table"):
+        emit_object(options, whole, name="directory")
+        return
+    shown: dict[str, Any] = {"directory": str(directory), "version": found.version, "problem": found.problem}
+    shown |= {f"checkpoint {key}": value for key, value in (found.checkpoint or {"made": False}).items()}
+    for section, columns in SECTIONS.items():
+        rows = whole[section]
+        shown[section] = [{column: row.get(column) for column in columns} for row in rows] or None
+    emit_object(options, shown, name="directory")
+
+
+@store.command("verify")
+@click.argument("directory", type=DIRECTORY)
+@topic_option
+@global_options
+def verify_command(directory: Path, topic: str | None) -> int:
+    """Read everything in DIRECTORY and check it; ends with 1 if anything is damaged. Changes nothing."""
+    from pytubemq.storage.tools.findings import Severity
+    from pytubemq.storage.tools.verify import verify
+
+    options = current()
+    with _bar(options, "checked") as progress:
+        found = verify(directory, topic=topic, progress=progress)
+    emit_rows(options, [finding_row(finding, directory) for finding in found.findings], FINDINGS, name="file")
+    damaged, fenced = found.count(Severity.DAMAGE), found.count(Severity.FENCED)
+    options.say(
+        f"{found.partitions} partitions, {found.journal_files} journal files, {found.read_bytes:,} bytes read: "
+        f"{damaged or 'no'} damaged places, {fenced or 'no'} known losses"
+    )
+    if not found.is_sound:
+        options.say(f"Next:  {options.next('pytubemq store repair')} {directory} --dry-run")
+    return ExitCode.DONE if found.is_sound else ExitCode.FAILED
+
+
+def finding_row(finding: Finding, directory: Path) -> dict[str, Any]:
+    """A finding as a row of a listing."""
+    path = finding.path
+    return {
+        "severity": finding.severity.value,
+        "file": str(path.relative_to(directory)) if path.is_relative_to(directory) else str(path),
+        "byte": finding.position,
+        "bytes": finding.size_bytes,
+        "topic": finding.topic,
+        "partition": finding.partition_id,
+        "from": finding.from_offset,
+        "to": finding.to_offset,
+        "messages": finding.messages or None,
+        "what": finding.what,
+    }
+
+
+@store.command("import")
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--from", "source", type=DIRECTORY, required=True, metavar="JAVA_DIR",
+              help="The stopped Java Broker's primaryPath, with <topic>-<store> directories in it.")  # fmt: skip
+@click.option("--offsets", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="PATH",
+              help="The file of group offsets [JAVA_DIR/offsetDir/offsets.meta].")  # fmt: skip
+@click.option("--topic", "topics", multiple=True, callback=lambda context, parameter, values: tuple(
+    topic_name(context, parameter, value) for value in values), help="Only this topic; may be repeated.")  # fmt: skip
+@global_options
+def import_command(directory: Path, source: Path, offsets: Path | None, topics: tuple[str, ...]) -> int:
+    """Take a stopped Java Broker's messages and group offsets into DIRECTORY, which may be new.
+
+    All or nothing: a topic that is there already is never touched. Ends with 1 if damaged messages were left out.
+    """
+    from pytubemq.storage.tools.java_import import import_java
+
+    options = current()
+    with _bar(options, "imported") as progress:
+        found = import_java(directory, source, offsets=offsets, topics=topics, progress=progress)
+    rows = [
+        _timed(
+            {"topic": one.topic, "partition": one.partition_id, "messages": one.messages, "bytes": one.size_bytes,
+             "first_time_ms": one.first_time_ms, "last_time_ms": one.last_time_ms, "times_lifted": one.times_lifted}
+        )
+        for one in found.partitions
+    ]  # fmt: skip
+    commands = list(create_commands(options, found.topics()))
+    if options.output in (None, "table"):
+        shown: dict[str, Any] = {"directory": str(directory), "messages": found.messages, "partitions": rows}
+        shown["positions"] = [one._asdict() for one in found.positions] or None
+        shown["bad"] = [one._asdict() | {"path": str(one.path)} for one in found.bad] or None
+        shown["left_out"] = [{"topic": name, "why": why} for name, why in found.left_out.items()] or None
+        emit_object(options, shown, name="directory")
+    else:
+        whole = {
+            "directory": str(directory), "messages": found.messages, "partitions": rows,
+            "positions": [one._asdict() for one in found.positions],
+            "bad": [one._asdict() | {"path": str(one.path)} for one in found.bad], "left_out": found.left_out,
+            "positions_left_out": found.positions_left_out, "create": commands,
+        }  # fmt: skip
+        emit_object(options, whole, name="directory")
+    options.say(f"imported {found.messages:,} messages; {len(found.bad)} damaged places were left out")
+    options.say("Next:  create the topics at the Master before the Broker starts:\n" + "\n".join(commands))
+    return ExitCode.FAILED if found.bad else ExitCode.DONE
+
+
+def create_commands(options: GlobalOptions, topics: dict[str, tuple[int, int]]) -> Iterator[str]:
+    """What makes the Master know the topics; one with several stores needs the older API, which can say so."""
+    for name, (partitions, stores) in sorted(topics.items()):
+        if stores == 1:
+            yield f"  {options.next('pytubemq topic create')} {name} --partitions {partitions}"
+        else:
+            yield (
+                "  curl -fsS $MASTER_PAGE/webapi.htm -d method=admin_add_new_topic_record -d confModAuthToken=$TOKEN"
+                f" -d createUser=move -d brokerId=$BROKER_ID -d topicName={name} -d numPartitions={partitions}"
+                f" -d numTopicStores={stores}"
+            )
+
+
+def _timed(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with times as text in the place of milliseconds."""
+    return {
+        key.removesuffix("_ms") if key.endswith("time_ms") else key: _time(value) if key.endswith("time_ms") else value
+        for key, value in row.items()
+    }
+
+
+def _time(time_ms: int | None) -> str | None:
+    if time_ms is None:
+        return None
+    try:
+        stamp = datetime.fromtimestamp(time_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # not of this age
+        return f"{time_ms} ms"
+    return stamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@contextmanager
+def _bar(options: GlobalOptions, what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar of bytes on a terminal."""
+    if not options.bars:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True, no_color=not options.colour)
+    columns = (TextColumn(what), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,74 @@
+"""What an import did, and what it did not take.
+
+The invariant: every message of the source is counted once: as taken, as damaged, or with its topic as left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytubemq.model.ids import STORE_BASE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class BadRecord(NamedTuple):
+    """Something in a Java data file that was not taken."""
+
+    path: Path
+    position: int
+    size_bytes: int
+    what: str
+
+
+@dataclass(slots=True)
+class ImportedPartition:
+    """One partition as it is in the store now; offsets begin at 0."""
+
+    topic: str
+    partition_id: int
+    messages: int = 0
+    size_bytes: int = 0
+    first_time_ms: int | None = None
+    last_time_ms: int | None = None
+    times_lifted: int = 0
+    """Messages that came before the one before them, and got its time."""
+
+
+class ImportedPosition(NamedTuple):
+    """A group's place in a partition, before and after."""
+
+    group: str
+    topic: str
+    partition_id: int
+    java_offset: int
+    offset: int
+
+
+@dataclass(slots=True)
+class Imported:
+    """See the module."""
+
+    partitions: list[ImportedPartition] = field(default_factory=list)
+    positions: list[ImportedPosition] = field(default_factory=list)
+    bad: list[BadRecord] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Topics that were not taken, and why."""
+    positions_left_out: int = 0
+    """Positions in topics that were not taken."""
+
+    @property
+    def messages(self) -> int:
+        """All that were taken."""
+        return sum(partition.messages for partition in self.partitions)
+
+    def topics(self) -> dict[str, tuple[int, int]]:
+        """What each topic needs: partitions in a store, and stores, as far as its messages tell."""
+        found: dict[str, tuple[int, int]] = {}
+        for partition in self.partitions:
+            store, number = divmod(partition.partition_id, STORE_BASE)
+            partitions, stores = found.get(partition.topic, (0, 0))
+            found[partition.topic] = max(partitions, number + 1), max(stores, store + 1)
+        return found

@@ -1,0 +1,146 @@
+"""Reads a whole store and says what is wrong with it; changes nothing.
+
+The invariant: every byte of every file goes through its check, unless nobody needs it: the lock, what a log or index
+holds beyond the end that the checkpoint tells, and the bytes of holes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import CorruptError
+from pytubemq.model.offset import to_offset
+from pytubemq.storage.checkpoint import NAME, Checkpoint, read_checkpoint
+from pytubemq.storage.record import LogEnd
+from pytubemq.storage.tools.files import find_journals, find_partitions
+from pytubemq.storage.tools.findings import Finding, Severity, is_damaged
+from pytubemq.storage.tools.holding import ReadingDisk, check_store, held
+from pytubemq.storage.tools.journal_check import check_journal
+from pytubemq.storage.tools.segment_check import check_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pytubemq.storage.disk import Disk
+    from pytubemq.storage.tools.files import PartitionFiles, StoreFile
+
+
+@dataclass(slots=True)
+class Verified:
+    """What was read, and everything that was found."""
+
+    partitions: int = 0
+    journal_files: int = 0
+    read_bytes: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing needs a repair."""
+        return not is_damaged(self.findings)
+
+    def count(self, severity: Severity) -> int:
+        """How many findings are of that kind."""
+        return sum(finding.severity is severity for finding in self.findings)
+
+
+def verify(root: Path, *, topic: str | None = None, progress: Callable[[int, int], None] | None = None) -> Verified:
+    """Check the store in `root`, or one topic of it.
+
+    Args:
+        topic: only this one's logs and messages; journal blocks and checkpoint are checked all the same.
+        progress: told of bytes read and bytes there.
+
+    Raises:
+        StorageError: no store. DirectoryLockedError: a Broker runs there. NewerVersionError, OlderVersionError: not a
+            version that this program reads. OSError: something cannot be read.
+    """
+    check_store(root)
+    with held(root):
+        return verify_files(ReadingDisk(), root, topic=topic, progress=progress)
+
+
+def verify_files(
+    disk: Disk, root: Path, *, topic: str | None = None, progress: Callable[[int, int], None] | None = None
+) -> Verified:
+    """The same for a directory that the caller holds."""
+    journals, partitions = find_journals(disk, root), find_partitions(disk, root)
+    total = sum(file.size_bytes for file in journals) + sum(found.size_bytes for found in partitions)
+    result = Verified(journal_files=len(journals))
+
+    def told(size: int) -> None:
+        result.read_bytes += size
+        if progress is not None:
+            progress(result.read_bytes, max(total, result.read_bytes))
+
+    checkpoint, findings = load_checkpoint(disk, root, journals, partitions)
+    result.findings += findings
+    if findings and journals:  # how far the logs count is not known
+        checkpoint.journal = journals[0].number
+        checkpoint.next_sequence = journals[0].header.base if journals[0].header else 1
+    result.findings += check_journal(disk, root, journals, checkpoint, told, topic=topic, ends_known=not findings)
+    by_key = {(found.topic, found.partition_id): found for found in partitions}
+    for key, end in sorted(checkpoint.ends.items()):
+        if topic in (None, key[0]):
+            result.partitions += 1
+            result.findings += _check_known(disk, root, by_key.pop(key, None), key, end, told)
+    if not findings:
+        for found in by_key.values():
+            result.findings += check_partition(disk, found, LogEnd(0, 0), told)
+    for fence in checkpoint.fences:
+        if topic in (None, fence.topic):
+            result.findings.append(
+                Finding(
+                    path=root / NAME,
+                    what=f"known to be lost ({fence.reason.name.lower()})",
+                    severity=Severity.FENCED,
+                    topic=fence.topic,
+                    partition_id=fence.partition_id,
+                    from_offset=fence.from_offset,
+                    to_offset=fence.to_offset,
+                )
+            )
+    return result
+
+
+def load_checkpoint(
+    disk: Disk, root: Path, journals: list[StoreFile], partitions: list[PartitionFiles]
+) -> tuple[Checkpoint, list[Finding]]:
+    """The checkpoint, or an empty one with what is wrong."""
+    path = root / NAME
+    try:
+        checkpoint = read_checkpoint(disk, root)
+    except CorruptError as error:
+        return Checkpoint(), [Finding(path=path, what=f"fails its check: {error.message}")]
+    if checkpoint is not None:
+        return checkpoint, []
+    if any(found.segments for found in partitions) and (not journals or journals[0].number != 1):
+        return Checkpoint(), [Finding(path=path, what="is missing")]
+    return Checkpoint(), []
+
+
+def _check_known(
+    disk: Disk,
+    root: Path,
+    found: PartitionFiles | None,
+    key: tuple[str, int],
+    end: LogEnd,
+    progress: Callable[[int], None],
+) -> list[Finding]:
+    if found is not None:
+        return list(check_partition(disk, found, end, progress))
+    if end.first_ordinal == end.ordinal:
+        return []
+    directory = root / "logs" / key[0] / str(key[1])
+    return [
+        Finding(
+            path=directory,
+            what="is missing",
+            topic=key[0],
+            partition_id=key[1],
+            from_offset=to_offset(end.first_ordinal),
+            to_offset=to_offset(end.ordinal),
+        )
+    ]

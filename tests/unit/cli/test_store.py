@@ -1,0 +1,114 @@
+"""`pytubemq store`: what it prints, in every form, and what it ends with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytubemq.cli.options import OUTPUTS
+from pytubemq.errors import ExitCode
+from pytubemq.storage.store import BrokerStore
+
+from .conftest import Ran
+
+Tube = Callable[..., Ran]
+RECORDED = Path(__file__).parents[2] / "vectors" / "java-store"
+PARTITION = ("--partition", "0", "--topic")
+
+
+@pytest.fixture
+def imported(tube: Tube, tmp_path: Path) -> Path:
+    root = tmp_path / "broker-1"
+    assert tube("store", "import", str(root), "--from", str(RECORDED)).code == ExitCode.DONE
+    return root
+
+
+def damage(root: Path) -> None:
+    path = root / "logs/demo/0" / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[data.index(b"with attributes")] ^= 1
+    path.write_bytes(data)
+
+
+def test_import_says_what_it_took_and_what_comes_next(tube: Tube, tmp_path: Path) -> None:
+    found = tube("store", "import", str(tmp_path / "b"), "--from", str(RECORDED), "-o", "json")
+    whole = json.loads(found.out)
+    assert whole["messages"] == 23
+    assert {"group": "g_filter", "topic": "filt", "partition_id": 0, "java_offset": 84, "offset": 84} in (
+        whole["positions"]
+    )
+    assert any("topic create demo --partitions 3" in line for line in whole["create"])
+    assert any("topicName=multi" in line and "numTopicStores=2" in line for line in whole["create"])
+    again = tube("store", "import", str(tmp_path / "b"), "--from", str(RECORDED))
+    assert again.code != ExitCode.DONE
+    assert "already" in again.err
+
+
+def test_import_with_damage_ends_with_1(tube: Tube, tmp_path: Path) -> None:
+    java = Path(shutil.copytree(RECORDED, tmp_path / "java"))
+    path = java / "filt-0" / f"{0:020d}.tube"
+    path.write_bytes(path.read_bytes()[:-1])
+    found = tube("store", "import", str(tmp_path / "b"), "--from", str(java))
+    assert found.code == ExitCode.FAILED
+    assert str(path) in found.out
+    assert "torn" in found.out
+
+
+@pytest.mark.parametrize("form", OUTPUTS)
+def test_a_store_is_inspected_and_verified_in_every_form(tube: Tube, imported: Path, form: str) -> None:
+    for command in ("inspect", "verify"):
+        found = tube("store", command, str(imported), "-o", form)
+        assert found.code == ExitCode.DONE, found.err
+    shown = tube("store", "inspect", str(imported), "-o", "json")
+    whole = json.loads(shown.out)
+    assert {(row["topic"], row["partition"]): row["messages"] for row in whole["partitions"]}["demo", 2] == 11
+    assert whole["problem"] is None
+
+
+def test_records_are_shown_with_their_bodies(tube: Tube, imported: Path) -> None:
+    found = tube(
+        "store", "inspect", str(imported), "--topic", "filt", "--partition", "0", "--records", "2", "-o", "json"
+    )
+    rows = json.loads(found.out)
+    assert [(row["first_offset"], row["body"], row["sound"]) for row in rows] == [
+        (0, "filtered abc", True),
+        (28, "filtered def", True),
+    ]
+    found = tube("store", "inspect", str(imported), "--records", "2")
+    assert found.code == ExitCode.USAGE
+
+
+def test_damage_ends_with_1_and_is_named(tube: Tube, imported: Path) -> None:
+    damage(imported)
+    found = tube("store", "verify", str(imported), "-o", "json")
+    assert found.code == ExitCode.FAILED
+    [row] = json.loads(found.out)
+    assert (row["file"], row["topic"], row["from"], row["to"]) == (f"logs/demo/0/{0:020d}.log", "demo", 28, 56)
+    assert "store repair" in found.err
+    shown = tube(
+        "store", "inspect", str(imported), "--topic", "demo", "--partition", "0", "--records", "9", "-o", "json"
+    )
+    assert shown.code == ExitCode.FAILED
+    assert [row["sound"] for row in json.loads(shown.out)] == [True, False, True]
+
+
+def test_a_running_broker_is_left_alone_and_may_be_looked_at(tube: Tube, imported: Path) -> None:
+    store = BrokerStore.open(imported)
+    try:
+        assert tube("store", "verify", str(imported)).code == ExitCode.REFUSED
+        assert tube("store", "inspect", str(imported)).code == ExitCode.DONE
+        assert tube("store", "import", str(imported), "--from", str(RECORDED)).code == ExitCode.REFUSED
+    finally:
+        store.close()
+
+
+def test_what_is_no_store_is_a_fault_of_usage_or_named(tube: Tube, tmp_path: Path) -> None:
+    assert tube("store", "inspect", str(tmp_path / "nowhere")).code == ExitCode.USAGE
+    (tmp_path / "empty").mkdir()
+    found = tube("store", "inspect", str(tmp_path / "empty"))
+    assert found.code == ExitCode.FAILED
+    assert "holds no Broker's store" in found.err
