@@ -1,12 +1,13 @@
 """SEND_PACKS: packs of one topic; each message of each pack is accepted or refused by itself.
 
 The invariant: a pack is checked once and stored as its producer built it; only one with a message that cannot be taken
-is cut, into stretches that can. The answer's spans cover every message of every pack, in order.
+is cut, into stretches that can, and not more often than a request may have such messages: so neither the work nor the
+answer grows with what a producer gets wrong. The answer's spans cover every message of every pack, in order.
 """
 
 from __future__ import annotations
 
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -14,13 +15,13 @@ from pytubemq.broker import told
 from pytubemq.broker.checks import Refused
 from pytubemq.broker.intake import attributes_fault, mark, partition_fault, size_fault
 from pytubemq.broker.send_order import SendOrder
-from pytubemq.broker.submission import ENTRY_OVERHEAD_BYTES, Refusal
+from pytubemq.broker.submission import PACK_OVERHEAD_BYTES, Refusal
 from pytubemq.core.sequences import NOWHERE, ProducerMark
 from pytubemq.errors import Code, CorruptError, FormatError, NotFoundError
-from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACKS
+from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_FAULTS, MAX_PACKS
 from pytubemq.observe.story import MESSAGE
 from pytubemq.wire.messages.extension import SendPacksRequestP2B
-from pytubemq.wire.pack import Columns, encode_columns, read_columns
+from pytubemq.wire.pack import Columns, read_columns
 from pytubemq.wire.pack_send import SendPacks, decode_send_packs, send_packs_answer
 from pytubemq.wire.payload import HAS_ATTRIBUTES
 
@@ -145,6 +146,7 @@ class PackHandlers:
         """
         packs: list[_Pack] = []
         size_bytes = 0
+        faults_left = MAX_PACK_FAULTS
         for number, (partition_id, data, sequence) in enumerate(request.packs):
             try:
                 columns = read_columns(data)
@@ -163,52 +165,54 @@ class PackHandlers:
             if refusal is not None:
                 packs.append(_Pack(partition_id, [_Stretch(columns.count, refusal, None, None)]))
                 continue
-            stretches = _stretches(served, columns, producer)
+            faults = _faults(served, columns, faults_left)
+            if len(faults) > faults_left:
+                stretches = [_Stretch(columns.count, _too_many(faults), None, None)]
+            else:
+                faults_left -= len(faults)
+                stretches = _stretches(columns, faults, producer)
             packs.append(_Pack(partition_id, stretches))
             for stretch in stretches:
                 if stretch.columns is not None:
-                    size_bytes += len(stretch.columns.data) + ENTRY_OVERHEAD_BYTES
+                    size_bytes += len(stretch.columns.data) + PACK_OVERHEAD_BYTES
         return packs, size_bytes
 
 
-def _stretches(served: ServedTopic, columns: Columns, producer: ProducerMark | None) -> list[_Stretch]:
+def _stretches(columns: Columns, faults: dict[int, Refusal], producer: ProducerMark | None) -> list[_Stretch]:
     """The whole pack, or if some of its messages cannot be taken, what lies between them."""
-    faults = _faults(served, columns)
     if not faults:
         return [_Stretch(columns.count, None, columns, producer)]
-    payloads = columns.payloads()
     found: list[_Stretch] = []
     start = 0
     for at, fault in faults.items():
         if start < at:
-            found.append(_part(columns, payloads, start, at, producer))
+            found.append(_part(columns, start, at, producer))
         if found and found[-1].refusal == fault:
             found[-1] = found[-1]._replace(messages=found[-1].messages + 1)
         else:
             found.append(_Stretch(1, fault, None, None))
         start = at + 1
     if start < columns.count:
-        found.append(_part(columns, payloads, start, columns.count, producer))
+        found.append(_part(columns, start, columns.count, producer))
     return found
 
 
-def _part(columns: Columns, payloads: list[bytes], start: int, stop: int, producer: ProducerMark | None) -> _Stretch:
-    flags = columns.flag if columns.flags is None else columns.flags[start:stop]
-    codes = columns.key_code if columns.codes is None else columns.codes[start:stop]
-    part = read_columns(encode_columns(payloads[start:stop], flags, codes), check=False)
+def _part(columns: Columns, start: int, stop: int, producer: ProducerMark | None) -> _Stretch:
+    part = read_columns(columns.part(start, stop), check=False)
     if producer is not None:
         producer = producer._replace(sequence=producer.sequence + start)
     return _Stretch(stop - start, None, part, producer)
 
 
-def _faults(served: ServedTopic, columns: Columns) -> dict[int, Refusal]:
-    """What is wrong with messages of the pack, by their number, rising."""
-    lengths, most = columns.lengths, served.max_payload_bytes
+def _faults(served: ServedTopic, columns: Columns, most: int) -> dict[int, Refusal]:
+    """What is wrong with messages of the pack, by their number, rising; of more than `most`, some more than that."""
+    lengths, limit = columns.lengths, served.max_payload_bytes
     faults: dict[int, Refusal] = {}
     # Where all of them together are not too large, none is: nearly always, and finding the largest takes longer.
-    if 0 in lengths or (columns.payload_bytes > most and max(lengths) > most):
-        for at, size in enumerate(lengths):
-            fault = size_fault(served, size)
+    if 0 in lengths or (columns.payload_bytes > limit and max(lengths) > limit):
+        wrong = (at for at, size in enumerate(lengths) if not 0 < size <= limit)
+        for at in islice(wrong, most + 1):
+            fault = size_fault(served, lengths[at])
             if fault is not None:
                 faults[at] = fault
     if columns.flags is None and not columns.flag & HAS_ATTRIBUTES:
@@ -219,7 +223,18 @@ def _faults(served: ServedTopic, columns: Columns) -> dict[int, Refusal]:
             flag = flag_of(number)
             if flag & HAS_ATTRIBUTES and number not in faults:
                 faults[number] = attributes_fault(flag, size)
+                if len(faults) > most:
+                    break
     return dict(sorted(faults.items()))
+
+
+def _too_many(faults: dict[int, Refusal]) -> Refusal:
+    """For all messages of a pack with one more fault than its request may have."""
+    return Refusal(
+        Code.BAD_REQUEST,
+        f"more than {MAX_PACK_FAULTS} messages of the request cannot be taken, so no message of this pack is: "
+        f"{next(iter(faults.values())).text}",
+    )
 
 
 def _answer(state: BrokerState, packs: list[_Pack], results: Sequence[Result]) -> bytes:

@@ -21,6 +21,8 @@ Result: TypeAlias = "Appended | tuple[Span, ...]"
 """What became of a message, or of a pack."""
 ENTRY_OVERHEAD_BYTES: Final = 64
 """What a staged message is counted for beside its payload, so that a flood of tiny ones is bounded too."""
+PACK_OVERHEAD_BYTES: Final = 2048
+"""The same for a pack: the views of its columns and what is known of it take so much, however small it is."""
 
 
 class Refusal(NamedTuple):

@@ -196,6 +196,9 @@ MAX_PACK_BYTES: Final = 1 * MIB
 """Payload bytes after which a producer closes a pack; one message may be larger and is then a pack alone."""
 MAX_PACKS: Final = 4_096
 """Packs of one send; beyond it the whole request is refused with 400."""
+MAX_PACK_FAULTS: Final = 64
+"""Messages of one send of packs that are refused by themselves (a pack is cut at each); a pack with one more is refused
+as a whole."""
 MAX_PRODUCERS_PER_PARTITION: Final = 256
 """Producers whose sequences a Broker keeps for one partition; beyond it the one silent longest is forgotten."""
 MAX_WINDOWS: Final = 100_000

@@ -9,7 +9,7 @@ import pytest
 
 from pytubemq.errors import Code
 from pytubemq.model.durability import Durability
-from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACKS, MIB
+from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_FAULTS, MAX_PACK_MESSAGES, MAX_PACKS, MIB
 from pytubemq.model.topic import TopicConfig
 from pytubemq.testing.disk import FaultyDisk
 from pytubemq.wire import pack_fetch
@@ -20,7 +20,7 @@ from pytubemq.wire.messages.extension import ReadRangeRequestC2B
 from pytubemq.wire.methods import Method
 from pytubemq.wire.pack import encode_columns
 from pytubemq.wire.pack_send import PacksAnswer, decode_send_packs_answer, encode_send_packs
-from pytubemq.wire.payload import encode_payload
+from pytubemq.wire.payload import HAS_ATTRIBUTES, encode_payload
 from tests.scenario.broker.support import TIMEOUT_S, connected, item, running, service
 from tests.scenario.broker.test_durability import HeldWrites
 from tests.waiting import until
@@ -153,6 +153,25 @@ async def test_messages_that_cannot_be_taken_are_refused_by_themselves() -> None
         claims = await send_packs(peer, pack(good, b"abc", b"\x00\x00\xff\xffx", good, flag=flag))
         assert [(span.messages, span.code) for span in claims.results[0]] == [(1, 200), (1, 400), (1, 400), (1, 200)]
         assert await read_packs(peer, 0) == [(0, b"a"), (28, b"b"), (56, b"c"), (84, good), (112, good)]
+
+
+async def test_packs_full_of_messages_that_cannot_be_taken_are_refused_whole_and_do_not_swell_the_answer() -> None:
+    holes = pack(*([b"", b"x"] * (MAX_PACK_MESSAGES // 2)))
+    few = pack(b"a", *[b""] * MAX_PACK_FAULTS, b"b")
+    claims = pack(*[b"x"] * MAX_PACK_MESSAGES, flag=HAS_ATTRIBUTES)
+    async with running() as broker, connected(broker, capabilities=NEW) as peer:
+        answer = await send_packs(peer, holes, few, holes, pack(b""), claims, pack(b"c"))
+        assert [[(span.messages, span.code, span.first_offset) for span in spans] for spans in answer.results] == [
+            [(MAX_PACK_MESSAGES, 400, -1)],
+            [(1, 200, 0), (MAX_PACK_FAULTS, 400, -1), (1, 200, 28)],
+            [(MAX_PACK_MESSAGES, 400, -1)],
+            [(1, 400, -1)],
+            [(MAX_PACK_MESSAGES, 400, -1)],
+            [(1, 200, 56)],
+        ]
+        assert f"more than {MAX_PACK_FAULTS} messages of the request" in answer.err_msg
+        assert "the message is empty" in answer.err_msg
+        assert await read_packs(peer, 0) == [(0, b"a"), (28, b"b"), (56, b"c")]
 
 
 async def test_what_is_no_pack_is_refused_with_the_whole_request() -> None:
