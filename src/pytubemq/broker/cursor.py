@@ -109,7 +109,7 @@ class Cursor:
         return False
 
     def book(self, next_offset: int, *, found: bool, manual: bool) -> bool:
-        """Record a read that reached `next_offset`; returns whether `confirmed` moved.
+        """Record a read from where `request` says to `next_offset`; returns whether `confirmed` moved.
 
         A read that found nothing for the consumer's filter has nothing that could be confirmed later, so in automatic
         mode its range is confirmed at once.

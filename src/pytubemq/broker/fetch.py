@@ -134,10 +134,11 @@ class FetchHandlers:
 
         def done(result: Slice | Refusal) -> None:
             try:
-                if hold.cursor is cursor and not self._overtaken(key, offset, result):
+                here = hold.cursor is cursor and cursor.request(manual=fetch.manual) == offset
+                if here and not self._overtaken(key, offset, result):
                     self._deliver(fetch, max_offset, result)
-                else:
-                    self._attempt(fetch)  # moved while the disk was read: what was read is not what comes next
+                else:  # moved or confirmed while the disk was read: what was read is not what comes next
+                    self._attempt(fetch)
             finally:
                 pacer.ended()
 
