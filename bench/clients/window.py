@@ -31,19 +31,31 @@ def cpu_s(pid):
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
+def machine_cpu_s():
+    """Processor seconds that all processes of the machine have taken so far."""
+    with open("/proc/stat", "rb") as file:
+        user, nice, system, _idle, _waiting, *interrupts = map(int, file.readline().split()[1:8])
+    return (user + nice + system + sum(interrupts)) / _TICKS_PER_S
+
+
 class Window:
-    """Counts between `open` and `close`, and the processor time of this process and of those named."""
+    """Counts between `open` and `close`, and the processor time of this process, of those named, and of all others.
+
+    Much time of others means that the machine was not quiet, and the figures are of little worth.
+    """
 
     def __init__(self, pids=None):
         self._pids = {"client": os.getpid(), **(pids or {})}
         self._count = 0
         self._opened_s = 0.0
         self._cpu_s = {}
+        self._machine_s = 0.0
 
     def open(self, count):
         """Begin, `count` being done so far."""
         self._count = count
         self._cpu_s = {name: cpu_s(pid) for name, pid in self._pids.items()}
+        self._machine_s = machine_cpu_s()
         self._opened_s = time.perf_counter()
 
     def close(self, count):
@@ -51,6 +63,8 @@ class Window:
         seconds = time.perf_counter() - self._opened_s
         done = count - self._count
         used = {name: round((cpu_s(pid) - self._cpu_s[name]) / seconds, 2) for name, pid in self._pids.items()}
+        others = (machine_cpu_s() - self._machine_s) / seconds - sum(used.values())
+        used["others"] = round(max(0.0, others), 2)
         return {"msgs_per_s": done / seconds, "messages": done, "seconds": round(seconds, 3), "cores": used}
 
 

@@ -20,7 +20,8 @@ PACK_WINDOW = 20_000
 MANY_CHUNK_BYTES = 256 * KIB
 """What one `submit_many` hands over."""
 
-Side = "Callable[[], Awaitable[dict[str, Any]]]"
+DISTURBING_CORES = 0.1
+"""What other processes may take before it is told."""
 
 
 def our_producer(bench: Bench, cluster: Ours, way: str, size_bytes: int, **more: Any) -> Callable[[], Awaitable[Any]]:
@@ -64,7 +65,9 @@ def cores(readings: dict[str, Reading]) -> str:
     for side, reading in readings.items():
         speed = rate(reading) or 0.0
         used = {who: median(reading.of("cores", who)) or 0.0 for who in reading.runs[0]["cores"]}
-        said.append(f"{side}: " + ", ".join(f"{who} {value:.2f}{_each(value, speed)}" for who, value in used.items()))
+        others = used.pop("others", 0.0)
+        line = f"{side}: " + ", ".join(f"{who} {value:.2f}{_each(value, speed)}" for who, value in used.items())
+        said.append(line + (f"; other processes {others:.2f}" if others >= DISTURBING_CORES else ""))
     return "\n".join(["processor cores taken (and us a message):", *(f"  {line}" for line in said)])
 
 

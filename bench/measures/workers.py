@@ -55,6 +55,7 @@ def _load(bench: Bench, count: int) -> Callable[[], Awaitable[dict[str, Any]]]:
             "cores": {
                 "client": sum(one["cores"]["client"] for one in found),
                 "broker": sum(found[0]["cores"][name] for name in pids),
+                "others": max(0.0, found[0]["cores"]["others"] - found[1]["cores"]["client"]),
             },
         }
 

@@ -109,7 +109,8 @@ def test_percentiles_are_in_milliseconds():
 
 def test_the_note_on_processor_time_tells_cores_and_time_per_message():
     found = {
-        "ours": Reading(({"msgs_per_s": 50_000.0, "cores": {"client": 0.5, "broker": 0.25}},)),
-        "dead": Reading(({"msgs_per_s": 0.0, "cores": {"client": 0.1}},)),
+        "ours": Reading(({"msgs_per_s": 50_000.0, "cores": {"client": 0.5, "broker": 0.25, "others": 0.05}},)),
+        "dead": Reading(({"msgs_per_s": 0.0, "cores": {"client": 0.1, "others": 1.5}},)),
     }
-    assert common.cores(found).splitlines()[1:] == ["  ours: client 0.50 (10), broker 0.25 (5)", "  dead: client 0.10"]
+    lines = common.cores(found).splitlines()[1:]
+    assert lines == ["  ours: client 0.50 (10), broker 0.25 (5)", "  dead: client 0.10; other processes 1.50"]
