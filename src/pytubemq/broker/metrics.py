@@ -218,6 +218,11 @@ BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
         "Messages that producers sent again and that were not stored again",
         lambda f: f.state.store.stats.repeats,
     ),
+    counter(
+        "broker_forgotten_producers_total",
+        "Producers that a partition let go of for want of room; it would not know a repeat of theirs",
+        lambda f: f.state.store.stats.forgotten_windows,
+    ),
     counter("broker_retention_passes_total", "Looks for old messages", lambda f: f.kept(lambda h: h.passes)),
     counter(
         "broker_retention_skipped_total", "Looks put off, a clock had jumped", lambda f: f.kept(lambda h: h.skipped)

@@ -199,10 +199,9 @@ MAX_PACKS: Final = 4_096
 MAX_PACK_FAULTS: Final = 64
 """Messages of one send of packs that are refused by themselves (a pack is cut at each); a pack with one more is refused
 as a whole."""
-MAX_PRODUCERS_PER_PARTITION: Final = 256
-"""Producers whose sequences a Broker keeps for one partition; beyond it the one silent longest is forgotten."""
 MAX_WINDOWS: Final = 100_000
-"""The same of all partitions together."""
+"""Pairs of a producer and a partition for which a Broker keeps the sequences, in about 150 MB; beyond it the one silent
+longest is forgotten."""
 MAX_WINDOW_PARTS: Final = 1_000_000
 """Stretches of sequences, and places where they were stored, that a Broker keeps of all producers together; beyond it
 those who were silent longest keep few places, and then go."""

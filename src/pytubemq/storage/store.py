@@ -302,6 +302,7 @@ class BrokerStore(StoreReads):
         self.stats.blocks += 1
         self.stats.messages += prepared.messages
         self.stats.repeats += prepared.repeats
+        self.stats.forgotten_windows = self._windows.forgotten
         self.stats.journal_bytes += prepared.size_bytes
         return prepared.appended
 

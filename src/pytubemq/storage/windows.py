@@ -1,26 +1,28 @@
 """What producers' messages the partitions of a store have already: the windows of all producers.
 
 The invariants: a window reflects exactly what was published, so what was abandoned is not a repeat when it comes again;
-there are at most so many windows, and the ones whose producer stored nothing for longest go first. Replaying a journal
-that goes back before the checkpoint gives the same windows.
+there are at most so many windows in all, and the ones whose producer stored nothing for longest go first, which is
+counted and told. Replaying a journal that goes back before the checkpoint gives the same windows.
 
 A window that is known here is never changed in place: whoever prepares a block works on copies.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.core.sequences import Stretch, Window, judge, note
-from pytubemq.model.limits import MAX_PRODUCERS_PER_PARTITION, MAX_WINDOW_PARTS, MAX_WINDOWS
+from pytubemq.model.limits import MAX_WINDOW_PARTS, MAX_WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytubemq.core.sequences import ProducerMark
-    from pytubemq.storage.record import PartitionKey, Sequences, WindowKey
+    from pytubemq.storage.record import Sequences, WindowKey
 
+_log = logging.getLogger(__name__)
 
 _FEW_PLACES: Final = 4
 
@@ -29,9 +31,10 @@ class Windows:
     """Windows by topic, partition and producer, the longest unused first. Changed under the store's lock."""
 
     def __init__(self) -> None:
+        self.forgotten = 0
+        """Windows let go of for want of room: should such a producer send something again, it is stored again."""
+        self._next_told = 1
         self._known: dict[WindowKey, Window] = {}
-        self._producers: dict[PartitionKey, dict[int, None]] = {}
-        """Producers of each partition, the longest unused first."""
         self._ample: dict[WindowKey, None] = {}
         """Windows with many places, the longest unused first."""
         self._parts = 0
@@ -83,15 +86,25 @@ class Windows:
         self._ample.pop(key, None)
         if len(window.places) > _FEW_PLACES:
             self._ample[key] = None
-        producers = self._producers.setdefault(key[:2], {})
-        producers.pop(key[2], None)
-        producers[key[2]] = None
-        if len(producers) > MAX_PRODUCERS_PER_PARTITION:
-            self._drop((*key[:2], next(iter(producers))))
         while self._parts > MAX_WINDOW_PARTS and len(self._ample) > 1:
             self._trim(next(iter(self._ample)))
         while len(self._known) > MAX_WINDOWS or (self._parts > MAX_WINDOW_PARTS and len(self._known) > 1):
-            self._drop(next(iter(self._known)))
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        topic, partition_id, producer_id = key = next(iter(self._known))
+        self._drop(key)
+        self.forgotten += 1
+        if self.forgotten >= self._next_told:
+            self._next_told *= 10
+            _log.warning(
+                "%d producers' windows were let go of for want of room, the last of producer %d in %s:%d; "
+                "what they send again now is stored again",
+                self.forgotten,
+                producer_id,
+                topic,
+                partition_id,
+            )
 
     def _trim(self, key: WindowKey) -> None:
         """Keep few places: the window knows what it knew, and of little of it where it is."""
@@ -103,10 +116,6 @@ class Windows:
     def _drop(self, key: WindowKey) -> None:
         self._parts -= _parts(self._known.pop(key))
         self._ample.pop(key, None)
-        producers = self._producers[key[:2]]
-        del producers[key[2]]
-        if not producers:
-            del self._producers[key[:2]]
 
 
 def _parts(window: Window) -> int:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.core.sequences import NOWHERE, Place, ProducerMark, Span
+from pytubemq.core.sequences import NOWHERE, Place, ProducerMark, Span, Verdict
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage import windows as windows_module
 from pytubemq.storage.record import Sequences
-from pytubemq.storage.windows import Windows
+from pytubemq.storage.windows import Noted, Windows
 from pytubemq.testing.disk import FaultyDisk
 from tests.unit.storage.helpers import (
     NOW_MS,
@@ -152,25 +152,39 @@ def test_a_dropped_topic_takes_its_windows_along() -> None:
     assert not send(store, b"a", producer=FIRST)[0].repeated
 
 
-def test_the_longest_silent_producer_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows_module, "MAX_PRODUCERS_PER_PARTITION", 3)
+def test_the_longest_silent_producer_is_forgotten_first(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(windows_module, "MAX_WINDOWS", 5)
     known = Windows()
 
     def store(topic: str, producer_id: int, sequence: int = 0) -> None:
         known.replay([Sequences(topic, 0, producer_id, 0, Place(sequence, 1, sequence, sequence))])
 
-    for producer_id in (1, 2, 3):
+    for producer_id in (1, 2, 3, 4):
         store("a", producer_id)
     store("a", 1, 1)
-    store("a", 4)
-    assert [key[2] for key in known.snapshot()] == [3, 1, 4]
     for producer_id in (1, 2, 3):
         store("b", producer_id)
-    assert list(known.snapshot()) == [("a", 0, 1), ("a", 0, 4), ("b", 0, 1), ("b", 0, 2), ("b", 0, 3)]
+    assert list(known.snapshot()) == [("a", 0, 4), ("a", 0, 1), ("b", 0, 1), ("b", 0, 2), ("b", 0, 3)]
+    assert known.forgotten == 2
+    assert [record.args[:3] for record in caplog.records] == [(1, 2, "a")]  # type: ignore[index]
     known.forget("b")
-    assert list(known.snapshot()) == [("a", 0, 1), ("a", 0, 4)]
+    assert list(known.snapshot()) == [("a", 0, 4), ("a", 0, 1)]
     assert known.snapshot(without="a") == {}
+    assert known.forgotten == 2
+
+
+def test_however_many_producers_a_partition_has_each_is_known_when_it_comes_again() -> None:
+    known = Windows()
+    for producer_id in range(1, 3001):
+        known.replay([Sequences("a", 0, producer_id, 7, Place(0, 1, producer_id, producer_id))])
+    noted = Noted(known)
+    for producer_id in range(1, 3001):
+        assert [found.verdict for found in noted.judge("a", 0, ProducerMark(producer_id, 7, 0), 1)] == [
+            Verdict.REPEATED
+        ]
+    assert [found.verdict for found in noted.judge("a", 0, ProducerMark(1, 2, 0), 1)] == [Verdict.FENCED]
 
 
 def test_producers_with_gaps_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
