@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -13,11 +14,13 @@ import click
 from pytubemq.cli.names import topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output import emit_object, emit_rows
+from pytubemq.core.reset_target import time_target, utc
 from pytubemq.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pytubemq.storage.tools.export import Place
     from pytubemq.storage.tools.findings import Finding
     from pytubemq.storage.tools.inspect import Inspected
 
@@ -46,6 +49,22 @@ def store() -> None:
 def topic_option(command: Any) -> Any:
     """Decorator: `--topic`."""
     return click.option("--topic", callback=_topic, help="Only this topic.")(command)
+
+
+def _place_of(context: click.Context, parameter: click.Parameter, value: str | None) -> Place | None:
+    """Callback of a parameter that is an offset or a time."""
+    from pytubemq.storage.tools.export import Place
+
+    if value is None:
+        return None
+    if value.isascii() and value.isdigit():
+        return Place(offset=int(value))
+    try:
+        return Place(time_ms=time_target(datetime.fromisoformat(value)).time_ms)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{value!r} is neither an offset nor a time as 2026-01-31T12:00:00Z", context, parameter
+        ) from None
 
 
 def _topic(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -123,6 +142,86 @@ def verify_command(directory: Path, topic: str | None) -> int:
     if not found.is_sound:
         options.say(f"Next:  {options.next('pytubemq store repair')} {directory} --dry-run")
     return ExitCode.DONE if found.is_sound else ExitCode.FAILED
+
+
+@store.command("repair")
+@click.argument("directory", type=DIRECTORY)
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--yes", is_flag=True, help="Needed to do it.")
+@global_options
+def repair_command(directory: Path, dry_run: bool, yes: bool) -> int:
+    """Make a damaged DIRECTORY one that a Broker opens: what can be proven stays, what is lost is fenced off.
+
+    Files that are changed are copied to DIRECTORY/repair-<time>/ before. Ends with 0 when it is sound afterwards.
+    """
+    from pytubemq.storage.tools.repair import plan, repair
+
+    if not dry_run and not yes:
+        raise click.UsageError("this changes the store: look first with --dry-run, then say so with --yes")
+    options = current()
+    copies = directory / f"repair-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    with _bar(options, "checked") as progress:
+        found = plan(directory, progress=progress) if dry_run else repair(directory, copies, progress=progress)
+    lost = [
+        {"topic": fence.topic, "partition": fence.partition_id, "from": fence.from_offset, "to": fence.to_offset,
+         "messages": fence.messages, "reason": fence.reason.name.lower()}
+        for fence in found.fences
+    ]  # fmt: skip
+    after = found.after or found.before
+    whole = {
+        "directory": str(directory), "dry_run": dry_run, "done": found.done, "lost": lost, "sound": after.is_sound,
+        "copies": None if dry_run or not found.done else str(copies),
+        "changed": [str(path.relative_to(directory)) for path in found.changed],
+    }  # fmt: skip
+    if options.output in (None, "table"):
+        whole["done"] = [{"step": at, "what": line} for at, line in enumerate(found.done, 1)] or None
+    emit_object(options, whole, name="directory")
+    if not found.done:
+        options.say("nothing to repair")
+    elif dry_run:
+        options.say(f"nothing was changed\nNext:  {options.next('pytubemq store repair')} {directory} --yes")
+    else:
+        options.say(f"repaired; the files as they were are in {copies}")
+    return ExitCode.DONE if after.is_sound else ExitCode.FAILED
+
+
+@store.command("export")
+@click.argument("directory", type=DIRECTORY)
+@click.option("--topic", required=True, callback=topic_name, help="The topic to export.")
+@click.option("--partition", "partition_id", type=click.IntRange(min=0), help="Only this partition.")
+@click.option("--from", "start", callback=_place_of, metavar="OFFSET|TIME",
+              help="Where to begin: an offset, or a time as 2026-01-31T12:00:00Z [the first message].")  # fmt: skip
+@click.option("--to", "end", callback=_place_of, metavar="OFFSET|TIME",
+              help="Where to end, this one excluded [behind the last message].")  # fmt: skip
+@click.option("--format", "form", type=click.Choice(["jsonl", "raw"]), default="jsonl", show_default=True,
+              help="One JSON object a line; or bodies alone, each followed by a line feed.")  # fmt: skip
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="A file [standard output].")
+@global_options
+def export_command(
+    directory: Path,
+    topic: str,
+    partition_id: int | None,
+    start: Place | None,
+    end: Place | None,
+    form: str,
+    out: Path | None,
+) -> int:
+    """Write a topic's messages, checked and in order; ends with 1 if some are lost."""
+    from pytubemq.storage.tools.export import ExportCount, export
+
+    options = current()
+    count = ExportCount()
+    messages = export(directory, topic, partition_id=partition_id, start=start, end=end, count=count)
+    with _bar(options, "exported") as progress, click.open_file(str(out or "-"), "wb") as target:
+        for message in messages:
+            if form == "raw":
+                target.write(message.body + b"\n")
+            else:
+                target.write(json.dumps(message.as_json(), ensure_ascii=False).encode() + b"\n")
+            if progress is not None and not count.messages % 1000:
+                progress(count.messages, count.wanted)
+    options.say(f"exported {count.messages:,} messages; {count.lost or 'none'} lost")
+    return ExitCode.FAILED if count.lost else ExitCode.DONE
 
 
 def finding_row(finding: Finding, directory: Path) -> dict[str, Any]:
@@ -203,20 +302,12 @@ def create_commands(options: GlobalOptions, topics: dict[str, tuple[int, int]]) 
 
 def _timed(row: dict[str, Any]) -> dict[str, Any]:
     """The row with times as text in the place of milliseconds."""
-    return {
-        key.removesuffix("_ms") if key.endswith("time_ms") else key: _time(value) if key.endswith("time_ms") else value
+    times = {
+        key.removesuffix("_ms"): None if value is None else utc(value)
         for key, value in row.items()
+        if key.endswith("time_ms")
     }
-
-
-def _time(time_ms: int | None) -> str | None:
-    if time_ms is None:
-        return None
-    try:
-        stamp = datetime.fromtimestamp(time_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):  # not of this age
-        return f"{time_ms} ms"
-    return stamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {key.removesuffix("_ms"): times.get(key.removesuffix("_ms"), value) for key, value in row.items()}
 
 
 @contextmanager

@@ -188,6 +188,18 @@ def decode_records(meta: bytes, entries: bytes | memoryview = b"") -> Records:
     return reader.found
 
 
+def decode_one(meta: bytes, at: int) -> tuple[Records, int]:
+    """The one record at byte `at`, which refers to no messages, and where it ends; for bytes that failed their check.
+
+    Raises:
+        ValueError, struct.error: there is none.
+    """
+    reader = _Reader(meta, memoryview(b""))
+    reader.at = at
+    reader.read_one()
+    return reader.found, reader.at
+
+
 class _Reader:
     def __init__(self, meta: bytes, entries: memoryview) -> None:
         self.found = Records()

@@ -50,7 +50,7 @@ READING: dict[tuple[str, ...], tuple[str, ...]] = {
 NOT_READING = {
     ("dev",), ("produce",), ("consume",), ("server", "run"), ("topic", "create"), ("topic", "delete"),
     ("topic", "alter"), ("cluster", "alter"), ("group", "reset"), ("store", "inspect"), ("store", "verify"),
-    ("store", "import"),
+    ("store", "import"), ("store", "repair"), ("store", "export"),
     ("profile", "use"), ("profile", "add"), ("bench", "produce"), ("bench", "consume"), ("bench", "e2e"),
 }  # fmt: skip
 

@@ -112,3 +112,44 @@ def test_what_is_no_store_is_a_fault_of_usage_or_named(tube: Tube, tmp_path: Pat
     found = tube("store", "inspect", str(tmp_path / "empty"))
     assert found.code == ExitCode.FAILED
     assert "holds no Broker's store" in found.err
+
+
+def test_repair_says_what_it_does_does_it_and_keeps_copies(tube: Tube, imported: Path) -> None:
+    damage(imported)
+    assert tube("store", "repair", str(imported)).code == ExitCode.USAGE
+    planned = json.loads(tube("store", "repair", str(imported), "--dry-run", "-o", "json").out)
+    assert tube("store", "verify", str(imported)).code == ExitCode.FAILED, "nothing was changed"
+    found = tube("store", "repair", str(imported), "--yes", "-o", "json")
+    assert found.code == ExitCode.DONE
+    whole = json.loads(found.out)
+    assert whole["done"] == planned["done"]
+    assert [(row["topic"], row["from"], row["to"]) for row in whole["lost"]] == [("demo", 28, 56)]
+    assert Path(whole["copies"], "checkpoint").exists()
+    assert tube("store", "verify", str(imported)).code == ExitCode.DONE
+    assert "nothing to repair" in tube("store", "repair", str(imported), "--yes").err
+
+
+def test_export_gives_every_message_in_the_range(tube: Tube, imported: Path, tmp_path: Path) -> None:
+    lines = tube("store", "export", str(imported), "--topic", "filt").out.splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [(row["offset"], row["type"], row["msg_time"], row["body"]) for row in rows] == [
+        (0, "abc", "202401011200", "filtered abc"),
+        (28, "def", "202401011200", "filtered def"),
+        (56, "abc", "202401011200", "filtered abc"),
+    ]
+    out = tmp_path / "bodies"
+    where = ("--from", "28", "--to", "56", "--format", "raw", "--out", str(out))
+    tube("store", "export", str(imported), "--topic", "filt", *where)
+    assert out.read_bytes() == b"filtered def\n"
+    late = tube("store", "export", str(imported), "--topic", "filt", "--from", "2030-01-01T00:00:00Z")
+    assert (late.code, late.out) == (ExitCode.DONE, "")
+    assert tube("store", "export", str(imported), "--topic", "filt", "--from", "soon").code == ExitCode.USAGE
+    assert tube("store", "export", str(imported), "--topic", "nope").code == ExitCode.NOT_FOUND
+
+
+def test_export_passes_over_what_is_lost_and_says_so(tube: Tube, imported: Path) -> None:
+    damage(imported)
+    found = tube("store", "export", str(imported), "--topic", "demo", "--partition", "0")
+    assert found.code == ExitCode.FAILED
+    assert [json.loads(line)["offset"] for line in found.out.splitlines()] == [0, 56]
+    assert "1 lost" in found.err

@@ -95,6 +95,15 @@ class OverlayDisk:
         self._contents: dict[Path, _Content] = {}
         self._gone: set[Path] = set()
 
+    def changed(self) -> list[Path]:
+        """Files on the disk that would have been changed or removed."""
+        written = {
+            path
+            for path, content in self._contents.items()
+            if content.base != path or content.behind or content.kept != path.stat().st_size
+        }
+        return sorted(path for path in written | self._gone if path.is_file())
+
     def makedirs(self, path: Path) -> None:
         """Directories come with their files."""
 

@@ -89,8 +89,10 @@ def verify_files(
     if not findings:
         for found in by_key.values():
             result.findings += check_partition(disk, found, LogEnd(0, 0), told)
+    fenced = {(one.topic, one.partition_id, one.from_offset, one.to_offset) for one in result.findings}
     for fence in checkpoint.fences:
-        if topic in (None, fence.topic):
+        place = (fence.topic, fence.partition_id, fence.from_offset, fence.to_offset)
+        if topic in (None, fence.topic) and place not in fenced:
             result.findings.append(
                 Finding(
                     path=root / NAME,

@@ -1,0 +1,148 @@
+"""Gives out the messages of a store whose Broker does not run, one after the other.
+
+The invariant: messages come partition by partition, in the order of their offsets, each once, and every one was
+checked; what is lost is counted. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytubemq.errors import Code, FormatError, NotFoundError
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.storage.tools.holding import check_store, held
+from pytubemq.storage.tools.looking import looked_into
+from pytubemq.storage.tools.records import Skipped, messages_of, raw_records
+from pytubemq.wire.attributes import parse_attributes
+from pytubemq.wire.payload import decode_payload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pytubemq.storage.store import BrokerStore
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to begin or to end: at an offset, or at the first message that came at a time or later."""
+
+    offset: int | None = None
+    time_ms: int | None = None
+
+
+class Exported(NamedTuple):
+    """One message; `body` is without the attributes that travel in front of it."""
+
+    topic: str
+    partition_id: int
+    offset: int
+    time_ms: int
+    message_id: int
+    msg_type: str | None
+    msg_time: str | None
+    attributes: dict[str, str]
+    body: bytes
+
+    def as_json(self) -> dict[str, Any]:
+        """As an object for JSON: the body as text if it is UTF-8, else as Base64 in `body_base64`."""
+        row = {
+            "topic": self.topic,
+            "partition": self.partition_id,
+            "offset": self.offset,
+            "time_ms": self.time_ms,
+            "message_id": self.message_id,
+            "type": self.msg_type,
+            "msg_time": self.msg_time,
+            "attributes": self.attributes,
+        }
+        try:
+            return row | {"body": self.body.decode()}
+        except UnicodeDecodeError:
+            return row | {"body_base64": b64encode(self.body).decode()}
+
+
+@dataclass(slots=True)
+class ExportCount:
+    """How far an export is."""
+
+    messages: int = 0
+    lost: int = 0
+    """Messages in the range that cannot be read any more."""
+    wanted: int = 0
+    """In the range, lost ones among them."""
+
+
+def export(
+    root: Path,
+    topic: str,
+    *,
+    partition_id: int | None = None,
+    start: Place | None = None,
+    end: Place | None = None,
+    count: ExportCount | None = None,
+) -> Iterator[Exported]:
+    """The messages of a topic, or of one partition of it, from `start` to before `end`; `count` is kept up to date.
+
+    Raises:
+        NotFoundError: no such topic or partition. StorageError: no store, or files that cannot be read.
+        DirectoryLockedError: a Broker runs there. CorruptError: a Broker would not open it: repair it first.
+    """
+    check_store(root)
+    count = count or ExportCount()
+    with held(root), looked_into(root, check=True) as store:
+        ranges = []
+        for name, number in store.partitions():
+            if name == topic and partition_id in (None, number):
+                first, last = store.ends(name, number)
+                begin = max(first, _offset(store, topic, number, start, first))
+                ranges.append((number, begin, min(last, _offset(store, topic, number, end, last))))
+        if not ranges:
+            raise NotFoundError(
+                f"no {'topic' if partition_id is None else f'partition {partition_id} of topic'} {topic} in {root}",
+                hint=f"pytubemq store inspect {root}  shows what is there",
+                code=Code.NOT_FOUND,
+            )
+        count.wanted = sum(max(0, stop - begin) for _, begin, stop in ranges) // OFFSET_UNIT
+        for number, begin, stop in ranges:
+            yield from _partition(store, topic, number, begin, stop, count)
+
+
+def _offset(store: BrokerStore, topic: str, partition_id: int, place: Place | None, otherwise: int) -> int:
+    if place is None:
+        return otherwise
+    if place.offset is not None:
+        return place.offset
+    return store.offset_at(topic, partition_id, place.time_ms or 0)
+
+
+def _partition(
+    store: BrokerStore, topic: str, partition_id: int, start: int, end: int, count: ExportCount
+) -> Iterator[Exported]:
+    for record in raw_records(store, topic, partition_id, start, end):
+        if isinstance(record, Skipped):
+            count.lost += record.messages
+            continue
+        for message in messages_of(record):
+            offset = message.offset or 0
+            if not start <= offset < end:
+                continue
+            try:
+                body, text = decode_payload(message.payload, message.flag)
+            except FormatError:  # the flag says more than there is: the bytes are given as they are
+                body, text = message.payload, None
+            attributes, msg_type, msg_time = parse_attributes(text) if text else ({}, None, None)
+            count.messages += 1
+            yield Exported(
+                topic,
+                partition_id,
+                offset,
+                message.append_time or 0,
+                message.message_id,
+                msg_type,
+                msg_time,
+                attributes,
+                body,
+            )

@@ -1,0 +1,183 @@
+"""Takes what the journal holds into the logs, block by block; what is lost leaves a hole.
+
+The invariant: a message is taken if it passes its own check, also from a block that is damaged elsewhere, provided that
+it goes on exactly where its partition ends. Nothing counts before the checkpoint that the caller makes.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.model.limits import MIB
+from pytubemq.storage.disk import flush_directory
+from pytubemq.storage.files import FileCache
+from pytubemq.storage.header import HEADER_BYTES
+from pytubemq.storage.partition_log import Dirty, PartitionLog
+from pytubemq.storage.record import FORGOTTEN, Fence, FenceReason
+from pytubemq.storage.run import hole
+from pytubemq.storage.store import StoreSettings
+from pytubemq.storage.tools.blocks import BadBytes, walk_blocks
+from pytubemq.storage.tools.salvage import find_salt, runs_in
+from pytubemq.storage.windows import Windows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from pytubemq.storage.checkpoint import Checkpoint
+    from pytubemq.storage.disk import Disk, DiskFile
+    from pytubemq.storage.record import PartitionKey
+    from pytubemq.storage.run import Run
+    from pytubemq.storage.tools.blocks import FoundBlock
+    from pytubemq.storage.tools.files import StoreFile
+    from pytubemq.storage.tools.partition_repair import RepairedPartition
+
+_STEP_BYTES: Final = 32 * MIB
+
+
+class JournalTaker:
+    """Moves a journal into repaired partitions, and what it says of positions and producers into a checkpoint."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        root: Path,
+        checkpoint: Checkpoint,
+        partitions: dict[PartitionKey, RepairedPartition],
+        say: Callable[[str], None],
+    ) -> None:
+        self._disk = disk
+        self._root = root
+        self._checkpoint = checkpoint
+        self._say = say
+        self._files = FileCache(disk, limit=64)
+        self._dirty = Dirty()
+        self._waiting: dict[PartitionKey, list[Run]] = {}
+        self._waiting_bytes = 0
+        self._windows = Windows()
+        self._windows.restore(checkpoint.windows)
+        self._logs: dict[PartitionKey, PartitionLog] = {}
+        for key, partition in partitions.items():
+            self._log(key).restore(partition.segments, partition.end)
+        self.fences: list[Fence] = []
+        """Messages that are lost."""
+        self.taken = 0
+        """Messages that only the journal had."""
+
+    def take(self, files: Sequence[StoreFile]) -> None:
+        """All files behind the checkpoint, in the order of their numbers."""
+        for file in files:
+            if file.number >= self._checkpoint.journal:
+                opened = self._disk.open(file.path)
+                try:
+                    self._file(file, opened)
+                finally:
+                    opened.close()
+
+    def finish(self) -> None:
+        """Put everything on the device, and bring the checkpoint up to it."""
+        self._apply()
+        for name in sorted(name for item in self._dirty.segments for name in (item.log_name, item.index_name)):
+            with self._files.borrow(name) as file:
+                file.fdatasync()
+        for directory in sorted(self._dirty.directories):
+            flush_directory(self._disk, directory)
+        self._files.close()
+        self._checkpoint.ends |= {key: log.applied_end for key, log in self._logs.items() if log.applied_ordinal}
+        self._checkpoint.windows = self._windows.snapshot()
+
+    def _file(self, file: StoreFile, opened: DiskFile) -> None:
+        salt = file.header.salt if file.header is not None else find_salt(opened)
+        if salt is None:
+            if file.size_bytes > HEADER_BYTES:
+                self._say(f"{file.path}: {file.size_bytes} bytes cannot be read: the header is damaged")
+            return
+        start = HEADER_BYTES
+        if file.number == self._checkpoint.journal:
+            start = max(start, self._checkpoint.journal_position)
+        for found in walk_blocks(opened, salt, start, file.size_bytes):
+            if isinstance(found, BadBytes):
+                self._bad(file, opened, found)
+            else:
+                self._block(found)
+            if self._waiting_bytes > _STEP_BYTES:
+                self._apply()
+
+    def _block(self, block: FoundBlock) -> None:
+        checkpoint = self._checkpoint
+        for run in block.records.runs:
+            self._run(run)
+        self._windows.replay(block.records.sequences)
+        for key, offset in block.records.confirmed.items():
+            if offset == FORGOTTEN:
+                checkpoint.confirmed.pop(key, None)
+            else:
+                checkpoint.confirmed[key] = offset
+        checkpoint.last_message_id = max(checkpoint.last_message_id, block.head.last_message_id)
+        checkpoint.next_sequence = max(checkpoint.next_sequence, block.head.sequence + 1)
+
+    def _bad(self, file: StoreFile, opened: DiskFile, bad: BadBytes) -> None:
+        """Of a block that fails its check, what goes on where a partition ends is what it says it is."""
+        taken = 0
+        for run in runs_in(opened, bad):
+            log = self._logs.get((run.topic, run.partition_id))
+            if log is None or (run.base_ordinal, run.base_position) != (log.end_ordinal, log.end_position):
+                continue
+            if run.damaged_records() is not None:
+                self._run(run)
+                taken += run.count
+        self._checkpoint.next_sequence += 1
+        self._say(f"{file.path}: a damaged block at byte {bad.position}, {taken} messages of it are proven and kept")
+
+    def _run(self, run: Run) -> None:
+        key = (run.topic, run.partition_id)
+        log = self._log(key)
+        if run.end_ordinal <= log.end_ordinal:
+            return
+        run = run.from_ordinal(log.end_ordinal)
+        if run.base_ordinal > log.end_ordinal:
+            size = max(0, run.base_position - log.end_position)
+            count = run.base_ordinal - log.end_ordinal
+            self._lost(key, log.end_ordinal, run.base_ordinal)
+            self._publish(
+                key,
+                hole(
+                    *key,
+                    log.end_ordinal,
+                    log.end_position,
+                    count=count,
+                    size_bytes=size,
+                    append_time_ms=log.last_time_ms,
+                ),
+            )
+        damaged = run.damaged_records()
+        if damaged:
+            for number in damaged:
+                entry = run.entry(number)
+                self._lost(key, entry.first_ordinal, entry.end_ordinal)
+            run = run.with_holes(damaged)
+        if damaged is not None:
+            self.taken += run.count
+            self._publish(key, run)
+
+    def _publish(self, key: PartitionKey, run: Run) -> None:
+        self._log(key).publish(run)
+        self._waiting.setdefault(key, []).append(run)
+        self._waiting_bytes += run.size_bytes
+
+    def _apply(self) -> None:
+        for key, runs in self._waiting.items():
+            self._logs[key].apply(runs, self._files, self._dirty, StoreSettings().segment_bytes)
+        self._waiting, self._waiting_bytes = {}, 0
+
+    def _lost(self, key: PartitionKey, start: int, end: int) -> None:
+        self.fences.append(Fence(*key, start, end, FenceReason.JOURNAL))
+        self._say(f"{key[0]}:{key[1]}: messages {start} to {end - 1} are lost with their part of the journal")
+
+    def _log(self, key: PartitionKey) -> PartitionLog:
+        log = self._logs.get(key)
+        if log is None:
+            directory = self._root / "logs" / key[0] / str(key[1])
+            log = self._logs[key] = PartitionLog(*key, directory, Lock())
+        return log

@@ -1,0 +1,159 @@
+"""Makes a damaged store one that a Broker opens: what can be proven stays, what is lost is fenced off and told.
+
+The invariants: every file that is changed or removed is copied beside the store before; what is said beforehand is what
+is done, because it is found out by doing it in memory; the new state counts with one checkpoint.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import CorruptError
+from pytubemq.storage.checkpoint import NAME, Checkpoint
+from pytubemq.storage.disk import OsDisk, read_exactly
+from pytubemq.storage.header import HEADER_BYTES
+from pytubemq.storage.tools.files import PartitionFiles, find_journals, find_partitions
+from pytubemq.storage.tools.findings import is_damaged
+from pytubemq.storage.tools.holding import check_store, held
+from pytubemq.storage.tools.journal_repair import JournalTaker
+from pytubemq.storage.tools.overlay import OverlayDisk
+from pytubemq.storage.tools.partition_repair import find_end, repair_partition
+from pytubemq.storage.tools.rewriting import put_checkpoint
+from pytubemq.storage.tools.salvage import salvage_checkpoint
+from pytubemq.storage.tools.verify import Verified, load_checkpoint, verify_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from pytubemq.storage.disk import Disk
+    from pytubemq.storage.record import Fence, LogEnd, PartitionKey
+    from pytubemq.storage.tools.files import StoreFile
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a repair does; empty if there is nothing to do."""
+
+    before: Verified
+    done: list[str] = field(default_factory=list)
+    changed: list[Path] = field(default_factory=list)
+    """Files that are there now and will be changed or removed."""
+    fences: list[Fence] = field(default_factory=list)
+    """Messages that are lost afterwards, all of them, also those that were known before."""
+    after: Verified | None = None
+    """What `verify` says of the result."""
+
+
+def plan(root: Path, *, progress: Callable[[int, int], None] | None = None) -> Plan:
+    """What `repair` would do; changes nothing.
+
+    Raises:
+        StorageError: no store. DirectoryLockedError: a Broker runs there. NewerVersionError, OlderVersionError: another
+            version. OSError: something cannot be read.
+    """
+    check_store(root)
+    with held(root):
+        return _plan(root, progress)
+
+
+def repair(root: Path, copies: Path, *, progress: Callable[[int, int], None] | None = None) -> Plan:
+    """Do it, after copying what is changed to `copies`, a directory that is not there yet.
+
+    Raises:
+        As `plan`. CorruptError: it did not help; what was changed can be taken back from the copies.
+    """
+    check_store(root)
+    with held(root):
+        found = _plan(root, progress)
+        if not found.done:
+            return found
+        for path in found.changed:
+            target = copies / path.relative_to(root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+        again: list[str] = []
+        disk = OsDisk()
+        _mend(disk, root, again.append)
+        found.after = verify_files(disk, root)
+        if not found.after.is_sound:
+            raise CorruptError(
+                f"{root} is still damaged: {found.after.findings[0].path}: {found.after.findings[0].what}",
+                hint=f"take the files in {copies} back into it, and restore the directory from a backup",
+            )
+        return found
+
+
+def _plan(root: Path, progress: Callable[[int, int], None] | None) -> Plan:
+    disk = OverlayDisk()
+    found = Plan(verify_files(disk, root, progress=progress))
+    if not is_damaged(found.before.findings):
+        return found
+    found.fences = _mend(disk, root, found.done.append)
+    found.changed = disk.changed()
+    found.after = verify_files(disk, root)
+    return found
+
+
+def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
+    """Repair whatever lies below `root` on `disk`; returns what is lost."""
+    journals, partitions = find_journals(disk, root), find_partitions(disk, root)
+    checkpoint, wrong = load_checkpoint(disk, root, journals, partitions)
+    if wrong:
+        checkpoint = _rebuilt(disk, root, journals, partitions, say)
+    by_key = {(found.topic, found.partition_id): found for found in partitions}
+    repaired = {}
+    for key, end in checkpoint.ends.items():
+        files = by_key.get(key) or PartitionFiles(*key, root / "logs" / key[0] / str(key[1]))
+        if not files.segments and end.first_ordinal < end.ordinal:
+            disk.makedirs(files.directory)
+        repaired[key] = repair_partition(disk, files, end, say)
+    for missing in _missing(journals, checkpoint):
+        say(f"journal file {missing} is missing; what it held is lost")
+    taker = JournalTaker(disk, root, checkpoint, repaired, say)
+    taker.take(journals)
+    taker.finish()
+    fences = [fence for partition in repaired.values() for fence in partition.fences]
+    known = {fence[:4]: fence for fence in (*fences, *taker.fences)}
+    known |= {fence[:4]: fence for fence in checkpoint.fences}
+    checkpoint.fences = sorted(known.values())
+    put_checkpoint(disk, root, checkpoint)
+    say(f"{root / NAME}: written, with an empty journal behind it; {taker.taken} messages came from the old one")
+    return checkpoint.fences
+
+
+def _missing(journals: Sequence[StoreFile], checkpoint: Checkpoint) -> list[int]:
+    there = {file.number for file in journals}
+    return [number for number in range(checkpoint.journal, max(there, default=0)) if number not in there]
+
+
+def _rebuilt(
+    disk: Disk,
+    root: Path,
+    journals: Sequence[StoreFile],
+    partitions: Sequence[PartitionFiles],
+    say: Callable[[str], None],
+) -> Checkpoint:
+    """A checkpoint made from what the logs hold; the whole journal is read behind it."""
+    checkpoint = Checkpoint(journal=journals[0].number if journals else 1, journal_position=HEADER_BYTES)
+    ends: dict[PartitionKey, LogEnd] = {}
+    for found in partitions:
+        end = find_end(disk, found)
+        if end.ordinal > end.first_ordinal:
+            ends[found.topic, found.partition_id] = end
+            say(f"{found.directory}: its files tell that it ends with message {end.ordinal - 1}")
+    checkpoint.ends = ends
+    if disk.exists(root / NAME):
+        file = disk.open(root / NAME)
+        try:
+            told = salvage_checkpoint(read_exactly(file, file.size(), 0), ends)
+        finally:
+            file.close()
+        checkpoint.confirmed = told.confirmed
+        checkpoint.ends = told.ends | ends
+        say(f"{root / NAME}: {len(told.confirmed)} positions of groups were taken from it, though it fails its check")
+    else:
+        say(f"{root / NAME}: it is missing; positions of groups are those that the journal tells, and no others")
+    return checkpoint

@@ -1,0 +1,188 @@
+"""A repair leaves a store that is sound, that a Broker opens, and that has every message whose bytes were not hit."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pytubemq.errors import DirectoryLockedError
+from pytubemq.storage.header import HEADER_BYTES
+from pytubemq.storage.store import BrokerStore
+from pytubemq.storage.tools.findings import Severity
+from pytubemq.storage.tools.looking import looked_into
+from pytubemq.storage.tools.repair import plan, repair
+from pytubemq.storage.tools.verify import verify
+
+from .making import LARGE, NOW_MS, Messages, fill, held_in
+
+HYPOTHESIS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ROUND = re.compile(rb"round (\d+)")
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("master") / "broker-1"
+    fill(root, close=False)
+    return root
+
+
+@pytest.fixture(scope="module")
+def held(master: Path) -> Messages:
+    return held_in(master)
+
+
+def files(root: Path) -> list[Path]:
+    return sorted(path for path in root.rglob("*") if path.is_file() and path.name != "lock")
+
+
+def content(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and path.name != "lock"}
+
+
+def fresh(master: Path, tmp_path: Path) -> Path:
+    shutil.rmtree(tmp_path / "broker-1", ignore_errors=True)
+    shutil.rmtree(tmp_path / "copies", ignore_errors=True)
+    return Path(shutil.copytree(master, tmp_path / "broker-1"))
+
+
+def repaired(root: Path, tmp_path: Path) -> Messages:
+    """What is there after a repair, which must have helped."""
+    foreseen = plan(root)
+    done = repair(root, tmp_path / "copies")
+    assert done.done == foreseen.done
+    after = verify(root)
+    assert after.is_sound, after.findings
+    assert plan(root).done == []
+    BrokerStore.open(root, settings=LARGE).close()
+    return held_in(root)
+
+
+@HYPOTHESIS
+@given(data=st.data())
+def test_any_damaged_byte_costs_what_it_hit_and_no_more(
+    master: Path, held: Messages, tmp_path: Path, data: st.DataObject
+) -> None:
+    path = data.draw(st.sampled_from(files(master)))
+    at = data.draw(st.integers(0, path.stat().st_size - 1))
+    root = fresh(master, tmp_path)
+    place = root / path.relative_to(master)
+    damaged = bytearray(place.read_bytes())
+    damaged[at] ^= data.draw(st.integers(1, 255))
+    place.write_bytes(damaged)
+    after = repaired(root, tmp_path)
+    assert after.items() <= held.items()
+    lost = held.keys() - after.keys()
+    if path.suffix not in (".log", ".journal") or at < HEADER_BYTES:
+        assert not lost
+    elif path.suffix == ".log":  # one record
+        assert len({(topic, partition_id) for topic, partition_id, _ in lost}) <= 1
+        assert len(lost) in (0, 1, 4)
+    else:  # one record, or where the block's own records are hit, the block
+        assert len({ROUND.search(held[key])[1] for key in lost}) <= 1  # type: ignore[index]
+    with looked_into(root) as store:
+        for fence in store.fences():
+            assert not {(fence.topic, fence.partition_id, offset) for offset in range(
+                fence.from_offset, fence.to_offset, 28)} & after.keys()  # fmt: skip
+        if path.suffix != ".journal":
+            assert store.confirmed("readers", "demo", 1) == 10 * 28
+
+
+@HYPOTHESIS
+@given(data=st.data())
+def test_whatever_happened_to_files_the_rest_is_right(
+    master: Path, held: Messages, tmp_path: Path, data: st.DataObject
+) -> None:
+    root = fresh(master, tmp_path)
+    for path in data.draw(st.lists(st.sampled_from(files(root)), min_size=1, max_size=4, unique=True)):
+        how = data.draw(st.sampled_from(["gone", "cut", "hit"]))
+        if how == "gone":
+            path.unlink()
+            continue
+        at = data.draw(st.integers(0, path.stat().st_size - 1))
+        damaged = bytearray(path.read_bytes())
+        if how == "cut":
+            del damaged[at:]
+        else:
+            damaged[at : at + 5] = data.draw(st.binary(min_size=1, max_size=9))
+        path.write_bytes(damaged)
+    if not verify(root).is_sound:
+        after = repaired(root, tmp_path)
+        assert after.items() <= held.items()
+
+
+def test_what_is_changed_is_copied_before_and_a_plan_changes_nothing(master: Path, tmp_path: Path) -> None:
+    root = fresh(master, tmp_path)
+    path = root / "logs/demo/1" / f"{0:020d}.index"
+    path.write_bytes(path.read_bytes()[:100])
+    before = content(root)
+    foreseen = plan(root)
+    assert content(root) == before
+    assert path in foreseen.changed
+    repair(root, tmp_path / "copies")
+    after = content(root)
+    for changed in (one for one in before if after.get(one) != before[one]):
+        assert (tmp_path / "copies" / changed.relative_to(root)).read_bytes() == before[changed]
+
+
+def test_a_sound_store_is_left_alone(master: Path, tmp_path: Path) -> None:
+    root = fresh(master, tmp_path)
+    before = content(root)
+    assert repair(root, tmp_path / "copies").done == []
+    assert content(root) == before
+    assert not (tmp_path / "copies").exists()
+
+
+def test_an_index_that_is_gone_is_built_anew(master: Path, held: Messages, tmp_path: Path) -> None:
+    root = fresh(master, tmp_path)
+    for path in root.rglob("*.index"):
+        path.unlink()
+    assert repaired(root, tmp_path) == held
+
+
+def test_a_checkpoint_that_is_gone_is_made_from_logs_and_journal(master: Path, held: Messages, tmp_path: Path) -> None:
+    root = fresh(master, tmp_path)
+    (root / "checkpoint").unlink()
+    assert repaired(root, tmp_path) == held
+    with looked_into(root) as store:
+        assert store.confirmed("readers", "demo", 1) == 10 * 28, "the journal tells it"
+
+
+def test_a_damaged_header_of_a_journal_costs_nothing(master: Path, held: Messages, tmp_path: Path) -> None:
+    root = fresh(master, tmp_path)
+    for path in (root / "journal").iterdir():
+        path.write_bytes(bytes(HEADER_BYTES) + path.read_bytes()[HEADER_BYTES:])
+    assert repaired(root, tmp_path) == held
+
+
+def test_the_store_goes_on_behind_a_hole(master: Path, held: Messages, tmp_path: Path) -> None:
+    root = fresh(master, tmp_path)
+    path = root / "logs/demo/0" / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes().replace(b"single 1 of round 0", b"single X of round 0"))
+    after = repaired(root, tmp_path)
+    assert held.keys() - after.keys() == {("demo", 0, 28)}
+    assert [(one.severity, one.from_offset) for one in verify(root).findings] == [(Severity.FENCED, 28)]
+    store = BrokerStore.open(root, settings=LARGE)
+    staging = store.staging()
+    staging.append("demo", 0, b"new", 0, -1)
+    prepared = store.prepare(staging, NOW_MS)
+    store.write(prepared)
+    store.publish(prepared)
+    store.close()
+    assert held_in(root)["demo", 0, max(offset for _, number, offset in held if number == 0) + 28] == b"new"
+
+
+def test_a_directory_that_a_broker_has_is_refused(master: Path, tmp_path: Path) -> None:
+    root = fresh(master, tmp_path)
+    store = BrokerStore.open(root, settings=LARGE)
+    try:
+        with pytest.raises(DirectoryLockedError):
+            plan(root)
+        with pytest.raises(DirectoryLockedError):
+            repair(root, tmp_path / "copies")
+    finally:
+        store.close()
