@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -57,21 +57,36 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
         factory = None
     else:
         factory = uvloop.new_event_loop
-    with _terminated_as_interrupted(), asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(main)
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(_until_terminated(main))
 
 
-@contextlib.contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends what runs as Ctrl-C does: a member leaves its group, what was sent is counted."""
+async def _until_terminated(main: Coroutine[Any, Any, T]) -> T:
+    """SIGTERM ends what runs as Ctrl-C does: a member leaves its group, what was sent is counted.
+
+    It does not go by way of SIGINT, which is ignored where a shell started the program in the background.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are not this thread's
-        return
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        return await main  # signals are not this thread's
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    terminated = False
+
+    def terminate() -> None:
+        nonlocal terminated
+        if terminated or task is None:
+            raise KeyboardInterrupt  # the second one does not wait
+        terminated = True
+        task.cancel()
+
+    loop.add_signal_handler(signal.SIGTERM, terminate)
     try:
-        yield
+        return await main
+    except asyncio.CancelledError:
+        if terminated:
+            raise KeyboardInterrupt from None
+        raise
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
 def _collect_less_often() -> None:
