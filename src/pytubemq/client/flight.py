@@ -73,6 +73,16 @@ class Numbers:
                 following += unit.count
         self._next[place] = following
 
+    def give_each(self, messages: Sequence[Pending]) -> None:
+        """`give` for messages of any partitions."""
+        following = self._next
+        for one in messages:
+            if one.sequence is None:
+                partition = one.partition
+                place = partition.broker_id << 32 | partition.partition_id
+                one.sequence = sequence = following.get(place, 0)
+                following[place] = sequence + 1
+
 
 def make_packs(units: Sequence[Unit], numbers: Numbers) -> list[Pack]:
     """Packs of all these messages; those of one partition in order, with numbers that follow each other in each."""

@@ -13,7 +13,7 @@ import asyncio
 from functools import partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING
 
 from pytubemq.client.answers import Outcome, read_answer
 from pytubemq.client.events import Connected, Lost
@@ -21,6 +21,7 @@ from pytubemq.client.flight import Flight, Pack, make_packs
 from pytubemq.client.pending import is_uncertain, unexpected
 from pytubemq.client.refusals import Refusals
 from pytubemq.client.request_writer import RequestWriter
+from pytubemq.client.singles import Singles
 from pytubemq.client.unit_queue import UnitQueue
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import (
@@ -29,9 +30,7 @@ from pytubemq.errors import (
     TubeError,
 )
 from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_PACKS
-from pytubemq.model.message import Receipt
 from pytubemq.observe.story import MESSAGE
-from pytubemq.wire.direct import decode_send_answer
 from pytubemq.wire.extensions import COUNTED_REFUSALS, EARLIER_BATCH_REFUSED, Capability
 from pytubemq.wire.methods import Method, Service
 
@@ -39,21 +38,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pytubemq.client.lane_owner import LaneOwner
-    from pytubemq.client.pending import Pending, Unit
+    from pytubemq.client.pending import Unit
     from pytubemq.model.ids import Address
     from pytubemq.net.connection import RpcConnection
     from pytubemq.wire.rpc import Response
 
 MAX_FLIGHTS = 4
 """Batches on the way to one Broker: enough to keep it busy while answers travel."""
-MAX_PLAIN_FLIGHTS = 1_024
-"""Single messages on the way to a Broker that takes no batches."""
+EAGER_SINGLES = 128
+"""So many single messages leave at once instead of at the end of the loop turn: the Broker starts on them meanwhile."""
 EAGER_MESSAGES = MAX_BATCH_MESSAGES // 4
 EAGER_BYTES = MAX_BATCH_BYTES // 4
 """So much is worth a batch of its own while another is on its way; less waits for that one's answer."""
 RETRY = Backoff(first_s=0.02, most_s=1.0)
 RECONNECT = Backoff(first_s=0.02, most_s=0.5)
-NO_PACKS: Final[list[Pack]] = []
 
 
 class Lane:
@@ -86,8 +84,9 @@ class Lane:
         self._refusals = Refusals()
         """Batches of this connection that were not taken for now."""
         self._abandoned = False
-        self._alone_messages = self._alone_bytes = 0
-        """Sent one by one, delivered, and not counted yet."""
+        self._singles = Singles(self, owner, self._queue, self._writer)
+        self._alone = False
+        """Whether each message leaves in a request of its own, as far as the Broker has told."""
 
     def put(self, unit: Unit) -> None:
         """Queue a message; it leaves at the end of this loop turn, or after the linger time."""
@@ -99,11 +98,13 @@ class Lane:
                 self._loop.call_later(linger_s, self._pump)
             else:
                 self._loop.call_soon(self._pump)
+        elif self._alone and self._queue.messages >= EAGER_SINGLES:
+            self._send_eagerly()
 
     def kick(self) -> None:
         """Something has changed for the better: try now what was waiting for a later try."""
         self._wake.set()
-        if self._pause is not None and not self._flying:
+        if self._pause is not None and not self._in_air:
             self._pause.cancel()
             self._resume()
 
@@ -129,7 +130,7 @@ class Lane:
         if self._pause is not None:
             self._pause.cancel()
         flying = [one for flight in self._flying.values() for one in flight.units]
-        left = [*self._again, *flying, *self._queue.clear()]
+        left = [*self._again, *flying, *self._singles.abandon(), *self._queue.clear()]
         self._again, self._flying = [], {}
         return left
 
@@ -144,7 +145,7 @@ class Lane:
             self._connect()
         elif not connection.answered:
             # What a fresh connection understands is only known from its first answer.
-            self._pump_plain(connection, 1)
+            self._pump_first(connection)
         else:
             self._learn(connection)
             if self.packs:
@@ -152,7 +153,15 @@ class Lane:
             elif self._owner.batching and Capability.BATCH_SEND in connection.capabilities:
                 self._pump_batches(connection)
             else:
-                self._pump_plain(connection, MAX_PLAIN_FLIGHTS)
+                self._pump_singles(connection)
+
+    def _send_eagerly(self) -> None:
+        """Not later than at the end of the loop turn."""
+        connection = self._connection
+        waits = self._pause is not None or self._again or self._owner.linger_s > 0
+        if not waits and connection is not None and not connection.closed and connection is self._learned:
+            self._pump_singles(connection)
+            connection.flush()
 
     def _learn(self, connection: RpcConnection) -> None:
         """What the Broker understands is known."""
@@ -162,6 +171,12 @@ class Lane:
         can = connection.capabilities
         self.packs = self._owner.batching and Capability.PACKS in can
         self.drops_repeats = Capability.IDEMPOTENT in can
+        self._alone = not self.packs and not (self._owner.batching and Capability.BATCH_SEND in can)
+
+    @property
+    def _in_air(self) -> bool:
+        """Whether anything is on its way."""
+        return bool(self._flying) or self._singles.messages > 0
 
     def _may_fly(self) -> bool:
         """Whether another request with many messages may leave now."""
@@ -200,31 +215,22 @@ class Lane:
             flight = Flight(batch, connection, counted=True, asked=self._refusals.asks, packs=[])
             self._fly(Method.SEND_BATCH_P2B, body, flight)
 
-    def _pump_plain(self, connection: RpcConnection, limit: int) -> None:
-        numbers, queue, write = self._owner.numbers, self._queue, self._writer.single
-        # A Broker that has not told yet may be one that drops repeats; to others the numbers mean nothing.
-        numbered = numbers.producer_id is not None and (self.drops_repeats is not False or not connection.answered)
-        now_s, most_s, new = self._loop.time(), self._owner.request_timeout_s, tuple.__new__
-        while queue and len(self._flying) < limit:
+    def _pump_singles(self, connection: RpcConnection) -> None:
+        numbered = self._owner.numbers.producer_id is not None and self.drops_repeats is not False
+        self.batches += self._singles.send(connection, self._loop.time(), numbered=numbered)
+
+    def _pump_first(self, connection: RpcConnection) -> None:
+        """One message, by whose answer the Broker tells what it understands. It is numbered: a Broker may be one that
+        drops repeats, and to others the number means nothing."""
+        numbers, queue = self._owner.numbers, self._queue
+        while queue and not self._in_air:
             one = queue.take_one()
             if one.future.done():
                 self._owner.settled(1, one.size_bytes)
                 continue
-            if numbered and one.sequence is None:
-                numbers.give(one.partition, (one,))
-            body = write(one, numbered=numbered)
-            self.batches = number = self.batches + 1
-            left_s = one.deadline_s - now_s
-            connection.ask(
-                Method.SEND_MESSAGE_P2B,
-                Service.BROKER_WRITE,
-                body,
-                timeout_s=most_s if left_s >= most_s else max(left_s, 0.05),
-                done=partial(self._landed_alone, number),
-            )
-            self._flying[number] = new(Flight, ((one,), connection, False, False, NO_PACKS))
-            if MESSAGE.on:
-                _tell(Method.SEND_MESSAGE_P2B, (one,))
+            numbers.give(one.partition, (one,))
+            body = self._writer.single(one, numbered=numbers.producer_id is not None)
+            self._fly(Method.SEND_MESSAGE_P2B, body, Flight((one,), connection, False, False, []))
 
     def _drop(self, units: Iterable[Unit]) -> None:
         """Nobody waits for these any more, and they have not left."""
@@ -248,37 +254,6 @@ class Lane:
 
     # --- answers --------------------------------------------------------------------------------------------
 
-    def _landed_alone(self, number: int, answer: Response | TubeError) -> None:
-        """A single message has its answer; the usual one takes a shorter way, and is counted with its like."""
-        flight = self._flying.get(number)
-        if flight is None or isinstance(answer, TubeError) or flight.connection is not self._learned:
-            self._landed(number, answer)
-            return
-        try:
-            said = decode_send_answer(answer.body)
-        except TubeError:
-            said = None
-        if said is None or said.err_code != Code.SUCCESS or said.message_id is None:
-            self._landed(number, answer)
-            return
-        del self._flying[number]
-        one = cast("Pending", flight.units[0])
-        self._alone_messages += 1
-        self._alone_bytes += one.size_bytes
-        if self._alone_messages == 1:
-            self._loop.call_soon(self._count_alone)  # before anybody hears of the receipt, so that the counts are right
-        if not one.future.done():
-            receipt = (one.partition, said.message_id, said.append_offset, said.append_time, False)
-            one.future.set_result(tuple.__new__(Receipt, receipt))
-
-    def _count_alone(self) -> None:
-        outcome = Outcome(set(), Code.SUCCESS, "")
-        outcome.taken, outcome.bytes_taken = self._alone_messages, self._alone_bytes
-        self._alone_messages = self._alone_bytes = 0
-        self._took(outcome)
-        if not self._abandoned:
-            self._go_on()
-
     def _landed(self, number: int, answer: Response | TubeError) -> None:
         flight = self._flying.pop(number, None)
         if flight is None or self._abandoned:
@@ -286,23 +261,25 @@ class Lane:
         if isinstance(answer, TubeError):
             if isinstance(answer, RequestTimeoutError) and self._counts(flight):
                 self._refusals.unanswered()
-            self._failed(flight.units, answer)
+            self.failed(flight.units, answer)
         else:
             if flight.connection is not self._learned and flight.connection.answered:
                 self._learn(flight.connection)
             try:
                 outcome = read_answer(flight, answer)
                 self._count(flight, outcome)
-                self._took(outcome)
+                self.took(outcome)
             except Exception as problem:
                 unreadable = problem if isinstance(problem, TubeError) else unexpected(problem)
-                self._failed(flight.units, unreadable)
-        self._go_on()
+                self.failed(flight.units, unreadable)
+        self.go_on()
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
         """An answer was seen to: what has failed waits for all others, then goes before what is queued."""
+        if self._abandoned:
+            return
         if self._again:
-            if not self._flying:
+            if not self._in_air:
                 self._back_off()
         elif self._queue:
             self._pump()
@@ -320,7 +297,8 @@ class Lane:
         if code in COUNTED_REFUSALS or not COUNTED_REFUSALS.isdisjoint(codes):
             self._refusals.refused(asked=flight.asked, behind=outcome.text.startswith(EARLIER_BATCH_REFUSED))
 
-    def _took(self, outcome: Outcome) -> None:
+    def took(self, outcome: Outcome) -> None:
+        """The Broker has said this of some messages."""
         if outcome.taken:
             if not self._again:
                 self._failures = 0
@@ -331,11 +309,12 @@ class Lane:
             self._owner.settled(outcome.taken, outcome.bytes_taken, delivered=True)
         if outcome.refused:
             for error, group in groupby(outcome.refused, itemgetter(1)):
-                self._failed([unit for unit, _ in group], error)
+                self.failed([unit for unit, _ in group], error)
 
     # --- failures -------------------------------------------------------------------------------------------
 
-    def _failed(self, units: Sequence[Unit], error: TubeError) -> None:
+    def failed(self, units: Sequence[Unit], error: TubeError) -> None:
+        """These had no answer, or one that cannot be understood."""
         uncertain = is_uncertain(error)
         again = False
         for unit in units:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.wire.hot import BatchItem, SendTemplate, encode_send_batch
 from pytubemq.wire.pack_send import encode_send_packs
+from pytubemq.wire.send_run import SendRunWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,8 @@ class RequestWriter:
         self._owner = owner
         self._token = owner.cluster.visit_token
         self._template = self._new_template()
+        self._run: tuple[tuple[int | None, int | None, float, int | None], SendRunWriter] | None = None
+        """The writer of the last run, and what it was made for."""
 
     def packs(self, packs: Sequence[Pack], *, numbered: bool, refusals_seen: int) -> list[bytes]:
         """SEND_PACKS; `numbered`: say whose numbers the messages have."""
@@ -60,9 +63,7 @@ class RequestWriter:
 
     def single(self, one: Pending, *, numbered: bool) -> bytes:
         """SEND_MESSAGE, as the original's producers send it."""
-        if self._token != self._owner.cluster.visit_token:
-            self._token = self._owner.cluster.visit_token
-            self._template = self._new_template()
+        self._check_token()
         if not numbered:
             return self._template.encode(one.partition.partition_id, one.payload, one.flag, one.msg_type, one.msg_time)
         return self._template.encode(
@@ -75,6 +76,28 @@ class RequestWriter:
             self._owner.numbers.producer_id,
             EPOCH,
         )
+
+    def run(self, *, numbered: bool, timeout_s: float, block_bytes: int | None) -> SendRunWriter:
+        """For SEND_MESSAGEs that leave one behind the other and have the same time."""
+        producer_id, epoch = self._who(numbered=numbered)
+        key = self._owner.cluster.visit_token, producer_id, timeout_s, block_bytes
+        if self._run is None or self._run[0] != key:
+            self._check_token()
+            timeout_ms = max(1, int(timeout_s * 1000))
+            writer = SendRunWriter(
+                self._template,
+                timeout_ms=timeout_ms,
+                block_bytes=block_bytes,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+            )
+            self._run = key, writer
+        return self._run[1]
+
+    def _check_token(self) -> None:
+        if self._token != self._owner.cluster.visit_token:
+            self._token = self._owner.cluster.visit_token
+            self._template = self._new_template()
 
     def _who(self, *, numbered: bool) -> tuple[int | None, int | None]:
         """Id and epoch."""

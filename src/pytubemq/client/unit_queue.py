@@ -114,6 +114,23 @@ class UnitQueue:
         self.size_bytes -= one.size_bytes
         return one
 
+    def take_singles(self, most: int) -> tuple[list[Pending], list[Pending]]:
+        """The first messages, `most` at most: those to send, and those nobody waits for any more."""
+        units = self.units
+        taken: list[Pending] = []
+        dropped: list[Pending] = []
+        size_bytes = 0
+        while units and len(taken) < most:
+            one = units[0]
+            if not isinstance(one, Pending):
+                one = self._first(most - len(taken))
+            units.popleft()
+            size_bytes += one.size_bytes
+            (dropped if one.future.done() else taken).append(one)
+        self.messages -= len(taken) + len(dropped)
+        self.size_bytes -= size_bytes
+        return taken, dropped
+
     def _first(self, most: int) -> Pending:
         """The first message; a pack in its place is opened for `most` of its messages, and a pack of the others."""
         first = self.units[0]

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pytubemq.errors import (
     ConnectionLostError,
@@ -26,6 +26,7 @@ from pytubemq.errors import (
 from pytubemq.model.limits import BLOCK_BYTES, CONNECT_TIMEOUT_S, SILENT_CONNECTION_S, VANISHED_PEER_S
 from pytubemq.net.outbox import Outbox
 from pytubemq.net.sockets import watch_peer
+from pytubemq.net.waiting import CallRun, Waiting
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.frame import Frame
@@ -51,18 +52,6 @@ _FOR_NOW = ("StandbyException", "ServerNotReadyException", "ServiceStoppingExcep
 the package in front of it depends on the version of the protocol."""
 
 
-class _Waiting(NamedTuple):
-    done: Callable[[Response | TubeError], None]
-    deadline_s: float
-    timeout_s: float
-    method: int
-    future: asyncio.Future[Response] | None
-    """Where the answer goes if it is waited for in this way; a cancelled one waits no more."""
-
-    def given_up(self) -> bool:
-        return self.future is not None and self.future.done()
-
-
 class RpcConnection(asyncio.Protocol):
     """A connection to a Master or a Broker, shared by everything in this process that talks to it."""
 
@@ -81,7 +70,7 @@ class RpcConnection(asyncio.Protocol):
         self._stream = ResponseStream()
         self._offered = 0
         """The serial number of the last request that showed our capabilities."""
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, Waiting] = {}
         self._serial = 0
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
@@ -179,9 +168,48 @@ class RpcConnection(asyncio.Protocol):
         now_s = self._used_s = self._loop.time()
         if self._asked_s is None:
             self._asked_s = now_s
-        self._waiting[serial] = tuple.__new__(_Waiting, (done, now_s + timeout_s, timeout_s, method, future))
+        self._waiting[serial] = tuple.__new__(Waiting, (done, now_s + timeout_s, timeout_s, method, future))
         if self._sweep_handle is None:
             self._sweep_soon(now_s)
+
+    def ask_run(
+        self,
+        method: int,
+        count: int,
+        write: Callable[[int], list[bytes]],
+        *,
+        timeout_s: float,
+        landed: Callable[[int, Sequence[Response]], None],
+        failed: Callable[[int, TubeError], None],
+    ) -> None:
+        """Send `count` requests of one method at once, on a connection that has `answered`.
+
+        `write` gives their frames, given the first serial number; the others' follow. `landed` is called with that
+        number and answers as they come, `failed` with the number of a request, from 0, and the error of `call`: one or
+        the other once for each request, as `ask` does.
+        """
+        outbox = self._outbox
+        if self.closed or outbox is None:
+            closed = ConnectionLostError(f"the connection to {self.peer} is closed")
+            for number in range(count):
+                self._loop.call_soon(failed, number, closed)
+            return
+        first = self._serial + 1 if self._serial + count <= _SERIAL_MASK else 1
+        self._serial = first + count - 1
+        outbox.put((b"".join(write(first)),))
+        now_s = self._used_s = self._loop.time()
+        if self._asked_s is None:
+            self._asked_s = now_s
+        run = CallRun(first, partial(landed, first), failed)
+        waiting = Waiting(run, now_s + timeout_s, timeout_s, method, None)
+        self._waiting.update(dict.fromkeys(range(first, first + count), waiting))
+        if self._sweep_handle is None:
+            self._sweep_soon(now_s)
+
+    def flush(self) -> None:
+        """Hand over what was asked so far, without waiting for the end of the loop turn."""
+        if self._outbox is not None and not self.closed:
+            self._outbox.flush()
 
     async def request(
         self, message: object, response_type: type[T], method: int, service: int, *, timeout_s: float
@@ -189,6 +217,11 @@ class RpcConnection(asyncio.Protocol):
         """Encode, call, decode. The business code inside the answer is the caller's to look at."""
         response = await self.call(method, service, encode(message), timeout_s=timeout_s)
         return decode(response_type, response.body)
+
+    @property
+    def block_bytes(self) -> int | None:
+        """The most that a block of a frame may hold; None if the peer takes any."""
+        return self._block_bytes
 
     @property
     def local_host(self) -> str:
@@ -234,8 +267,7 @@ class RpcConnection(asyncio.Protocol):
         self._heard_s = self._loop.time()
         self._asked_s = None
         try:
-            for item in self._stream.feed_responses(data):
-                self._answer(decode_response(item) if isinstance(item, Frame) else item)
+            self._answer_all(self._stream.feed_responses(data))
         except (FrameError, EnvelopeError) as error:
             logger.warning("closing the connection to %s: %s", self.peer, error)
             self._end(error)
@@ -249,17 +281,59 @@ class RpcConnection(asyncio.Protocol):
 
     # --- inside ---------------------------------------------------------------------------------------------
 
+    def _answer_all(self, items: Sequence[Response | Frame]) -> None:
+        """Answers to what was asked together are given together."""
+        pop = self._waiting.pop
+        run: CallRun | None = None
+        answers: list[Response] = []
+        for item in items:
+            if isinstance(item, Frame):  # it is still to be decoded
+                self._land(run, answers)
+                run, answers = None, []
+                self._answer(decode_response(item))
+                continue
+            if not self.answered or item.capabilities is not None or item.status is not Status.SUCCESS:
+                self._land(run, answers)
+                run, answers = None, []
+                self._answer(item)
+                continue
+            waiting = pop(item[0], None)
+            if waiting is None:
+                continue
+            done = waiting.done
+            if done is not run:
+                self._land(run, answers)
+                run, answers = None, []
+                if not isinstance(done, CallRun):
+                    self._give(waiting, item.serial, item)
+                    continue
+                run = done
+            answers.append(item)
+        self._land(run, answers)
+
+    def _land(self, run: CallRun | None, answers: Sequence[Response]) -> None:
+        if run is None:
+            return
+        try:
+            run.landed(answers)
+        except Exception:
+            logger.exception("%d answers of %s could not be handled", len(answers), self.peer)
+
     def _answer(self, response: Response) -> None:
         waiting = self._waiting.pop(response.serial, None)
         if not self.answered or response.capabilities is not None:
             self._learn(response)
         if waiting is None:
             return
-        self._give(waiting, response if response.status is Status.SUCCESS else remote_error(self.peer, response))
+        good = response.status is Status.SUCCESS
+        self._give(waiting, response.serial, response if good else remote_error(self.peer, response))
 
-    def _give(self, waiting: _Waiting, answer: Response | TubeError) -> None:
+    def _give(self, waiting: Waiting, serial: int, answer: Response | TubeError) -> None:
         try:
-            waiting.done(answer)
+            if isinstance(answer, TubeError):
+                waiting.fail(serial, answer)
+            else:
+                waiting.land(answer)
         except Exception:  # whoever asked failed at the answer; the others are still to get theirs
             logger.exception("the answer of %s to method %d could not be handled", self.peer, waiting.method)
 
@@ -301,6 +375,7 @@ class RpcConnection(asyncio.Protocol):
                 silent = silent or self._heard_s < waiting.deadline_s - waiting.timeout_s
                 self._give(
                     waiting,
+                    serial,
                     RequestTimeoutError(
                         f"{self.peer} did not answer method {waiting.method} within {waiting.timeout_s:g} s",
                         hint="it may be overloaded or gone; whether it did the work is unknown",
@@ -328,13 +403,13 @@ class RpcConnection(asyncio.Protocol):
         if self._sweep_handle is not None:
             self._sweep_handle.cancel()
         waiting, self._waiting = self._waiting, {}
-        for item in waiting.values():
+        for serial, item in waiting.items():
             error = ConnectionLostError(f"the connection to {self.peer} broke before the answer came")
             error.__cause__ = reason
             if item.future is not None:
-                item.done(error)
+                item.fail(serial, error)
             else:
-                self._loop.call_soon(item.done, error)
+                self._loop.call_soon(item.fail, serial, error)
         if not self.lost.done():
             self.lost.set_result(reason)
 

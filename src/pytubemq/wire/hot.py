@@ -266,6 +266,33 @@ class SendTemplate:
         producer_epoch: int | None = None,
     ) -> bytes:
         """A `SendMessageRequestP2B`; its checksum is left to the Broker, as every producer does."""
+        before, after = self.around(
+            partition_id,
+            len(payload),
+            flag,
+            msg_type,
+            msg_time,
+            producer_id,
+            producer_epoch,
+            numbered=sequence is not None,
+        )
+        if sequence is None:
+            return before + payload + after
+        return b"%b%b%b%b" % (before, payload, after, encode_varint(sequence))
+
+    def around(
+        self,
+        partition_id: int,
+        payload_bytes: int,
+        flag: int,
+        msg_type: str | None,
+        msg_time: str | None,
+        producer_id: int | None,
+        producer_epoch: int | None,
+        *,
+        numbered: bool,
+    ) -> tuple[bytes, bytes]:
+        """What stands before a payload of that size, and behind it; if `numbered` the sequence's number comes next."""
         fixed, auth = self._tail
         who, who_bytes = self._who
         if producer_id != who[0] or producer_epoch != who[1]:
@@ -280,17 +307,9 @@ class SendTemplate:
         if msg_time:
             item = msg_time.encode()
             rest += b"\x4a%b%b" % (encode_varint(len(item)), item)
-        rest += auth + who_bytes
-        if sequence is not None:
-            rest += _SEQUENCE + encode_varint(sequence)
-        return b"%b%b\x22%b%b\x28%b%b%b" % (
-            self._head,
-            encode_varint(partition_id),
-            encode_varint(len(payload)),
-            payload,
-            encode_varint(flag),
-            fixed,
-            rest,
+        return (
+            b"%b%b\x22%b" % (self._head, encode_varint(partition_id), encode_varint(payload_bytes)),
+            b"\x28%b%b%b%b%b" % (encode_varint(flag), fixed, rest + auth, who_bytes, _SEQUENCE if numbered else b""),
         )
 
 

@@ -84,7 +84,7 @@ def encode_request(
         FrameError: it is larger than a frame may be.
     """
     size = len(body[0]) if len(body) == 1 else sum(map(len, body))
-    return _frame(serial, _request_lead(service, method, timeout_ms, capabilities, size), body, size, block_bytes)
+    return _frame(serial, request_lead(service, method, timeout_ms, capabilities, size), body, size, block_bytes)
 
 
 def _frame(serial: int, lead: bytes, body: Sequence[bytes], size: int, block_bytes: int | None) -> list[bytes]:
@@ -102,7 +102,7 @@ _SMALL_BYTES: Final = 4 * KIB
 
 
 @lru_cache(maxsize=4096)
-def _request_lead(service: int, method: int, timeout_ms: int, capabilities: int | None, size: int) -> bytes:
+def request_lead(service: int, method: int, timeout_ms: int, capabilities: int | None, size: int) -> bytes:
     """What stands before a message of `size` bytes; the same for many requests."""
     length = encode_varint(size)
     begun = b"\x08%b\x10%b\x1a%b" % (encode_varint(method), encode_varint(timeout_ms), length)
@@ -128,11 +128,11 @@ def encode_response(
         FrameError: it is larger than a frame may be.
     """
     size = len(body[0]) if len(body) == 1 else sum(map(len, body))
-    return _frame(serial, _response_lead(method, capabilities, size), body, size, block_bytes)
+    return _frame(serial, response_lead(method, capabilities, size), body, size, block_bytes)
 
 
 @lru_cache(maxsize=4096)
-def _response_lead(method: int, capabilities: int | None, size: int) -> bytes:
+def response_lead(method: int, capabilities: int | None, size: int) -> bytes:
     begun = b"\x08%b\x12%b" % (encode_varint(method), encode_varint(size))
     return b"%b%b%b%b" % (
         _connection_header(_RESPONSE_FLAG, capabilities),
