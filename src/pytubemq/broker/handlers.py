@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker.fetch import FetchHandlers
-from pytubemq.broker.intake import Intake
 from pytubemq.broker.packs import PackHandlers
 from pytubemq.broker.ranges import RangeHandlers
 from pytubemq.broker.register import RegisterHandlers
 from pytubemq.broker.resets import ResetHandlers
 from pytubemq.broker.send import SendHandlers
 from pytubemq.broker.send_batch import BatchHandlers
+from pytubemq.broker.send_run import RunHandlers
 from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.methods import Method, Service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pytubemq.broker.intake import Intake
     from pytubemq.broker.state import BrokerState
-    from pytubemq.net.server import Handler
+    from pytubemq.net.server import Handler, RunHandler
 
 OFFERED: Final = frozenset({Service.BROKER_READ.value, Service.BROKER_WRITE.value})
 """The services a Broker answers for, both on its one port."""
@@ -30,9 +31,13 @@ CAPABILITIES: Final = (
 """What a Broker shows to those who show what they know."""
 
 
-def handlers(state: BrokerState) -> Mapping[int, Handler]:
+def run_handlers(state: BrokerState, intake: Intake) -> Mapping[int, RunHandler]:
+    """Which methods take several requests at once."""
+    return {Method.SEND_MESSAGE_P2B: RunHandlers(state, intake).send_run}
+
+
+def handlers(state: BrokerState, intake: Intake) -> Mapping[int, Handler]:
     """The method table of a Broker."""
-    intake = Intake(state)
     send, batches, packs = SendHandlers(state, intake), BatchHandlers(state, intake), PackHandlers(state, intake)
     register, fetch, ranges = RegisterHandlers(state), FetchHandlers(state), RangeHandlers(state)
     resets = ResetHandlers(state)

@@ -17,10 +17,11 @@ from pytubemq.broker import topics as topic_file
 from pytubemq.broker.append import AppendPath
 from pytubemq.broker.applier import Applier
 from pytubemq.broker.checks import Gate
-from pytubemq.broker.handlers import CAPABILITIES, OFFERED, handlers
+from pytubemq.broker.handlers import CAPABILITIES, OFFERED, handlers, run_handlers
 from pytubemq.broker.health import StoreTroubles, problems
 from pytubemq.broker.housekeeping import Housekeeping
 from pytubemq.broker.inspect import BrokerInspect
+from pytubemq.broker.intake import Intake
 from pytubemq.broker.leases import told_leases
 from pytubemq.broker.master_session import MasterSession
 from pytubemq.broker.metrics import BrokerFacts
@@ -130,8 +131,10 @@ class BrokerService:
             orders.serve(settings.topics)
         self._applier = Applier(self._store, on_progress=self._progress(loop, state.path))
         self._applier.start()
+        intake = Intake(state)
         self._server = RpcServer(
-            handlers(state),
+            handlers(state, intake),
+            run_handlers=run_handlers(state, intake),
             offered=OFFERED,
             capabilities=CAPABILITIES,
             name="Broker",

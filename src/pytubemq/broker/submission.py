@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from pytubemq.broker.send_order import SendOrder
     from pytubemq.core.sequences import Span
-    from pytubemq.storage.staging import Appended, Staging
+    from pytubemq.storage.staging import Appended, StagedRunResult, Staging
 
-Result: TypeAlias = "Appended | tuple[Span, ...]"
-"""What became of a message, or of a pack."""
+Result: TypeAlias = "Appended | tuple[Span, ...] | StagedRunResult"
+"""What became of a message, of a pack, or of a run of messages."""
 ENTRY_OVERHEAD_BYTES: Final = 64
 """What a staged message is counted for beside its payload, so that a flood of tiny ones is bounded too."""
 PACK_OVERHEAD_BYTES: Final = 2048

@@ -20,6 +20,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import FRAME_TIMEOUT_S, IDLE_TIMEOUT_S, MAX_BUFFERED_BYTES, MAX_CONNECTIONS
 from pytubemq.net.call import Call
+from pytubemq.net.call_run import CallRun
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.server_connection import ServerConnection
 from pytubemq.wire.extensions import OURS, Capability
@@ -28,6 +29,8 @@ from pytubemq.wire.methods import METHODS
 logger = logging.getLogger(__name__)
 
 Handler: TypeAlias = Callable[[Call], Awaitable[None] | None]
+RunHandler: TypeAlias = Callable[[CallRun], bool]
+"""Takes several requests at once; False, and nothing done, where they have to be served one by one."""
 """A plain function answers at once or keeps the call and answers later; a coroutine function runs as a task."""
 
 SWEEP_PERIOD_S = 1.0
@@ -58,6 +61,7 @@ class RpcServer:
         *,
         offered: frozenset[int],
         name: str,
+        run_handlers: Mapping[int, RunHandler] | None = None,
         on_connection_lost: Callable[[ServerConnection], None] | None = None,
         capabilities: Capability = OURS,
         clock: Clock | None = None,
@@ -66,8 +70,10 @@ class RpcServer:
         max_connections: int = MAX_CONNECTIONS,
         max_buffered_bytes: int = MAX_BUFFERED_BYTES,
     ) -> None:
-        """`offered` are the service types (1 Master, 2 Broker read, 3 Broker write) that this server answers for."""
+        """`offered` are the service types (1 Master, 2 Broker read, 3 Broker write) that this server answers for;
+        `run_handlers` may take several requests of a method at once."""
         self.handlers = handlers
+        self.run_handlers = run_handlers or {}
         self.offered = offered
         self.name = name
         self.capabilities = capabilities

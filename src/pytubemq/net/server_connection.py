@@ -21,6 +21,7 @@ from pytubemq.model.limits import (
     VANISHED_PEER_S,
 )
 from pytubemq.net.call import Call
+from pytubemq.net.call_run import CallRun
 from pytubemq.net.outbox import Outbox
 from pytubemq.net.sockets import watch_peer
 from pytubemq.wire.extensions import Capability
@@ -97,10 +98,13 @@ class ServerConnection(asyncio.Protocol):
         if unfinished_bytes != self._unfinished_bytes:
             self._buffer(unfinished_bytes - self._unfinished_bytes)
             self._unfinished_bytes = unfinished_bytes
-        for item in items:
-            if self.closed:
-                return
-            self._serve(item, now_s)
+        if len(items) > 1 and self.server.run_handlers:
+            self._serve_runs(items, now_s)
+        else:
+            for item in items:
+                if self.closed:
+                    return
+                self._serve(item, now_s)
         if self._reading_paused or self._writing_paused or self.open_calls > MAX_CALLS_PER_CONNECTION:
             self._balance_reading()
 
@@ -140,9 +144,9 @@ class ServerConnection(asyncio.Protocol):
         """The capability field of the answer: told only to a peer that told its own."""
         return None if request.capabilities is None else self.server.told
 
-    def finished(self, size_bytes: int) -> None:
-        """A call of that size has had its answer."""
-        self.open_calls -= 1
+    def finished(self, size_bytes: int, calls: int = 1) -> None:
+        """A call, or several of together that size, has had its answer."""
+        self.open_calls -= calls
         if not self.closed:
             self.buffered_bytes -= size_bytes
             self.server.buffered_bytes -= size_bytes
@@ -177,6 +181,52 @@ class ServerConnection(asyncio.Protocol):
 
     # --- inside ---------------------------------------------------------------------------------------------
 
+    def _serve_runs(self, items: Sequence[Request | Frame], now_s: float) -> None:
+        """Serve together what came together and is alike, if its method has a handler for that."""
+        handlers, count, at = self.server.run_handlers, len(items), 0
+        while at < count and not self.closed:
+            first = items[at]
+            end = at + 1
+            if not isinstance(first, Frame) and first.method in handlers:
+                alike = first[1:-1]
+                while end < count:
+                    item = items[end]
+                    if isinstance(item, Frame) or item[1:-1] != alike:
+                        break
+                    end += 1
+            if end - at > 1:
+                self._serve_run(cast("Sequence[Request]", items[at:end]), now_s)
+            else:
+                self._serve(first, now_s)
+            at = end
+
+    def _serve_run(self, requests: Sequence[Request], now_s: float) -> None:
+        server, first = self.server, requests[0]
+        shown = first.capabilities is not None and first.capabilities != self._shown
+        if shown or (first.method, first.service) not in server.served:
+            for request in requests:
+                if not self.closed:
+                    self._serve(request, now_s)
+            return
+        server.stats.calls += len(requests)
+        run = CallRun(requests, self, now_s, now_s + _timeout_s(first.timeout_ms))
+        self.open_calls += len(requests)
+        self._buffer(run.size_bytes)
+        try:
+            taken = server.run_handlers[first.method](run)
+        except EnvelopeError:  # of the first; the others are served nevertheless
+            taken = False
+        except Exception as error:  # a handler's fault must not end the connection of a sound peer
+            run.answered = True
+            for call in run.calls():
+                call.crash(error)
+            return
+        if taken:
+            run.keep_serials()
+        else:
+            for call in run.calls():
+                self._handle(call)
+
     def _serve(self, item: Request | Frame, now_s: float) -> None:
         server = self.server
         server.stats.calls += 1
@@ -191,14 +241,13 @@ class ServerConnection(asyncio.Protocol):
         except EnvelopeError as error:
             self._refuse(item.serial, error, request)
             return
-        timeout_ms = request.timeout_ms
-        if timeout_ms > 0:
-            timeout_s = timeout_ms / 1000 if timeout_ms <= _MAX_TIMEOUT_MS else MAX_REQUEST_TIMEOUT_S
-        else:
-            timeout_s = DEFAULT_REQUEST_TIMEOUT_S
-        call = Call(request, self, now_s, now_s + timeout_s)
+        call = Call(request, self, now_s, now_s + _timeout_s(request.timeout_ms))
         self.open_calls += 1
         self._buffer(call.size_bytes)
+        self._handle(call)
+
+    def _handle(self, call: Call) -> None:
+        server, request = self.server, call.request
         handler = server.handlers.get(request.method)
         if handler is None:
             call.fail(
@@ -256,3 +305,10 @@ class ServerConnection(asyncio.Protocol):
         elif self._reading_paused and not pause:
             self._transport.resume_reading()
         self._reading_paused = pause
+
+
+def _timeout_s(timeout_ms: int) -> float:
+    """How long the caller waits, by what the request says."""
+    if timeout_ms <= 0:
+        return DEFAULT_REQUEST_TIMEOUT_S
+    return timeout_ms / 1000 if timeout_ms <= _MAX_TIMEOUT_MS else MAX_REQUEST_TIMEOUT_S

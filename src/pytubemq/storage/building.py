@@ -18,7 +18,8 @@ from pytubemq.storage.entry import EntryEncoder
 from pytubemq.storage.index import RecordKind, encode_index_entry
 from pytubemq.storage.record import Sequences
 from pytubemq.storage.run import Run
-from pytubemq.storage.staging import Appended, Prepared, StagedPack
+from pytubemq.storage.singles import build_singles
+from pytubemq.storage.staging import Appended, Prepared, StagedPack, StagedRun, StagedRunResult
 from pytubemq.storage.windows import Noted
 from pytubemq.wire.pack import PackHead, read_columns, stored_pack_head
 
@@ -142,6 +143,11 @@ class _PartitionBuilder:
                 alike = []
                 appended[item.number] = self._add_pack(item.columns, item.producer)
                 continue
+            if isinstance(item, StagedRun):
+                self._add_messages(alike, appended)
+                alike = []
+                appended[item.number] = StagedRunResult(self._add_run(item), self._time_ms)
+                continue
             if alike and not _follows(alike[-1][-1], item[-1]):
                 self._add_messages(alike, appended)
                 alike = []
@@ -202,20 +208,35 @@ class _PartitionBuilder:
             sequence += 1
         self.message_id, self._ordinal, self._position = message_id, ordinal, position
 
+    def _add_run(self, run: StagedRun) -> tuple[Span, ...]:
+        def store(start: int, stop: int, mark: ProducerMark | None) -> Span:
+            payloads = run.payloads if stop - start == len(run.payloads) else run.payloads[start:stop]
+            return self._store_singles(payloads, run.flag, run.key_code, mark)
+
+        return self._add_numbered(run.producer, len(run.payloads), store)
+
     def _add_pack(self, columns: Columns, mark: ProducerMark | None) -> tuple[Span, ...]:
+        def store(start: int, stop: int, mark: ProducerMark | None) -> Span:
+            part = columns
+            if stop - start != columns.count:
+                part = read_columns(columns.part(start, stop), check=False)
+            return self._store_pack(part, mark or _NOBODY)
+
+        return self._add_numbered(mark, columns.count, store)
+
+    def _add_numbered(
+        self, mark: ProducerMark | None, messages: int, store: Callable[[int, int, ProducerMark | None], Span]
+    ) -> tuple[Span, ...]:
+        """Store those of so many messages that are new, by `store`, and answer for the others."""
         if mark is None:
-            return (self._store_pack(columns, _NOBODY),)
-        stretches = self._judge(mark, columns.count)
+            return (store(0, messages, None),)
         spans: list[Span] = []
         at = 0
-        for stretch in stretches:
+        for stretch in self._judge(mark, messages):
             here = mark._replace(sequence=mark.sequence + at)
             if stretch.verdict is Verdict.NEW:
-                part = columns
-                if stretch.messages != columns.count:
-                    part = read_columns(columns.part(at, at + stretch.messages), check=False)
                 self._stored(here, stretch.messages)
-                spans.append(self._store_pack(part, here))
+                spans.append(store(at, at + stretch.messages, here))
             else:
                 code, offset, text = self._answer(stretch, here)
                 repeated = stretch.verdict is Verdict.REPEATED
@@ -223,6 +244,25 @@ class _PartitionBuilder:
                 spans.append(Span(stretch.messages, code, offset, stretch.message_id, repeated, text))
             at += stretch.messages
         return tuple(spans)
+
+    def _store_singles(self, payloads: Sequence[bytes], flag: int, key_code: int, mark: ProducerMark | None) -> Span:
+        offset, first_id, count = self._ordinal * OFFSET_UNIT, self.message_id + 1, len(payloads)
+        built = build_singles(
+            payloads,
+            flag,
+            key_code,
+            message_id=first_id,
+            ordinal=self._ordinal,
+            position=self._position,
+            time_ms=self._time_ms,
+            mark=mark,
+        )
+        self._entries += built.entries
+        self._index += built.slots
+        self.message_id += count
+        self._ordinal += count
+        self._position += built.size_bytes
+        return Span(count, Code.SUCCESS, offset, first_id)
 
     def _store_pack(self, columns: Columns, mark: ProducerMark) -> Span:
         data, count = columns.data, columns.count

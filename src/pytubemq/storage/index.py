@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """A blob of index entries, as whoever read it holds it."""
@@ -87,6 +87,20 @@ def encode_index_entry(
     """The 48 bytes; the self check is seeded with the ordinal."""
     entry = _ENTRY.pack(position, first_ordinal, append_time_ms, size_bytes, messages, key_code, crc, kind, 0)
     return entry + _CHECK.pack(crc32(entry, first_ordinal & _LOW_32))
+
+
+def encode_single_entries(
+    position: int, first_ordinal: int, append_time_ms: int, sizes: Sequence[int], key_code: int, crcs: Sequence[int]
+) -> list[bytes]:
+    """Those of single messages that stand one behind the other, by their sizes in the log and their checks."""
+    pack, pack_check, made = _ENTRY.pack, _CHECK.pack, list[bytes]()
+    ordinal, kind = first_ordinal, int(RecordKind.SINGLE)
+    for size_bytes, crc in zip(sizes, crcs, strict=True):
+        entry = pack(position, ordinal, append_time_ms, size_bytes, 1, key_code, crc, kind, 0)
+        made += (entry, pack_check(crc32(entry, ordinal & _LOW_32)))
+        position += size_bytes
+        ordinal += 1
+    return made
 
 
 def decode_index_entry(data: Buffer, at: int) -> IndexEntry | None:

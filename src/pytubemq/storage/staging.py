@@ -34,6 +34,23 @@ class StagedPack(NamedTuple):
     producer: ProducerMark | None
 
 
+class StagedRun(NamedTuple):
+    """Messages of one flag and filter code, by their number in the staging; numbered one after the other, if at all."""
+
+    number: int
+    payloads: Sequence[bytes]
+    flag: int
+    key_code: int
+    producer: ProducerMark | None
+
+
+class StagedRunResult(NamedTuple):
+    """What became of a run: spans that cover it in order, and when it was appended."""
+
+    spans: tuple[Span, ...]
+    append_time_ms: int
+
+
 class Appended(NamedTuple):
     """What became of a staged message: stored (`code` 200), known already (`repeated`), or refused as `text` says."""
 
@@ -45,15 +62,15 @@ class Appended(NamedTuple):
     text: str = ""
 
 
-Outcome: TypeAlias = Appended | tuple[Span, ...]
-"""Of a message, or of a pack: spans that cover it in order."""
+Outcome: TypeAlias = Appended | tuple[Span, ...] | StagedRunResult
+"""Of a message, of a pack (spans that cover it in order), or of a run of messages."""
 
 
 @dataclass(slots=True)
 class StagedPartition:
     """What is staged for one partition, in order."""
 
-    items: list[StagedMessage | StagedPack] = field(default_factory=list)
+    items: list[StagedMessage | StagedPack | StagedRun] = field(default_factory=list)
     plain: bool = True
     """Whether there are only single messages that nobody numbered."""
 
@@ -119,6 +136,34 @@ class Staging:
         staged.items.append(StagedPack(number, columns, producer))
         self.count = number + 1
         self.size_bytes += len(columns.data)
+        return number
+
+    def append_run(
+        self,
+        topic: str,
+        partition_id: int,
+        payloads: Sequence[bytes],
+        flag: int,
+        key_code: int,
+        *,
+        producer: ProducerMark | None = None,
+    ) -> int:
+        """Stage messages that are each stored by itself, as `append` does, at a lower price for each.
+
+        They have one number in the staging, which is returned, and one result: a `StagedRunResult`. `producer` is that
+        of the first one; the sequences of the others follow.
+
+        Raises:
+            NotFoundError, CorruptError, ServerOverflowError: as `append`.
+        """
+        staged = self.staged.get((topic, partition_id)) or self._partition(topic, partition_id)
+        if self.size_bytes > MAX_STAGED_BYTES + MAX_MESSAGE_BYTES:
+            raise self._overflow()
+        number = self.count
+        staged.plain = False
+        staged.items.append(StagedRun(number, payloads, flag, key_code, producer))
+        self.count = number + 1
+        self.size_bytes += sum(map(len, payloads))
         return number
 
     def confirm(self, group: str, topic: str, partition_id: int, offset: int) -> None:

@@ -1,0 +1,166 @@
+"""What is written and read for many messages at once is what it is for each by itself."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytubemq.model.ids import Partition
+from pytubemq.wire.direct import decode_send, decode_send_answer, decode_taken, send_answer
+from pytubemq.wire.hot import SendTemplate
+from pytubemq.wire.hot import send_answer as any_answer
+from pytubemq.wire.methods import Method, Service
+from pytubemq.wire.rpc import encode_request, encode_response
+from pytubemq.wire.send_reading import SendReader
+from pytubemq.wire.send_run import SendRunWriter
+from pytubemq.wire.taken import taken_answers
+
+
+class Message(NamedTuple):
+    """As a producer holds it."""
+
+    partition: Partition
+    payload: bytes
+    flag: int
+    msg_type: str | None
+    msg_time: str | None
+    sequence: int | None
+
+
+ids = st.one_of(st.integers(0, 1 << 14), st.integers(0, (1 << 63) - 20_000))
+messages = st.lists(
+    st.builds(
+        Message,
+        st.integers(0, 1 << 31).map(lambda number: Partition("t", 1, number & 0x7FFFFFFF)),
+        st.binary(min_size=1, max_size=300),
+        st.sampled_from([0, 1, 5]),
+        st.sampled_from([None, "kind"]),
+        st.sampled_from([None, "202501020304"]),
+        st.one_of(st.integers(0, 300), st.integers(0, (1 << 63) - 1)),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(messages, st.booleans(), st.sampled_from([None, 17]), st.sampled_from([None, 150]), st.integers(1, 1 << 30))
+def test_a_run_of_sends_has_the_bytes_of_each_send(
+    run: list[Message], numbered: bool, token: int | None, block_bytes: int | None, serial: int
+) -> None:
+    template = SendTemplate("client", "t", 77, token=token)
+    who = (4711, 3) if numbered else (None, None)
+    writer = SendRunWriter(
+        template, timeout_ms=5000, block_bytes=block_bytes, producer_id=who[0], producer_epoch=who[1]
+    )
+    expected: list[bytes] = []
+    for number, one in enumerate(run):
+        sequence = one.sequence if numbered else None
+        body = template.encode(
+            one.partition.partition_id, one.payload, one.flag, one.msg_type, one.msg_time, sequence, *who
+        )
+        expected += encode_request(
+            serial + number,
+            service=Service.BROKER_WRITE,
+            method=Method.SEND_MESSAGE_P2B,
+            timeout_ms=5000,
+            body=(body,),
+            block_bytes=block_bytes,
+        )
+    assert b"".join(writer.encode(serial, run)) == b"".join(expected)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 300), st.binary(min_size=0, max_size=300)), min_size=1, max_size=30),
+    st.one_of(st.none(), st.integers(0, 20_000_000)),
+    st.sampled_from([None, "kind"]),
+)
+def test_a_run_of_sends_is_read_as_each_send_is(
+    run: list[tuple[int, bytes]], first: int | None, msg_type: str | None
+) -> None:
+    template = SendTemplate("client", "t", 77)
+    who = (None, None) if first is None else (4711, 3)
+    bodies = [
+        template.encode(partition_id, payload, 0, msg_type, None, None if first is None else first + number, *who)
+        for number, (partition_id, payload) in enumerate(run)
+    ]
+    found = SendReader().read(bodies)
+    assert found is not None
+    assert found.first == decode_send(bodies[0])
+    told = {}
+    for group in found.groups:
+        assert len(group.numbers) == len(group.payloads) > 0
+        for behind, (number, payload) in enumerate(zip(group.numbers, group.payloads, strict=True)):
+            sequence = None if first is None else group.sequence + behind
+            told[number] = found.first._replace(partition_id=group.partition_id, payload=payload, sequence=sequence)
+    assert [told[number] for number in range(len(run))] == [decode_send(body) for body in bodies]
+    for partition_id in {partition_id for partition_id, _ in run}:
+        order = [number for group in found.groups if group.partition_id == partition_id for number in group.numbers]
+        assert order == sorted(order)
+
+
+@given(st.binary(max_size=60), st.integers(0, 59), st.integers(0, 255))
+def test_a_send_that_differs_is_not_read_with_the_others(payload: bytes, at: int, byte: int) -> None:
+    template = SendTemplate("client", "t", 77)
+    good = template.encode(3, payload, 0, None, None, 5, 4711, 3)
+    changed = bytearray(template.encode(3, payload, 0, None, None, 6, 4711, 3))
+    changed[at % len(changed)] = byte
+    found = SendReader().read([good, bytes(changed)])
+    if found is None:
+        return
+    other = decode_send(bytes(changed))
+    for group in found.groups:
+        for behind, (number, told) in enumerate(zip(group.numbers, group.payloads, strict=True)):
+            if number == 1:
+                assert other == found.first._replace(
+                    partition_id=group.partition_id, payload=told, sequence=group.sequence + behind
+                )
+
+
+@given(
+    st.lists(st.integers(1, (1 << 31) - 1), min_size=1, max_size=20),
+    ids, ids, st.integers(0, 1 << 45), st.sampled_from([None, 1023]),
+)  # fmt: skip
+def test_a_run_of_answers_has_the_bytes_of_each_answer(
+    serials: list[int], message_id: int, offset: int, time_ms: int, capabilities: int | None
+) -> None:
+    expected = [
+        encode_response(
+            serial,
+            method=Method.SEND_MESSAGE_P2B,
+            body=(send_answer(message_id + number, offset + 28 * number, time_ms),),
+            capabilities=capabilities,
+        )
+        for number, serial in enumerate(serials)
+    ]
+    found = taken_answers(serials, message_id, offset, time_ms, capabilities=capabilities)
+    assert b"".join(found) == b"".join(part for parts in expected for part in parts)
+
+
+@given(ids, ids, st.integers(0, (1 << 63) - 1))
+def test_what_was_taken_is_read_as_the_whole_answer_is(message_id: int, offset: int, time_ms: int) -> None:
+    for number in range(3):  # the later ones are read by what the first one has taught
+        body = send_answer(message_id + number, offset, time_ms)
+        whole = decode_send_answer(body)
+        assert decode_taken(body) == (whole.message_id, whole.append_offset, whole.append_time)
+
+
+@given(st.integers(1 << 57, 1 << 58), st.integers(0, 1 << 40), st.integers(0, 70), st.integers(0, 255))
+def test_a_damaged_answer_is_read_as_the_whole_answer_is(message_id: int, offset: int, at: int, byte: int) -> None:
+    body = bytearray(send_answer(message_id, offset, 1_700_000_000_000))
+    decode_taken(bytes(body))
+    body[at % len(body)] = byte
+    try:
+        whole = decode_send_answer(bytes(body))
+    except Exception as error:
+        with pytest.raises(type(error)):
+            decode_taken(bytes(body))
+        return
+    told = (whole.message_id, whole.append_offset, whole.append_time)
+    assert decode_taken(bytes(body)) == (told if whole.err_code == 200 and None not in told else None)
+
+
+def test_a_refusal_is_none_of_what_was_taken() -> None:
+    assert decode_taken(any_answer(success=False, err_code=403, err_msg="no")) is None
