@@ -6,6 +6,7 @@ it goes on exactly where its partition ends. Nothing counts before the checkpoin
 
 from __future__ import annotations
 
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +14,7 @@ from pytubemq.model.limits import MIB
 from pytubemq.storage.disk import flush_directory
 from pytubemq.storage.files import FileCache
 from pytubemq.storage.header import HEADER_BYTES
+from pytubemq.storage.index import decode_index_entry, encode_index_entry
 from pytubemq.storage.partition_log import Dirty, PartitionLog
 from pytubemq.storage.record import FORGOTTEN, Fence, FenceReason
 from pytubemq.storage.run import hole
@@ -74,6 +76,11 @@ class JournalTaker:
                     self._file(file, opened)
                 finally:
                     opened.close()
+
+    def reach(self, key: PartitionKey, ordinal: int) -> None:
+        """No message before this one may be numbered anew: those that are nowhere are lost."""
+        if self._log(key).end_ordinal < ordinal:
+            self._fill(key, ordinal, 0)
 
     def finish(self) -> None:
         """Put everything on the device, and bring the checkpoint up to it."""
@@ -137,20 +144,9 @@ class JournalTaker:
             return
         run = run.from_ordinal(log.end_ordinal)
         if run.base_ordinal > log.end_ordinal:
-            size = max(0, run.base_position - log.end_position)
-            count = run.base_ordinal - log.end_ordinal
-            self._lost(key, log.end_ordinal, run.base_ordinal)
-            self._publish(
-                key,
-                hole(
-                    *key,
-                    log.end_ordinal,
-                    log.end_position,
-                    count=count,
-                    size_bytes=size,
-                    append_time_ms=log.last_time_ms,
-                ),
-            )
+            self._fill(key, run.base_ordinal, max(0, run.base_position - log.end_position))
+        if run.base_position != log.end_position:
+            run = _moved(run, log.end_position)
         damaged = run.damaged_records()
         if damaged:
             for number in damaged:
@@ -160,6 +156,14 @@ class JournalTaker:
         if damaged is not None:
             self.taken += run.count
             self._publish(key, run)
+
+    def _fill(self, key: PartitionKey, ordinal: int, size_bytes: int) -> None:
+        """A hole up to a message."""
+        log = self._log(key)
+        start, position, time_ms = log.end_ordinal, log.end_position, log.last_time_ms
+        self._lost(key, start, ordinal)
+        count = ordinal - start
+        self._publish(key, hole(*key, start, position, count=count, size_bytes=size_bytes, append_time_ms=time_ms))
 
     def _publish(self, key: PartitionKey, run: Run) -> None:
         self._log(key).publish(run)
@@ -173,7 +177,7 @@ class JournalTaker:
 
     def _lost(self, key: PartitionKey, start: int, end: int) -> None:
         self.fences.append(Fence(*key, start, end, FenceReason.JOURNAL))
-        self._say(f"{key[0]}:{key[1]}: messages {start} to {end - 1} are lost with their part of the journal")
+        self._say(f"{key[0]}:{key[1]}: messages {start} to {end - 1} are lost: neither log nor journal has them")
 
     def _log(self, key: PartitionKey) -> PartitionLog:
         log = self._logs.get(key)
@@ -181,3 +185,13 @@ class JournalTaker:
             directory = self._root / "logs" / key[0] / str(key[1])
             log = self._logs[key] = PartitionLog(*key, directory, Lock())
         return log
+
+
+def _moved(run: Run, position: int) -> Run:
+    """The run at another place among its partition's bytes."""
+    shift = position - run.base_position
+    entries = (decode_index_entry(run.index, at) for at in range(run.records))
+    index = b"".join(
+        encode_index_entry(*entry._replace(position=entry.position + shift)) for entry in entries if entry is not None
+    )
+    return replace(run, base_position=position, index=index)

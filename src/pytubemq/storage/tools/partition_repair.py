@@ -220,6 +220,21 @@ def find_end(disk: Disk, found: PartitionFiles) -> LogEnd:
     return LogEnd(*end, *first, time_ms, records)
 
 
+def find_reach(disk: Disk, found: PartitionFiles) -> int:
+    """The message behind the last one of which an index speaks, whatever became of its record."""
+    reach = 0
+    for files in found.segments:
+        if files.index is not None:
+            file = disk.open(files.index.path)
+            try:
+                data = read_exactly(file, files.held_records * INDEX_BYTES, HEADER_BYTES)
+            finally:
+                file.close()
+            entries = (decode_index_entry(data, at) for at in range(len(data) // INDEX_BYTES))
+            reach = max(reach, *(entry.end_ordinal for entry in entries if entry is not None), 0)
+    return reach
+
+
 def _sound_ends(disk: Disk, files: SegmentFiles, segment: Segment) -> Iterator[tuple[Border, int]]:
     """Where sound records end, and their time: by the index, and where that says nothing by the log."""
     known = Border(segment.base_ordinal, segment.base_position)
@@ -238,6 +253,7 @@ def _sound_ends(disk: Disk, files: SegmentFiles, segment: Segment) -> Iterator[t
     if files.log is None:  # its records are lost, and the index tells how many they were
         yield from ((Border(entry.end_ordinal, entry.end_position), entry.append_time_ms) for entry in entries)
         return
+    places = {entry.first_ordinal: entry.position for entry in entries}
     log = disk.open(files.log.path)
     try:
         bad = {entry.first_ordinal for entry in _bad_records(log, segment, data)}
@@ -247,7 +263,8 @@ def _sound_ends(disk: Disk, files: SegmentFiles, segment: Segment) -> Iterator[t
                 yield known, entry.append_time_ms
         shift = segment.base_position - HEADER_BYTES
         for found in scan_log(log, segment.log_size(known.position), log.size(), first_ordinal=known.ordinal):
-            if isinstance(found, LogRecord):
+            # Where the index has another place for it, bytes before it were lost or came in between.
+            if isinstance(found, LogRecord) and places.get(found.first_ordinal, found.at + shift) == found.at + shift:
                 end = Border(found.first_ordinal + found.messages, found.at + found.size_bytes + shift)
                 yield end, found.append_time_ms
     finally:

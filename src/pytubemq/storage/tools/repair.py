@@ -14,12 +14,13 @@ from pytubemq.errors import CorruptError
 from pytubemq.storage.checkpoint import NAME, Checkpoint
 from pytubemq.storage.disk import OsDisk, read_exactly
 from pytubemq.storage.header import HEADER_BYTES
+from pytubemq.storage.record import LogEnd, PartitionKey
 from pytubemq.storage.tools.files import PartitionFiles, find_journals, find_partitions
-from pytubemq.storage.tools.findings import is_damaged
+from pytubemq.storage.tools.findings import Severity, is_damaged
 from pytubemq.storage.tools.holding import check_store, held
 from pytubemq.storage.tools.journal_repair import JournalTaker
 from pytubemq.storage.tools.overlay import OverlayDisk
-from pytubemq.storage.tools.partition_repair import find_end, repair_partition
+from pytubemq.storage.tools.partition_repair import find_end, find_reach, repair_partition
 from pytubemq.storage.tools.rewriting import put_checkpoint
 from pytubemq.storage.tools.salvage import salvage_checkpoint
 from pytubemq.storage.tools.verify import Verified, load_checkpoint, verify_files
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytubemq.storage.disk import Disk
-    from pytubemq.storage.record import Fence, LogEnd, PartitionKey
+    from pytubemq.storage.record import Fence
     from pytubemq.storage.tools.files import StoreFile
 
 
@@ -79,8 +80,9 @@ def repair(root: Path, copies: Path, *, progress: Callable[[int, int], None] | N
         _mend(disk, root, again.append)
         found.after = verify_files(disk, root)
         if not found.after.is_sound:
+            worst = next(one for one in found.after.findings if one.severity is Severity.DAMAGE)
             raise CorruptError(
-                f"{root} is still damaged: {found.after.findings[0].path}: {found.after.findings[0].what}",
+                f"{root} is still damaged: {worst.path}: {worst.what}",
                 hint=f"take the files in {copies} back into it, and restore the directory from a backup",
             )
         return found
@@ -104,16 +106,21 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
     if wrong:
         checkpoint = _rebuilt(disk, root, journals, partitions, say)
     by_key = {(found.topic, found.partition_id): found for found in partitions}
-    repaired = {}
-    for key, end in checkpoint.ends.items():
+    repaired, reach = {}, dict[PartitionKey, int]()
+    unknown = {key: LogEnd(0, 0) for key in by_key if key not in checkpoint.ends}
+    for key, end in (checkpoint.ends | unknown).items():
         files = by_key.get(key) or PartitionFiles(*key, root / "logs" / key[0] / str(key[1]))
         if not files.segments and end.first_ordinal < end.ordinal:
             disk.makedirs(files.directory)
+        if wrong:
+            reach[key] = find_reach(disk, files)
         repaired[key] = repair_partition(disk, files, end, say)
     for missing in _missing(journals, checkpoint):
         say(f"journal file {missing} is missing; what it held is lost")
     taker = JournalTaker(disk, root, checkpoint, repaired, say)
     taker.take(journals)
+    for key, ordinal in reach.items():
+        taker.reach(key, ordinal)
     taker.finish()
     fences = [fence for partition in repaired.values() for fence in partition.fences]
     known = {fence[:4]: fence for fence in (*fences, *taker.fences)}
