@@ -2,7 +2,8 @@
 
 The invariants: one journal write is in flight at a time; a submission is told "written" only after its messages are as
 durable as its topic promises and readable (at once where that is memory), and those of equal promise are told in the
-order they came; what waits is bounded in bytes; whoever's time is over before its turn is dropped, not written.
+order they came; what waits is bounded in bytes; whoever's time is over before its turn is dropped, not written. A fault
+of ours costs those it concerns, is remembered, and never leaves the others waiting.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ class AppendPath:
         self.staged_bytes = 0
         self.failure: BaseException | None = None
         """Set once and for all when it is unknown what the disk holds, or by a fault of ours."""
+        self.fault: Exception | None = None
+        """The newest fault of ours that cost somebody the answer, after which writes go on; kept until a restart."""
         self.full: DiskFullError | None = None
         """Set from a write that failed for want of space until one succeeds, or is known to (`writable_again`)."""
         self.unopened: OutOfResourcesError | None = None
@@ -191,23 +194,28 @@ class AppendPath:
     def _turn(self) -> None:
         self._next_turn = None
         if not self._in_flight:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Start the next write; if that fails, nothing would ever start another: all are told instead."""
+        try:
             self._write_next()
+        except Exception as error:
+            self._broken(error)
 
     def _write_ahead(self) -> Block | None:
         """Start the next write while the callers of the last are not told yet: so nobody is refused here, and what
         cannot be written is left to `_write_next`."""
         if not self._queue or self.congested:
             return None
-        submissions = self._next_batch(refuse=False)
-        if not submissions:
-            return None
+        submissions: list[Submission] = []
         try:
-            block = self._prepare(submissions)
+            submissions = self._next_batch(refuse=False)
+            block = self._prepare(submissions) if submissions else None
         except Exception:
             self._queue.extendleft(reversed(submissions))
             return None
-        self._start(block)
-        return block
+        return block if block is not None and self._start(block) else None
 
     def _write_next(self) -> None:
         """Start the next write, if there is something and nothing is in the way."""
@@ -230,18 +238,26 @@ class AppendPath:
         try:
             block = self._prepare(submissions)
         except Exception as error:  # nothing was changed yet; whatever it is, the callers must not hang
-            logger.error("messages could not be prepared for the journal", exc_info=error)
+            self._remember(error, "messages could not be prepared for the journal")
             self._settle_failed(
                 submissions, Refusal(Code.INTERNAL_SERVER_ERROR, f"this Broker failed at the request: {error}")
             )
             return
-        self._start(block)
-        self._tell_early(block)
+        if self._start(block):
+            self._tell_early(block)
 
-    def _start(self, block: Block) -> None:
+    def _start(self, block: Block) -> bool:
+        """Hand a block to the writer; False if that cannot be (there was no thread to be had), and all is over."""
         self._in_flight = True
-        future = self._loop.run_in_executor(self._writer, self._write, block.prepared)
+        try:
+            future = self._loop.run_in_executor(self._writer, self._write, block.prepared)
+        except Exception as error:
+            self._in_flight = False
+            self._store.abandon(block.prepared)
+            self._fail(block, error)
+            return False
         future.add_done_callback(lambda done: self._ended(block, done))
+        return True
 
     def _write(self, prepared: Prepared) -> None:
         """On the writer's thread."""
@@ -255,38 +271,41 @@ class AppendPath:
         batch: list[Submission] = []
         size_bytes = 0
         queue = self._queue
-        while queue and (not batch or size_bytes + queue[0].size_bytes <= self._max_write_bytes):
-            submission = queue.popleft()
-            late = submission.deadline_s <= now_s
-            # one before it may have failed since it came
-            broken = submission.order.broken() if submission.order is not None else None
-            if late or broken is not None:
-                if not refuse:
-                    queue.appendleft(submission)
+        try:
+            while queue and (not batch or size_bytes + queue[0].size_bytes <= self._max_write_bytes):
+                submission = queue[0]
+                late = submission.deadline_s <= now_s
+                # one before it may have failed since it came
+                broken = submission.order.broken() if submission.order is not None else None
+                if (late or broken is not None) and not refuse:
                     break
-                if late or broken is None:
+                queue.popleft()
+                if late:
                     self._expire(submission)
-                else:
+                elif broken is not None:
                     self._refuse(submission, broken)
-                continue
-            size_bytes += submission.size_bytes
-            batch.append(submission)
+                else:
+                    size_bytes += submission.size_bytes
+                    batch.append(submission)
+        except Exception:
+            queue.extendleft(reversed(batch))  # nobody is lost on the way
+            raise
         return batch
 
     def _prepare(self, submissions: list[Submission]) -> Block:
-        return Block(self._store, submissions, self._clock.wall_ms())
+        return Block(self._store, submissions, self._clock.wall_ms(), self._unanswered)
 
     def _ended(self, block: Block, done: asyncio.Future[None]) -> None:
         self._in_flight = False
         error = done.exception()
         prepared = block.prepared
-        if error is None:
-            try:
+        try:
+            if error is None:
                 self._store.publish(prepared)
-            except Exception as fault:
-                error = fault
-        else:
-            self._store.abandon(prepared)
+            else:
+                self._store.abandon(prepared)
+        except Exception as fault:
+            error = fault
         if error is not None:
             self.refused_bytes = max(self.refused_bytes, prepared.size_bytes)
             self._fail(block, error)
@@ -300,13 +319,16 @@ class AppendPath:
         if ahead is not None:
             self._tell_early(ahead)
         if not self._in_flight:
-            self._write_next()
-        self._on_written()
+            self._go_on()
+        try:
+            self._on_written()
+        except Exception as fault:
+            self._remember(fault, "what follows a write could not be done")
 
     def _tell_early(self, block: Block) -> None:
         """Tell those whose messages are all promised from memory, while the rest is being written."""
         if block.tell_early():
-            self._on_published(block.partitions)
+            self._wake(block)
 
     def _tell(self, block: Block) -> None:
         for submission in block.submissions:
@@ -315,7 +337,13 @@ class AppendPath:
         self.stats.messages += block.prepared.messages
         block.tell()
         if block.partitions:
+            self._wake(block)
+
+    def _wake(self, block: Block) -> None:
+        try:
             self._on_published(block.partitions)
+        except Exception as fault:
+            self._unanswered(fault)
 
     def _fail(self, block: Block, error: BaseException) -> None:
         """A write failed: its callers learn it; whether there will be another depends on why."""
@@ -344,6 +372,19 @@ class AppendPath:
             self._owes = True
         self._settle_failed(block.untold, refusal)
 
+    def _broken(self, error: Exception) -> None:
+        """A fault of ours keeps writes from going on."""
+        self.failure = error
+        logger.error("writing cannot go on, nothing more is accepted: %s", error, exc_info=error)
+        self._refuse_all(_failed(error))
+
+    def _unanswered(self, fault: Exception) -> None:
+        self._remember(fault, "the outcome of a write could not be told to somebody who waits for it")
+
+    def _remember(self, fault: Exception, what: str) -> None:
+        self.fault = fault
+        logger.error("%s: %s", what, fault, exc_info=fault)
+
     def _settle_failed(self, submissions: list[Submission], refusal: Refusal) -> None:
         for submission in submissions:
             self._refuse(submission, refusal)
@@ -368,11 +409,17 @@ class AppendPath:
     def _expire(self, submission: Submission) -> None:
         self.stats.expired += 1
         self.staged_bytes -= submission.size_bytes
-        submission.expired()
+        try:
+            submission.expired()
+        except Exception as fault:
+            self._unanswered(fault)
 
     def _refuse(self, submission: Submission, refusal: Refusal) -> None:
         self.staged_bytes -= submission.size_bytes
-        submission.refused(refusal)
+        try:
+            submission.refused(refusal)
+        except Exception as fault:
+            self._unanswered(fault)
 
     def _refuse_all(self, refusal: Refusal) -> None:
         while self._queue:

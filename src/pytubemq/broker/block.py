@@ -1,6 +1,6 @@
 """The submissions of one journal write, from their staging to the answers.
 
-The invariant: each submission is told once, with the results that are its own.
+The invariant: each submission is told once, with the results that are its own, whatever becomes of the others' telling.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pytubemq.broker import told
 from pytubemq.observe.story import MESSAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pytubemq.broker.submission import Submission
     from pytubemq.broker.waiters import PartitionKey
@@ -21,11 +21,21 @@ if TYPE_CHECKING:
 class Block:
     """What one write takes along. Event loop only, but for `prepared`, which the writer is given."""
 
-    def __init__(self, store: BrokerStore, submissions: Sequence[Submission], wall_ms: int) -> None:
+    def __init__(
+        self,
+        store: BrokerStore,
+        submissions: Sequence[Submission],
+        wall_ms: int,
+        on_fault: Callable[[Exception], None],
+    ) -> None:
         """Stage and number all of them; what is promised from memory is readable from here on.
+
+        Args:
+            on_fault: gets what a submission raises when it is told.
 
         Raises: what staging and preparing raise; nothing has changed then.
         """
+        self._on_fault = on_fault
         staging = store.staging()
         self.submissions = submissions
         self._counts = [submission.stage(staging) for submission in submissions]
@@ -35,9 +45,13 @@ class Block:
         )
         """Where there are new messages. (The runs leave the block when they are in their logs.)"""
         if self.prepared.early:
-            store.publish_early(self.prepared)
-            if MESSAGE.on:
-                told.early(self.prepared)
+            try:
+                store.publish_early(self.prepared)
+                if MESSAGE.on:
+                    told.early(self.prepared)
+            except Exception:
+                store.abandon(self.prepared)
+                raise
         self._told: frozenset[int] = frozenset()
 
     def tell_early(self) -> bool:
@@ -49,8 +63,11 @@ class Block:
         at = 0
         for position, (submission, count) in enumerate(zip(self.submissions, self._counts, strict=True)):
             if count and early.issuperset(range(at, at + count)):
-                submission.written(appended[at : at + count])
                 done.append(position)
+                try:
+                    submission.written(appended[at : at + count])
+                except Exception as fault:
+                    self._on_fault(fault)
             at += count
         self._told = frozenset(done)
         return bool(done)
@@ -58,12 +75,18 @@ class Block:
     def tell(self) -> None:
         """Tell all the others that they are written."""
         if MESSAGE.on:
-            told.written(self.prepared, self.prepared.readable)
+            try:
+                told.written(self.prepared, self.prepared.readable)
+            except Exception as fault:
+                self._on_fault(fault)
         appended, already = self.prepared.appended, self._told
         at = 0
         for position, (submission, count) in enumerate(zip(self.submissions, self._counts, strict=True)):
             if position not in already:
-                submission.written(appended[at : at + count])
+                try:
+                    submission.written(appended[at : at + count])
+                except Exception as fault:
+                    self._on_fault(fault)
             at += count
 
     @property

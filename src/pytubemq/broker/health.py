@@ -56,6 +56,8 @@ def problems(
     found = [*(f"{name}: {text}" for name, text in faults.items()), *workers_down, *state.read_faults.values()]
     if path.failure is not None:
         found.append(f"journal: {path.failure}")
+    if path.fault is not None:
+        found.append(f"writing: a fault of this program: {type(path.fault).__name__}: {path.fault}")
     if path.full is not None:
         found.append(f"disk full: {path.full.message}")
     if path.unopened is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytubemq.errors import Code
 from pytubemq.wire import hot
 from pytubemq.wire.codec import decode
 from pytubemq.wire.frame import Frame, FrameDecoder
@@ -112,3 +113,22 @@ async def test_attributes_that_do_not_fit_are_refused_before_they_trouble_a_read
         assert "attributes" in many.err_msg
         fitting = encode_payload(b"body", {"a": "b"})
         assert (await peer.send_batch([item(fitting[0])._replace(flag=fitting[1])])).success
+
+
+async def test_a_fault_of_the_program_itself_is_answered_and_shown_and_the_next_send_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as broker, connected(broker) as peer:
+        assert broker._state is not None
+        store = broker._state.store
+
+        def once(staging: object, wall_ms: int) -> object:
+            monkeypatch.undo()
+            raise ValueError("nobody thought of this")
+
+        monkeypatch.setattr(store, "prepare", once)
+        assert (await peer.send()).err_code == Code.INTERNAL_SERVER_ERROR
+        assert (await peer.send()).success
+        health = broker.health()
+        assert health["status"] == "degraded"
+        assert any("nobody thought of this" in problem for problem in health["problems"])

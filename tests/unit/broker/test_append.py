@@ -118,6 +118,25 @@ class Want:
         self.ends.append("expired")
 
 
+class Fault(Want):
+    """One that fails when it is told, or looked at."""
+
+    def written(self, results: Sequence[Any]) -> None:
+        super().written(results)
+        raise ValueError("cannot be told")
+
+    def refused(self, refusal: Refusal) -> None:
+        super().refused(refusal)
+        raise ValueError("cannot be told")
+
+    def expired(self) -> None:
+        super().expired()
+        raise ValueError("cannot be told")
+
+    def broken(self) -> Refusal:
+        raise ValueError("cannot be looked at")
+
+
 class Bench:
     def __init__(self, **options: Any) -> None:
         self.store, self.clock = Store(), Clock()
@@ -417,4 +436,74 @@ async def test_those_promised_from_memory_are_told_after_those_of_the_write_befo
     bench.store.go.set()
     await until(lambda: len(told) == 2)
     assert told == [("written", b"disk"), ("written", b"memory")]
+    await bench.path.close(timeout_s=5)
+
+
+async def test_one_that_fails_when_it_is_told_does_not_keep_the_others_from_being_told() -> None:
+    bench = Bench()
+    bench.path._on_published = lambda keys: 1 / 0  # type: ignore[assignment]
+    bench.path._on_written = lambda: 1 / 0  # type: ignore[assignment]
+    wants = [Fault(b"a"), Want(b"b"), Fault(b"c", deadline_s=-1), Want(b"d")]
+    await bench.submit(*wants)
+    assert [want.ends for want in wants] == [[[b"a"]], [[b"b"]], ["expired"], [[b"d"]]]
+    assert bench.path.fault is not None
+    bench.store.errors.append(DiskFullError("full"))
+    wants = [Fault(b"e"), Want(b"f")]
+    await bench.submit(*wants)
+    await bench.submit(later := Want(b"g"))
+    assert ([want.ends for want in wants], later.ends) == ([[419], [419]], [[b"g"]])
+    assert bench.path.staged_bytes == 0
+    await bench.path.close(timeout_s=5)
+
+
+async def test_one_of_which_the_place_cannot_be_seen_leaves_nobody_waiting() -> None:
+    bench = Bench()
+    wants = [Want(b"a"), Fault(b"b"), Want(b"c")]
+    wants[1].order = wants[1]
+    await bench.submit(*wants)
+    assert [want.ends for want in wants] == [[Code.INTERNAL_SERVER_ERROR]] * 3
+    assert isinstance(bench.path.failure, ValueError)
+    await bench.submit(late := Want(b"d"))
+    assert late.ends == [Code.INTERNAL_SERVER_ERROR]
+    await bench.path.close(timeout_s=5)
+
+
+@pytest.mark.parametrize("ahead", [False, True], ids=["first", "behind another"])
+async def test_a_write_for_which_there_is_no_thread_is_refused_and_so_is_what_waits(
+    monkeypatch: pytest.MonkeyPatch, ahead: bool
+) -> None:
+    bench = Bench(max_write_bytes=1)
+    calls: list[object] = []
+    take = asyncio.get_running_loop().run_in_executor
+
+    def full(executor: Any, work: Any, *args: Any) -> Any:
+        calls.append(work)
+        if len(calls) > ahead:
+            raise RuntimeError("can't start new thread")
+        return take(executor, work, *args)
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "run_in_executor", full)
+    wants = [Want(b"a"), Want(b"b"), Want(b"c")]
+    await bench.submit(*wants)
+    refused = [Code.INTERNAL_SERVER_ERROR]
+    assert [want.ends for want in wants] == [[[b"a"]] if ahead else refused, refused, refused]
+    assert isinstance(bench.path.failure, RuntimeError)
+    assert (bench.store.in_flight, bench.path.staged_bytes) == (0, 0)
+    await bench.path.close(timeout_s=5)
+
+
+async def test_what_cannot_be_published_is_told_so_and_does_not_stand_in_the_way_of_the_next() -> None:
+    bench = Bench()
+    bench.store.from_memory = True
+    early = bench.store.publish_early
+
+    def broken(prepared: Any) -> None:
+        bench.store.publish_early = early  # type: ignore[method-assign]
+        raise ValueError("not this one")
+
+    bench.store.publish_early = broken  # type: ignore[method-assign]
+    await bench.submit(first := Want(b"a"))
+    await bench.submit(second := Want(b"b"))
+    assert (first.ends, second.ends) == ([Code.INTERNAL_SERVER_ERROR], [[b"b"]])
+    assert isinstance(bench.path.fault, ValueError)
     await bench.path.close(timeout_s=5)
