@@ -139,6 +139,8 @@ def verify_command(directory: Path, topic: str | None) -> int:
         f"{found.partitions} partitions, {found.journal_files} journal files, {found.read_bytes:,} bytes read: "
         f"{damaged or 'no'} damaged places, {fenced or 'no'} known losses"
     )
+    if found.unlisted:
+        options.say(f"{found.unlisted} more findings are not listed")
     if not found.is_sound:
         options.say(f"Next:  {options.next('pytubemq store repair')} {directory} --dry-run")
     return ExitCode.DONE if found.is_sound else ExitCode.FAILED
@@ -278,11 +280,12 @@ def import_command(directory: Path, source: Path, offsets: Path | None, topics: 
         whole = {
             "directory": str(directory), "messages": found.messages, "partitions": rows,
             "positions": [one._asdict() for one in found.positions],
-            "bad": [one._asdict() | {"path": str(one.path)} for one in found.bad], "left_out": found.left_out,
+            "bad": [one._asdict() | {"path": str(one.path)} for one in found.bad], "bad_places": found.bad_places,
+            "left_out": found.left_out,
             "positions_left_out": found.positions_left_out, "create": commands,
         }  # fmt: skip
         emit_object(options, whole, name="directory")
-    options.say(f"imported {found.messages:,} messages; {len(found.bad)} damaged places were left out")
+    options.say(f"imported {found.messages:,} messages; {found.bad_places} damaged places were left out")
     options.say("Next:  create the topics at the Master before the Broker starts:\n" + "\n".join(commands))
     return ExitCode.FAILED if found.bad else ExitCode.DONE
 

@@ -12,7 +12,7 @@ import pytest
 from pytubemq.errors import FormatError
 from pytubemq.storage.java.layout import find_offsets, find_stores
 from pytubemq.storage.java.log import Damage, JavaRecord, read_records
-from pytubemq.storage.java.offsets import own_offset, read_offsets
+from pytubemq.storage.java.offsets import OwnOffsets, read_offsets
 from pytubemq.wire.payload import decode_payload
 
 RECORDED = Path(__file__).parents[2] / "vectors" / "java-store"
@@ -95,9 +95,13 @@ def test_group_offsets_count_the_partition_s_own_messages() -> None:
     records = [record for record in read_records(find_stores(RECORDED)[0]) if isinstance(record, JavaRecord)]
     own = [record.index_offset for record in records if record.partition_id == 1]
     assert own == sorted(own)
-    assert own_offset(0, own) == 0
-    assert own_offset(own[1], own) == 28
-    assert own_offset(own[-1] + 28, own) == 28 * len(own)
+    wanted = [own[-1] + 28, 0, own[1], own[1] - 28, own[1]]
+    counting = OwnOffsets(wanted)
+    for index_offset in own:
+        counting.passes(index_offset)
+    assert counting.own(0) == 0
+    assert counting.own(own[1]) == counting.own(own[1] - 28) == 28
+    assert counting.own(own[-1] + 28) == 28 * len(own)
 
 
 def test_a_file_that_is_no_offsets_file_is_refused(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pytubemq.errors import FormatError
 from pytubemq.model.offset import to_offset
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -50,10 +50,26 @@ def read_offsets(path: Path) -> dict[tuple[str, str, int], int]:
     }
 
 
-def own_offset(java_offset: int, index_offsets: Sequence[int]) -> int:
-    """Where a group stands in its partition's own count.
+class OwnOffsets:
+    """Finds the places of groups in one partition while its messages go by, so that none has to be remembered.
 
     Args:
-        index_offsets: of the partition's messages, ascending.
+        wanted: the groups' offsets as the Java Broker has them.
     """
-    return to_offset(bisect_left(index_offsets, java_offset))
+
+    def __init__(self, wanted: Iterable[int]) -> None:
+        self._wanted = sorted(set(wanted))
+        self._found: list[int] = []
+        """Messages before each wanted offset, as far as they are passed."""
+        self._messages = 0
+
+    def passes(self, index_offset: int) -> None:
+        """The next message of the partition, at this place of the shared index."""
+        while len(self._found) < len(self._wanted) and self._wanted[len(self._found)] <= index_offset:
+            self._found.append(self._messages)
+        self._messages += 1
+
+    def own(self, java_offset: int) -> int:
+        """Where a group stands in the partition's own count, once all messages went by."""
+        at = bisect_left(self._wanted, java_offset)
+        return to_offset(self._found[at] if at < len(self._found) else self._messages)

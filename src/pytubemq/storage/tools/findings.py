@@ -47,8 +47,3 @@ class Finding:
         if self.from_offset is None or self.to_offset is None:
             return 0
         return (self.to_offset - self.from_offset) // OFFSET_UNIT
-
-
-def is_damaged(findings: list[Finding]) -> bool:
-    """Whether anything needs a repair."""
-    return any(finding.severity is Severity.DAMAGE for finding in findings)

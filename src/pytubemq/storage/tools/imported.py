@@ -6,12 +6,16 @@ The invariant: every message of the source is counted once: as taken, as damaged
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.model.ids import STORE_BASE
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+MAX_LISTED: Final = 10_000
+"""Damaged places; those beyond are counted."""
 
 
 class BadRecord(NamedTuple):
@@ -54,6 +58,9 @@ class Imported:
     partitions: list[ImportedPartition] = field(default_factory=list)
     positions: list[ImportedPosition] = field(default_factory=list)
     bad: list[BadRecord] = field(default_factory=list)
+    """The first ones, at most MAX_LISTED."""
+    bad_places: int = 0
+    """How many there are in all."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Topics that were not taken, and why."""
     positions_left_out: int = 0

@@ -71,7 +71,9 @@ def inspect(root: Path, *, topic: str | None = None, partition_id: int | None = 
 
     try:
         with looked_into(root) as store:
-            for key in store.partitions():
+            known = store.partitions()
+            there = set(known)
+            for key in known:
                 if wanted(*key):
                     held = files.get(key)
                     found.partitions.append(
@@ -81,7 +83,7 @@ def inspect(root: Path, *, topic: str | None = None, partition_id: int | None = 
                 {"group": group, "topic": name, "partition": number, "offset": offset,
                  "behind": max(0, store.ends(name, number)[1] - offset) // to_offset(1)}
                 for (group, name, number), offset in sorted(store.positions().items())
-                if wanted(name, number) and (name, number) in set(store.partitions())
+                if wanted(name, number) and (name, number) in there
             ]  # fmt: skip
             found.producers = [
                 {"topic": name, "partition": number, "producer": producer, "epoch": window.epoch,

@@ -7,7 +7,6 @@ message keeps its payload, flag, filter code and id.
 
 from __future__ import annotations
 
-from array import array
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
@@ -21,20 +20,20 @@ from pytubemq.storage.disk import OsDisk, flush_directory
 from pytubemq.storage.entry import EntryEncoder
 from pytubemq.storage.files import FileCache
 from pytubemq.storage.header import HEADER_BYTES
-from pytubemq.storage.index import encode_index_entry
+from pytubemq.storage.index import INDEX_BYTES, encode_index_entry
 from pytubemq.storage.java.layout import find_offsets, find_stores
 from pytubemq.storage.java.log import HEAD_BYTES, Damage, JavaRecord, read_records
-from pytubemq.storage.java.offsets import own_offset, read_offsets
+from pytubemq.storage.java.offsets import OwnOffsets, read_offsets
 from pytubemq.storage.partition_log import Dirty, PartitionLog
 from pytubemq.storage.run import Run
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.storage.tools.files import find_journals
-from pytubemq.storage.tools.imported import BadRecord, Imported, ImportedPartition, ImportedPosition
+from pytubemq.storage.tools.imported import MAX_LISTED, BadRecord, Imported, ImportedPartition, ImportedPosition
 from pytubemq.storage.tools.rewriting import put_checkpoint
 from pytubemq.wire.payload import HAS_ATTRIBUTES, attributes_fit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pytubemq.storage.disk import Disk
@@ -42,7 +41,8 @@ if TYPE_CHECKING:
 
 HISTORY_TOPIC: Final = "__offset_history__"
 """Of a Java Broker's own records about groups; nobody reads it but that Broker."""
-_RUN_BYTES: Final = 4 * MIB
+_WAITING_BYTES: Final = 64 * MIB
+"""Of all partitions together, until they are written."""
 _LARGEST_ID: Final = (1 << 63) - (1 << 58)
 """Ids beyond this are kept, but later ones do not count on from there: there must be room."""
 
@@ -78,10 +78,10 @@ def import_java(
     try:
         checkpoint = _checkpoint(disk, root)
         _refuse_known(root, checkpoint, stores)
-        work = _Import(disk, root, result, progress, sum(store.size_bytes for store in stores))
+        work = _Import(disk, root, result, positions, progress, sum(store.size_bytes for store in stores))
         for store in stores:
             work.take(store)
-        work.finish(checkpoint, positions)
+        work.finish(checkpoint)
     finally:
         lock.release()
     return result
@@ -137,7 +137,13 @@ class _Import:
     """One import under way: logs are written, and count with the checkpoint that `finish` makes."""
 
     def __init__(
-        self, disk: Disk, root: Path, result: Imported, progress: Callable[[int, int], None] | None, total: int
+        self,
+        disk: Disk,
+        root: Path,
+        result: Imported,
+        positions: Mapping[tuple[str, str, int], int],
+        progress: Callable[[int, int], None] | None,
+        total: int,
     ) -> None:
         self._disk = disk
         self._root = root
@@ -149,10 +155,18 @@ class _Import:
         self._dirty = Dirty()
         self._logs: dict[tuple[str, int], _Partition] = {}
         self._last_id = 0
+        self._in_store = 0
+        """Bytes read of the store that is being taken."""
+        self._waiting_bytes = 0
+        self._positions = positions
+        self._wanted: dict[tuple[str, int], list[int]] = {}
+        for (_, topic, partition_id), offset in positions.items():
+            self._wanted.setdefault((topic, partition_id), []).append(offset)
 
     def take(self, store: JavaStore) -> None:
         """All messages of one Java store."""
         mine: dict[int, _Partition] = {}
+        self._in_store = 0
         for item in read_records(store):
             if isinstance(item, Damage):
                 what = "torn: the file ends within a record" if item.at_end else "damaged: no sound record"
@@ -167,24 +181,29 @@ class _Import:
                 path, position = _place(store, self._in_store)
                 self._bad(path, position, size, "the attributes are longer than the message")
             else:
-                partition.add(item)
+                self._waiting_bytes += partition.add(item)
                 self._last_id = max(self._last_id, item.message_id if item.message_id < _LARGEST_ID else 0)
             self._read(size)
-            if partition.waiting_bytes >= _RUN_BYTES:
-                partition.write(self._files, self._dirty)
-        for partition in mine.values():
-            partition.write(self._files, self._dirty)
-        self._in_store = 0
+            if self._waiting_bytes >= _WAITING_BYTES:
+                self._write(mine.values())
+        self._write(mine.values())
 
-    _in_store = 0
+    def _write(self, partitions: Iterable[_Partition]) -> None:
+        for partition in partitions:
+            partition.write(self._files, self._dirty)
+        self._waiting_bytes = 0
 
     def _partition(self, topic: str, partition_id: int) -> _Partition:
-        made = self._logs[topic, partition_id] = _Partition(self._root, topic, partition_id)
+        made = self._logs[topic, partition_id] = _Partition(
+            self._root, topic, partition_id, self._wanted.get((topic, partition_id), ())
+        )
         self._result.partitions.append(made.told)
         return made
 
     def _bad(self, path: Path, position: int, size: int, what: str) -> None:
-        self._result.bad.append(BadRecord(path, position, size, what))
+        self._result.bad_places += 1
+        if len(self._result.bad) < MAX_LISTED:
+            self._result.bad.append(BadRecord(path, position, size, what))
 
     def _read(self, size: int) -> None:
         self._done += size
@@ -192,7 +211,7 @@ class _Import:
         if self._progress is not None:
             self._progress(self._done, self._total)
 
-    def finish(self, checkpoint: Checkpoint, positions: dict[tuple[str, str, int], int]) -> None:
+    def finish(self, checkpoint: Checkpoint) -> None:
         """Put everything on the device, and let it count."""
         for path in sorted(name for item in self._dirty.segments for name in (item.log_name, item.index_name)):
             with self._files.borrow(path) as file:
@@ -204,13 +223,13 @@ class _Import:
         for key, partition in self._logs.items():
             if partition.told.messages:
                 checkpoint.ends[key] = partition.log.applied_end
-        self._place_groups(checkpoint, positions)
+        self._place_groups(checkpoint)
         checkpoint.last_message_id = max(checkpoint.last_message_id, self._last_id)
         put_checkpoint(self._disk, self._root, checkpoint)
 
-    def _place_groups(self, checkpoint: Checkpoint, positions: dict[tuple[str, str, int], int]) -> None:
+    def _place_groups(self, checkpoint: Checkpoint) -> None:
         topics = {topic for topic, _ in self._logs}
-        for (group, topic, partition_id), java_offset in sorted(positions.items()):
+        for (group, topic, partition_id), java_offset in sorted(self._positions.items()):
             try:
                 check_group(group)
             except TubeError:
@@ -220,7 +239,7 @@ class _Import:
                 self._result.positions_left_out += 1
                 continue
             partition = self._logs.get((topic, partition_id))
-            offset = 0 if partition is None else own_offset(java_offset, partition.index_offsets)
+            offset = 0 if partition is None else partition.own_offsets.own(java_offset)
             checkpoint.confirmed[group, topic, partition_id] = offset
             self._result.positions.append(ImportedPosition(group, topic, partition_id, java_offset, offset))
 
@@ -238,20 +257,18 @@ def _place(store: JavaStore, done: int) -> tuple[Path, int]:
 class _Partition:
     """One partition that is being written."""
 
-    def __init__(self, root: Path, topic: str, partition_id: int) -> None:
+    def __init__(self, root: Path, topic: str, partition_id: int, wanted: Iterable[int]) -> None:
         self.log = PartitionLog(topic, partition_id, root / "logs" / topic / str(partition_id), Lock())
         self.told = ImportedPartition(topic, partition_id)
-        self.index_offsets = array("q")
-        """Where its messages stand in the index that its Java store's partitions share."""
-        self.waiting_bytes = 0
+        self.own_offsets = OwnOffsets(wanted)
         self._entries: list[bytes] = []
         self._index: list[bytes] = []
         self._ordinal = self._position = 0
         self._encoder = EntryEncoder(0)
         self._time_ms = 0
 
-    def add(self, record: JavaRecord) -> None:
-        """The next message."""
+    def add(self, record: JavaRecord) -> int:
+        """The next message; returns how many bytes more wait in memory."""
         told = self.told
         time_ms = max(record.receive_time_ms, self._time_ms)
         if record.receive_time_ms < self._time_ms:
@@ -267,15 +284,14 @@ class _Partition:
         self._index.append(
             encode_index_entry(self._position, self._ordinal, time_ms, size, 1, record.key_code, crc32(entry), 0)
         )
-        last = self.index_offsets[-1] if self.index_offsets else 0
-        self.index_offsets.append(max(last, record.index_offset))
+        self.own_offsets.passes(record.index_offset)
         self._ordinal += 1
         self._position += size
-        self.waiting_bytes += size
         told.messages += 1
         told.size_bytes += len(payload)
         told.first_time_ms = time_ms if told.first_time_ms is None else told.first_time_ms
         told.last_time_ms = time_ms
+        return size + INDEX_BYTES
 
     def write(self, files: FileCache, dirty: Dirty) -> None:
         """Let what waits leave memory."""
@@ -291,6 +307,6 @@ class _Partition:
             b"".join(self._index),
             b"".join(self._entries),
         )
-        self._entries, self._index, self.waiting_bytes = [], [], 0
+        self._entries, self._index = [], []
         log.publish(run)
         log.apply([run], files, dirty, StoreSettings().segment_bytes)

@@ -48,7 +48,7 @@ def repair_partition(disk: Disk, found: PartitionFiles, end: LogEnd, say: Callab
     Raises:
         OSError: some of it may be done; call again.
     """
-    findings = list(check_partition(disk, found, end, lambda _: None))
+    findings = check_partition(disk, found, end, lambda _: None)
     damaged = any(finding.severity is Severity.DAMAGE for finding in findings)
     return _Repair(disk, found, end, say, damaged=damaged).run()
 

@@ -16,7 +16,7 @@ from pytubemq.storage.disk import OsDisk, read_exactly
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.record import LogEnd, PartitionKey
 from pytubemq.storage.tools.files import PartitionFiles, find_journals, find_partitions
-from pytubemq.storage.tools.findings import Severity, is_damaged
+from pytubemq.storage.tools.findings import Severity
 from pytubemq.storage.tools.holding import check_store, held
 from pytubemq.storage.tools.journal_repair import JournalTaker
 from pytubemq.storage.tools.overlay import OverlayDisk
@@ -91,7 +91,7 @@ def repair(root: Path, copies: Path, *, progress: Callable[[int, int], None] | N
 def _plan(root: Path, progress: Callable[[int, int], None] | None) -> Plan:
     disk = OverlayDisk()
     found = Plan(verify_files(disk, root, progress=progress))
-    if not is_damaged(found.before.findings):
+    if found.before.is_sound:
         return found
     found.fences = _mend(disk, root, found.done.append)
     found.changed = disk.changed()

@@ -7,24 +7,27 @@ holds beyond the end that the checkpoint tells, and the bytes of holes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import CorruptError
 from pytubemq.model.offset import to_offset
 from pytubemq.storage.checkpoint import NAME, Checkpoint, read_checkpoint
 from pytubemq.storage.record import LogEnd
 from pytubemq.storage.tools.files import find_journals, find_partitions
-from pytubemq.storage.tools.findings import Finding, Severity, is_damaged
+from pytubemq.storage.tools.findings import Finding, Severity
 from pytubemq.storage.tools.holding import ReadingDisk, check_store, held
 from pytubemq.storage.tools.journal_check import check_journal
 from pytubemq.storage.tools.segment_check import check_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from pytubemq.storage.disk import Disk
     from pytubemq.storage.tools.files import PartitionFiles, StoreFile
+
+MAX_FINDINGS: Final = 10_000
+"""Listed; those beyond are counted."""
 
 
 @dataclass(slots=True)
@@ -35,15 +38,29 @@ class Verified:
     journal_files: int = 0
     read_bytes: int = 0
     findings: list[Finding] = field(default_factory=list)
+    """The first ones, at most MAX_FINDINGS."""
+    _counts: dict[Severity, int] = field(default_factory=dict)
 
     @property
     def is_sound(self) -> bool:
         """Whether nothing needs a repair."""
-        return not is_damaged(self.findings)
+        return not self.count(Severity.DAMAGE)
+
+    @property
+    def unlisted(self) -> int:
+        """How many findings there are beyond those listed."""
+        return sum(self._counts.values()) - len(self.findings)
 
     def count(self, severity: Severity) -> int:
-        """How many findings are of that kind."""
-        return sum(finding.severity is severity for finding in self.findings)
+        """How many findings are of that kind, listed or not."""
+        return self._counts.get(severity, 0)
+
+    def take(self, findings: Iterable[Finding]) -> None:
+        """Add what was found."""
+        for finding in findings:
+            self._counts[finding.severity] = self.count(finding.severity) + 1
+            if len(self.findings) < MAX_FINDINGS:
+                self.findings.append(finding)
 
 
 def verify(root: Path, *, topic: str | None = None, progress: Callable[[int, int], None] | None = None) -> Verified:
@@ -76,33 +93,35 @@ def verify_files(
             progress(result.read_bytes, max(total, result.read_bytes))
 
     checkpoint, findings = load_checkpoint(disk, root, journals, partitions)
-    result.findings += findings
+    result.take(findings)
     if findings and journals:  # how far the logs count is not known
         checkpoint.journal = journals[0].number
         checkpoint.next_sequence = journals[0].header.base if journals[0].header else 1
-    result.findings += check_journal(disk, root, journals, checkpoint, told, topic=topic, ends_known=not findings)
+    result.take(check_journal(disk, root, journals, checkpoint, told, topic=topic, ends_known=not findings))
     by_key = {(found.topic, found.partition_id): found for found in partitions}
     for key, end in sorted(checkpoint.ends.items()):
         if topic in (None, key[0]):
             result.partitions += 1
-            result.findings += _check_known(disk, root, by_key.pop(key, None), key, end, told)
+            result.take(_check_known(disk, root, by_key.pop(key, None), key, end, told))
     if not findings:
         for found in by_key.values():
-            result.findings += check_partition(disk, found, LogEnd(0, 0), told)
+            result.take(check_partition(disk, found, LogEnd(0, 0), told))
     fenced = {(one.topic, one.partition_id, one.from_offset, one.to_offset) for one in result.findings}
     for fence in checkpoint.fences:
         place = (fence.topic, fence.partition_id, fence.from_offset, fence.to_offset)
         if topic in (None, fence.topic) and place not in fenced:
-            result.findings.append(
-                Finding(
-                    path=root / NAME,
-                    what=f"known to be lost ({fence.reason.name.lower()})",
-                    severity=Severity.FENCED,
-                    topic=fence.topic,
-                    partition_id=fence.partition_id,
-                    from_offset=fence.from_offset,
-                    to_offset=fence.to_offset,
-                )
+            result.take(
+                [
+                    Finding(
+                        path=root / NAME,
+                        what=f"known to be lost ({fence.reason.name.lower()})",
+                        severity=Severity.FENCED,
+                        topic=fence.topic,
+                        partition_id=fence.partition_id,
+                        from_offset=fence.from_offset,
+                        to_offset=fence.to_offset,
+                    )
+                ]
             )
     return result
 
@@ -130,9 +149,9 @@ def _check_known(
     key: tuple[str, int],
     end: LogEnd,
     progress: Callable[[int], None],
-) -> list[Finding]:
+) -> Iterable[Finding]:
     if found is not None:
-        return list(check_partition(disk, found, end, progress))
+        return check_partition(disk, found, end, progress)
     if end.first_ordinal == end.ordinal:
         return []
     directory = root / "logs" / key[0] / str(key[1])

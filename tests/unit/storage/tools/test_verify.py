@@ -165,3 +165,13 @@ def test_what_a_broker_refuses_is_found(root: Path) -> None:
     with pytest.raises(CorruptError):
         BrokerStore.open(root, settings=LARGE)
     assert not verify(root).is_sound
+
+
+def test_findings_beyond_a_bound_are_counted(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.storage.tools.verify.MAX_FINDINGS", 2)
+    for path in root.rglob("*.index"):
+        path.write_bytes(path.read_bytes()[:HEADER_BYTES] + bytes(path.stat().st_size - HEADER_BYTES))
+    found = verify(root)
+    assert len(found.findings) == 2
+    assert found.unlisted > 0
+    assert not found.is_sound
