@@ -15,7 +15,7 @@ from pytubemq.storage.index import INDEX_BYTES, RecordKind, decode_index_entry, 
 from pytubemq.storage.mending import Border, Mended, mend
 from pytubemq.storage.record import Fence, FenceReason, LogEnd
 from pytubemq.storage.run import record_is_sound
-from pytubemq.storage.scan import DamagedBytes, LogRecord, scan_log
+from pytubemq.storage.scan import DamagedBytes, LogRecord, read_record, scan_log
 from pytubemq.storage.segment import Segment
 from pytubemq.storage.tools.findings import Severity
 from pytubemq.storage.tools.rewriting import write_file
@@ -233,6 +233,23 @@ def find_reach(disk: Disk, found: PartitionFiles) -> int:
             entries = (decode_index_entry(data, at) for at in range(len(data) // INDEX_BYTES))
             reach = max(reach, *(entry.end_ordinal for entry in entries if entry is not None), 0)
     return reach
+
+
+def last_message_id(disk: Disk, partition: RepairedPartition) -> int:
+    """The id of a repaired partition's last message, 0 if nothing is left of it in the logs."""
+    for segment in reversed(partition.segments):
+        index, log = disk.open(segment.index_path), disk.open(segment.log_path)
+        try:
+            for at in reversed(range(segment.records)):
+                entry = decode_index_entry(read_exactly(index, INDEX_BYTES, segment.index_size(at)), 0)
+                if entry is not None and entry.kind != RecordKind.HOLE:
+                    found = read_record(read_exactly(log, entry.size_bytes, segment.log_size(entry.position)))
+                    if found is not None:
+                        return found.message_id + found.messages - 1
+        finally:
+            index.close()
+            log.close()
+    return 0
 
 
 def _sound_ends(disk: Disk, files: SegmentFiles, segment: Segment) -> Iterator[tuple[Border, int]]:

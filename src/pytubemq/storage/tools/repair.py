@@ -20,7 +20,7 @@ from pytubemq.storage.tools.findings import Severity
 from pytubemq.storage.tools.holding import check_store, held
 from pytubemq.storage.tools.journal_repair import JournalTaker
 from pytubemq.storage.tools.overlay import OverlayDisk
-from pytubemq.storage.tools.partition_repair import find_end, find_reach, repair_partition
+from pytubemq.storage.tools.partition_repair import find_end, find_reach, last_message_id, repair_partition
 from pytubemq.storage.tools.rewriting import put_checkpoint
 from pytubemq.storage.tools.salvage import salvage_checkpoint
 from pytubemq.storage.tools.verify import Verified, load_checkpoint, verify_files
@@ -101,6 +101,8 @@ def _plan(root: Path, progress: Callable[[int, int], None] | None) -> Plan:
 
 def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
     """Repair whatever lies below `root` on `disk`; returns what is lost."""
+    for directory in (root / "journal", root / "logs"):
+        disk.makedirs(directory)
     journals, partitions = find_journals(disk, root), find_partitions(disk, root)
     checkpoint, wrong = load_checkpoint(disk, root, journals, partitions)
     if wrong:
@@ -115,6 +117,8 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
         if wrong:
             reach[key] = find_reach(disk, files)
         repaired[key] = repair_partition(disk, files, end, say)
+    if wrong:
+        checkpoint.last_message_id = max(last_message_id(disk, one) for one in repaired.values()) if repaired else 0
     for missing in _missing(journals, checkpoint):
         say(f"journal file {missing} is missing; what it held is lost")
     taker = JournalTaker(disk, root, checkpoint, repaired, say)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pytubemq.errors import DirectoryLockedError
 from pytubemq.storage.header import HEADER_BYTES
+from pytubemq.storage.staging import Appended
 from pytubemq.storage.store import BrokerStore
 from pytubemq.storage.tools.findings import Severity
 from pytubemq.storage.tools.looking import looked_into
@@ -150,6 +151,22 @@ def test_a_checkpoint_that_is_gone_is_made_from_logs_and_journal(master: Path, h
     assert repaired(root, tmp_path) == held
     with looked_into(root) as store:
         assert store.confirmed("readers", "demo", 1) == 10 * 28, "the journal tells it"
+
+
+def test_ids_rise_also_where_the_checkpoint_and_the_journal_are_gone(master: Path, tmp_path: Path) -> None:
+    root = fresh(master, tmp_path)
+    (root / "checkpoint").unlink()
+    shutil.rmtree(root / "journal")
+    repaired(root, tmp_path)
+    store = BrokerStore.open(root, settings=LARGE)
+    staging = store.staging()
+    staging.append("demo", 0, b"new", 0, -1)
+    prepared = store.prepare(staging, 0)
+    store.write(prepared)
+    [made] = store.publish(prepared)
+    store.close()
+    assert isinstance(made, Appended)
+    assert made.message_id > NOW_MS << 22
 
 
 def test_a_damaged_header_of_a_journal_costs_nothing(master: Path, held: Messages, tmp_path: Path) -> None:
