@@ -90,7 +90,8 @@ class Lane:
 
     def put(self, unit: Unit) -> None:
         """Queue a message; it leaves at the end of this loop turn, or after the linger time."""
-        self._queue.append(unit)
+        queue = self._queue
+        queue.append(unit)
         if not self._scheduled:
             self._scheduled = True
             linger_s = self._owner.linger_s
@@ -98,7 +99,7 @@ class Lane:
                 self._loop.call_later(linger_s, self._pump)
             else:
                 self._loop.call_soon(self._pump)
-        elif self._alone and self._queue.messages >= EAGER_SINGLES:
+        elif self._alone and queue.messages >= EAGER_SINGLES:
             self._send_eagerly()
 
     def kick(self) -> None:

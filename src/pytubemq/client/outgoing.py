@@ -57,6 +57,7 @@ class Outgoing:
         self.tasks = Tasks(self._fail)
         self.buffer = Buffer(max_messages=options.max_buffer_messages, max_bytes=options.max_buffer_bytes)
         self._options = options
+        self._delivery_timeout_s = options.delivery_timeout_s
         self._router = Router(rng=cluster.rng)
         self._loop: asyncio.AbstractEventLoop
         """From when it is entered."""
@@ -85,17 +86,17 @@ class Outgoing:
         """
         if self._refusal is not None:
             raise self._refusal
-        size_bytes = len(encoded[0])
-        now_s = self._loop.time()
+        loop, size_bytes = self._loop, len(encoded[0])
+        now_s = loop.time()
         if key is None and partition is None:
             route: bytes | Partition | None = None
             chosen = self._choose(now_s, size_bytes)
         else:
             route, chosen = self._pick(key, partition)
         self.buffer.add(size_bytes)
-        future: asyncio.Future[Receipt] = self._loop.create_future()
+        future: asyncio.Future[Receipt] = loop.create_future()
         self._submitted = order = self._submitted + 1
-        pending = Pending(encoded, future, chosen, route, now_s + self._options.delivery_timeout_s, order)
+        pending = Pending(encoded, future, chosen, route, now_s + self._delivery_timeout_s, order)
         if self._sweeper is None:
             self._arm_sweeper()
         lane = self._lanes.get(chosen.broker_id)

@@ -169,6 +169,9 @@ class Producer(Outgoing):
             MessageError, ClosedError, ForkedError: as for `send`.
         """
         self.check_open()
+        plain = not attrs and msg_type is None and msg_time is None
+        if plain and type(body) is bytes and 0 < len(body) <= self._max_message_bytes:
+            return self.enqueue((body, 0, None, None), key=key, partition=partition)  # as `encode` gives it
         return self.enqueue(self.encode(body, attrs, msg_type, msg_time), key=key, partition=partition)
 
     def encode(

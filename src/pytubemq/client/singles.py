@@ -139,8 +139,9 @@ class Singles:
             self._lane.took(outcome)  # before anybody hears of a receipt, so that the counts are right
             new = tuple.__new__
             for one, (message_id, offset, time_ms) in good:
-                if not one.future.done():
-                    one.future.set_result(new(Receipt, (one.partition, message_id, offset, time_ms, False)))
+                future = one.future
+                if not future.done():
+                    future.set_result(new(Receipt, (one.partition, message_id, offset, time_ms, False)))
         for one, answer in others:
             try:
                 self._lane.took(read_answer(Flight((one,), run.connection, False, False, []), answer))

@@ -35,6 +35,12 @@ _MAX_WORD_BYTES: Final = 64 * KIB
 """Of one line from the parent process."""
 
 
+_SWITCH_S = 0.0005
+"""How long a thread that could go on may be kept waiting by another one that computes. The journal's writer has little
+to compute between its system calls, and all who wait for a block wait for it: at the default of 5 ms it would stand
+still longer than the disk takes."""
+
+
 class Runnable(Protocol):
     """A node, or several in processes of their own."""
 
@@ -50,6 +56,7 @@ class Runnable(Protocol):
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
     """`asyncio.run`, on uvloop where the extra [speed] is installed."""
     _collect_less_often()
+    sys.setswitchinterval(_SWITCH_S)
     keep_freed_memory()
     try:
         import uvloop

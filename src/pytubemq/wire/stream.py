@@ -25,19 +25,21 @@ _HEAD_BYTES = ONE_BLOCK.size
 class _Stream(FrameDecoder):
     """What both sides share."""
 
-    __slots__ = ("_by_length", "_kind", "_read_start", "_start")
+    __slots__ = ("_by_length", "_kind", "_make", "_read_start", "_start")
 
     def __init__(self, kind: type[Request | Response], read_start: Callable[[bytes], EnvelopeStart | None]) -> None:
         super().__init__()
         self._kind = kind
         self._read_start = read_start
         self._start: EnvelopeStart | None = None
+        self._make: Callable[[int, bytes], Any]
+        """Gives what a usual frame says; there from when `_start` is."""
         self._by_length: dict[int, bytes] = {}
         """What stands before the message in a usual frame with so many bytes of content."""
 
     def _cut(self, data: bytes, position: int, frames: list[Any]) -> int:
         end, most = len(data), self._max_bytes
-        unpack, new, append, kind = ONE_BLOCK.unpack_from, tuple.__new__, frames.append, self._kind
+        unpack, append = ONE_BLOCK.unpack_from, frames.append
         while end - position >= _HEAD_BYTES:
             token, serial, blocks, length = unpack(data, position)
             at = position + _HEAD_BYTES
@@ -51,9 +53,7 @@ class _Stream(FrameDecoder):
                 if lead is None:
                     lead = self._lead(start, length)
                 if lead and data.startswith(lead, at, stop):
-                    # half the time of calling the class
-                    body = bytes(data[at + len(lead) : stop])
-                    append(new(kind, (serial, *start.before, body, *start.after)))
+                    append(self._make(serial, bytes(data[at + len(lead) : stop])))
                     continue
             frame = Frame(serial, bytes(data[at:stop]))
             append(frame)
@@ -66,7 +66,7 @@ class _Stream(FrameDecoder):
             lead = self._by_length.get(size) or self._lead(start, size)
             if lead and parts[0].startswith(lead):  # so the message is put together without what stands before it
                 body = b"".join([memoryview(parts[0])[len(lead) :], *parts[1:]])
-                return tuple.__new__(self._kind, (serial, *start.before, body, *start.after))
+                return self._make(serial, body)
         frame = Frame(serial, b"".join(parts))
         self._follow(frame.content)
         return frame
@@ -90,7 +90,19 @@ class _Stream(FrameDecoder):
             return
         if start is not None and start != self._start:
             self._start = start
+            self._make = _maker(self._kind, start)
             self._by_length = {}
+
+
+def _maker(kind: type[Request | Response], start: EnvelopeStart) -> Callable[[int, bytes], Any]:
+    """Makes a request or an answer of its serial number and message: half the time of calling the class."""
+    new, before, after = tuple.__new__, start.before, start.after
+    if kind is Request:
+        service, method, timeout_ms, version, capabilities = before
+        return lambda serial, body: new(kind, (serial, service, method, timeout_ms, version, capabilities, body))
+    status, method = before
+    capabilities, name, text = after
+    return lambda serial, body: new(kind, (serial, status, method, body, capabilities, name, text))
 
 
 def _length_of_rest(size: int) -> bytes | None:
