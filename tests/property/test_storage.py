@@ -130,7 +130,7 @@ class StoreMachine(RuleBasedStateMachine):
             if isinstance(item, Appended):
                 ids.add(item.message_id)
             else:
-                ids |= {span.first_message_id + at for span in item for at in range(span.messages)}
+                ids |= {span.first_message_id + at for span in item.spans for at in range(span.messages)}
         assert len(ids) == messages
         assert not ids & self.seen_ids
         self.seen_ids |= ids

@@ -18,10 +18,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pytubemq.core.sequences import MAX_PLACES, NOWHERE, ProducerMark, Span
+from pytubemq.core.sequences import MAX_PLACES, NOWHERE, ProducerMark
 from pytubemq.errors import DiskFailedError, DiskFullError, StorageError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.model.policy import RetentionPolicy
+from pytubemq.storage.staging import AppendedRun
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.unit.storage.helpers import columns, split
@@ -217,13 +218,13 @@ class StoreModel(RuleBasedStateMachine):
         assert len(outcomes) == len(expected)
         many = any(window.sends > MAX_PLACES // 2 for window in self.model.windows.values())
         for outcome, wanted in zip(outcomes, expected, strict=True):
-            if isinstance(outcome, tuple) and (not outcome or isinstance(outcome[0], Span)):
+            if isinstance(outcome, AppendedRun):
                 found = [
                     (
                         span.code,
                         span.first_offset if span.first_offset == NOWHERE else span.first_offset + at * OFFSET_UNIT,
                     )
-                    for span in outcome
+                    for span in outcome.spans
                     for at in range(span.messages)
                 ]
             else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import chain, islice, repeat
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from pytubemq.broker import told
 from pytubemq.broker.checks import Refused
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytubemq.broker.submission import Result
     from pytubemq.broker.topics import ServedTopic
     from pytubemq.net.call import Call
-    from pytubemq.storage.staging import Staging
+    from pytubemq.storage.staging import AppendedRun, Staging
 
 _read_size: Final = Struct(">i").unpack_from
 
@@ -96,7 +96,7 @@ class _Packs:
 
     def written(self, results: Sequence[Result]) -> None:
         state, call = self._state, self._call
-        call.reply(_answer(state, self._packs, results))
+        call.reply(_answer(state, self._packs, cast("Sequence[AppendedRun]", results)))
         state.counters.put_s.add(state.clock.now_s() - call.received_s)
 
     def refused(self, refusal: Refusal) -> None:
@@ -237,9 +237,9 @@ def _too_many(faults: dict[int, Refusal]) -> Refusal:
     )
 
 
-def _answer(state: BrokerState, packs: list[_Pack], results: Sequence[Result]) -> bytes:
+def _answer(state: BrokerState, packs: list[_Pack], results: Sequence[AppendedRun]) -> bytes:
     """The answer to packs of which some messages may have been refused, before they were staged or then."""
-    told = iter(results)
+    outcomes = iter(results)
     spans: list[list[_Span]] = []
     first: tuple[int, str] | None = None
     for pack in packs:
@@ -248,7 +248,7 @@ def _answer(state: BrokerState, packs: list[_Pack], results: Sequence[Result]) -
             if stretch.refusal is not None:
                 mine.append((stretch.messages, stretch.refusal.code, NOWHERE, NOWHERE, False, stretch.refusal.text))
             else:
-                mine += next(told)  # type: ignore[arg-type]  # a pack's result is its spans
+                mine += next(outcomes).spans
         for _, code, _, _, _, text in mine:
             if code != Code.SUCCESS and first is None:
                 first = code, text
@@ -256,7 +256,10 @@ def _answer(state: BrokerState, packs: list[_Pack], results: Sequence[Result]) -
     if first is not None:
         state.counters.send_refused(first[0])
     err_code, err_msg = first or (Code.SUCCESS.value, "OK!")
-    return send_packs_answer(success=first is None, err_code=err_code, err_msg=err_msg, results=spans)
+    time_ms = max((result.append_time_ms for result in results), default=None)
+    return send_packs_answer(
+        success=first is None, err_code=err_code, err_msg=err_msg, results=spans, append_time=time_ms
+    )
 
 
 def _refuse(state: BrokerState, call: Call, refusal: Refusal, order: SendOrder | None) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytubemq.broker.submission import Refusal, Result
     from pytubemq.core.sequences import ProducerMark
     from pytubemq.net.call_run import CallRun
-    from pytubemq.storage.staging import StagedRunResult, Staging
+    from pytubemq.storage.staging import AppendedRun, Staging
     from pytubemq.wire.send_reading import SendGroup
 
 _MOST_BYTES: Final = 1 << 20
@@ -143,7 +143,7 @@ class _SendRun:
     def written(self, results: Sequence[Result]) -> None:
         state, run = self._state, self._run
         frames: list[bytes] = []
-        told_of = iter(cast("Sequence[StagedRunResult]", results))
+        told_of = iter(cast("Sequence[AppendedRun]", results))
         for at, group in enumerate(self._groups):
             serials = [run.serials[number] for number in group.numbers]
             fault = self._faults.get(at)

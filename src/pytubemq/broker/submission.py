@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytubemq.broker.send_order import SendOrder
-    from pytubemq.core.sequences import Span
-    from pytubemq.storage.staging import Appended, StagedRunResult, Staging
+    from pytubemq.storage.staging import Appended, AppendedRun, Staging
 
-Result: TypeAlias = "Appended | tuple[Span, ...] | StagedRunResult"
-"""What became of a message, of a pack, or of a run of messages."""
+Result: TypeAlias = "Appended | AppendedRun"
+"""What became of a message, or of several."""
 ENTRY_OVERHEAD_BYTES: Final = 64
 """What a staged message is counted for beside its payload, so that a flood of tiny ones is bounded too."""
 PACK_OVERHEAD_BYTES: Final = 2048

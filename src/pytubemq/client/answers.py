@@ -149,7 +149,7 @@ def _read_messages(outcome: Outcome, units: list[Pending], spans: Sequence[SpanA
             part,
             range(message_id, message_id + count) if known else (0,) * count,
             range(offset, offset + count * OFFSET_UNIT, OFFSET_UNIT) if known else (None,) * count,
-            answer.append_time,
+            None if repeated else answer.append_time,  # a repeat came when it came first, which nobody tells
             repeated=repeated,
         )
 
@@ -168,7 +168,7 @@ def _read_parcel(outcome: Outcome, parcel: Parcel, spans: Sequence[SpanAnswer], 
                 count,
                 offset if known else None,
                 message_id if known else 0,
-                answer.append_time,
+                None if repeated else answer.append_time,
                 repeated,
             )
             outcome.taken += count

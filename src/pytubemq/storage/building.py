@@ -19,7 +19,7 @@ from pytubemq.storage.index import RecordKind, encode_index_entry
 from pytubemq.storage.record import Sequences
 from pytubemq.storage.run import Run
 from pytubemq.storage.singles import build_singles
-from pytubemq.storage.staging import Appended, Prepared, StagedPack, StagedRun, StagedRunResult
+from pytubemq.storage.staging import Appended, AppendedRun, Prepared, StagedPack, StagedRun
 from pytubemq.storage.windows import Noted
 from pytubemq.wire.pack import PackHead, read_columns, stored_pack_head
 
@@ -141,12 +141,12 @@ class _PartitionBuilder:
             if isinstance(item, StagedPack):
                 self._add_messages(alike, appended)
                 alike = []
-                appended[item.number] = self._add_pack(item.columns, item.producer)
+                appended[item.number] = AppendedRun(self._add_pack(item.columns, item.producer), self._time_ms)
                 continue
             if isinstance(item, StagedRun):
                 self._add_messages(alike, appended)
                 alike = []
-                appended[item.number] = StagedRunResult(self._add_run(item), self._time_ms)
+                appended[item.number] = AppendedRun(self._add_run(item), self._time_ms)
                 continue
             if alike and not _follows(alike[-1][-1], item[-1]):
                 self._add_messages(alike, appended)

@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from pytubemq.core.sequences import Span
 from pytubemq.errors import Code, CorruptError, NotFoundError, ServerOverflowError
 from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_STAGED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytubemq.core.sequences import ProducerMark, Window
+    from pytubemq.core.sequences import ProducerMark, Span, Window
     from pytubemq.storage.partition_log import PartitionLog
     from pytubemq.storage.record import GroupKey, PartitionKey, Sequences, WindowKey
     from pytubemq.storage.run import Run
@@ -44,8 +43,8 @@ class StagedRun(NamedTuple):
     producer: ProducerMark | None
 
 
-class StagedRunResult(NamedTuple):
-    """What became of a run: spans that cover it in order, and when it was appended."""
+class AppendedRun(NamedTuple):
+    """What became of a run or a pack: spans that cover it in order, and when what is new of it was appended."""
 
     spans: tuple[Span, ...]
     append_time_ms: int
@@ -62,8 +61,8 @@ class Appended(NamedTuple):
     text: str = ""
 
 
-Outcome: TypeAlias = Appended | tuple[Span, ...] | StagedRunResult
-"""Of a message, of a pack (spans that cover it in order), or of a run of messages."""
+Outcome: TypeAlias = Appended | AppendedRun
+"""Of a message, or of several."""
 
 
 @dataclass(slots=True)
@@ -150,7 +149,7 @@ class Staging:
     ) -> int:
         """Stage messages that are each stored by itself, as `append` does, at a lower price for each.
 
-        They have one number in the staging, which is returned, and one result: a `StagedRunResult`. `producer` is that
+        They have one number in the staging, which is returned, and one result: a `AppendedRun`. `producer` is that
         of the first one; the sequences of the others follow.
 
         Raises:

@@ -90,6 +90,7 @@ async def test_packs_and_singles_stand_in_one_log_and_both_kinds_of_consumers_re
     async with running() as broker, connected(broker, capabilities=NEW) as peer:
         first = await send_packs(peer, pack(b"a", b"b", b"c"), pack(b"d"))
         assert (first.success, first.err_code) == (True, Code.SUCCESS)
+        assert first.append_time is not None
         assert [[(span.messages, span.code, span.first_offset) for span in spans] for spans in first.results] == [
             [(3, 200, 0)],
             [(1, 200, 84)],
@@ -109,6 +110,7 @@ async def test_packs_and_singles_stand_in_one_log_and_both_kinds_of_consumers_re
             ids = [message.message_id for message in messages]
             assert ids == sorted(set(ids))
             assert ids[0] == first.results[0][0].first_message_id
+            assert messages[0].append_time == first.append_time
 
 
 async def test_an_old_consumer_stops_and_goes_on_within_a_pack() -> None:

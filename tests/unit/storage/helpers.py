@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.core.sequences import ProducerMark, Span
-    from pytubemq.storage.staging import Appended, Outcome, Staging
+    from pytubemq.storage.staging import Appended, AppendedRun, Outcome, Staging
     from pytubemq.testing.disk import FaultyDisk
 
 ROOT = Path("/data/broker-1")
@@ -69,8 +69,8 @@ def send_pack(
     """One pack through the journal."""
     staging = store.staging()
     staging.append_pack(topic, partition_id, columns(payloads, codes=codes), producer=producer)
-    [spans] = commit(store, staging)
-    return cast("tuple[Span, ...]", spans)
+    [result] = commit(store, staging)
+    return cast("AppendedRun", result).spans
 
 
 def commit(store: BrokerStore, staging: Staging, *, now_ms: int = NOW_MS) -> list[Outcome]:

@@ -37,7 +37,7 @@ def test_a_pack_takes_the_offsets_and_ids_that_follow() -> None:
     assert staging.append_pack("demo", 0, columns([b"two", b"three", b"four"])) == 0
     assert staging.append("demo", 0, b"five", 0, -1) == 1
     assert staging.append_pack("demo", 1, columns([b"other"])) == 2
-    [[span], last, [other]] = commit(store, staging)  # type: ignore[misc]  # packs, and a message between them
+    [([span], _), last, ([other], _)] = commit(store, staging)  # type: ignore[misc]  # packs, and a message between them
     assert span == Span(3, 200, OFFSET_UNIT, span.first_message_id)
     assert last.offset == 4 * OFFSET_UNIT  # type: ignore[union-attr]
     assert last.message_id == span.first_message_id + 3  # type: ignore[union-attr]

@@ -50,11 +50,11 @@ def test_a_repeat_in_the_same_block_is_known() -> None:
     for mark in (FIRST, FIRST._replace(sequence=1), FIRST):
         staging.append("demo", 0, b"%d" % mark.sequence, 0, -1, producer=mark)
     staging.append_pack("demo", 0, columns([b"1", b"2"]), producer=FIRST._replace(sequence=1))
-    first, second, third, spans = commit(store, staging)
+    first, second, third, pack = commit(store, staging)
     assert not first.repeated  # type: ignore[union-attr]
     assert third.repeated  # type: ignore[union-attr]
     assert third.offset == first.offset == 0  # type: ignore[union-attr]
-    assert spans == (
+    assert pack.spans == (  # type: ignore[union-attr]
         Span(1, 200, OFFSET_UNIT, second.message_id, repeated=True),  # type: ignore[union-attr]
         Span(1, 200, 2 * OFFSET_UNIT, second.message_id + 1),  # type: ignore[union-attr]
     )
