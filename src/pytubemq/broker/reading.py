@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.broker.submission import Refusal
 from pytubemq.broker.unpacking import unpacked
-from pytubemq.errors import Code, NotFoundError, OffsetMovedError, OutOfResourcesError, TubeError
+from pytubemq.errors import Code, FormatError, NotFoundError, OffsetMovedError, OutOfResourcesError, TubeError
 from pytubemq.model.limits import (
     ATTRIBUTE_ALLOWANCE_BYTES,
     MAX_ANSWER_BYTES,
@@ -27,6 +27,7 @@ from pytubemq.model.limits import (
     MAX_PACK_BYTES,
     MAX_PACK_MESSAGES,
 )
+from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.extensions import Capability
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def read(
     """Read from a partition; `done` gets the slice or why there is none."""
     store = state.store
 
-    def run(max_messages: int = limits.max_messages, *, take_apart: bool = True) -> Slice:
+    def run(max_messages: int = limits.max_messages, *, take_apart: bool = True, doubted: bool = False) -> Slice:
         found = store.read(
             topic,
             partition_id,
@@ -108,9 +109,16 @@ def read(
         if found.packs and not limits.packs:
             if not take_apart:
                 return found
-            found = unpacked(
-                found, max_bytes=limits.max_bytes, max_messages=max_messages, codes=codes, end_offset=end_offset
-            )
+            try:
+                found = unpacked(
+                    found, max_bytes=limits.max_bytes, max_messages=max_messages, codes=codes, end_offset=end_offset
+                )
+            except FormatError:
+                if doubted:
+                    raise
+                # It was not looked at on the way here. The store knows how many messages there were, so it shall check.
+                store.doubt(topic, partition_id, found.next_offset - OFFSET_UNIT)
+                return run(max_messages, doubted=True)
         if found.payload_bytes > limits.most_bytes and found.count > 1 and not found.packs:
             return run(found.count - 1)  # the last one made it too much: it comes with the next answer
         return found

@@ -1,15 +1,13 @@
 """Slices of a log for consumers that know no packs: the messages of each pack as if they had come alone.
 
 The invariants: every message of the slice from its start on comes out once and in order, up to the limits; the new
-slice ends where the next fetch has to begin, which may be within a pack; a pack that cannot be read is passed over and
-counted, as anything else that was lost to damage.
+slice ends where the next fetch has to begin, which may be within a pack; of bytes that were damaged nothing is guessed.
 """
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import FormatError
 from pytubemq.model.offset import to_offset, to_ordinal
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.selection import Slice
 
-logger = logging.getLogger(__name__)
+_SINGLE_TAG: Final = b"\x22"
 
 
 @dataclass(slots=True)
@@ -48,7 +46,6 @@ class _Taken:
 
     parts: list[bytes] = field(default_factory=list)
     count: int = 0
-    skipped: int = 0
     next_offset: int | None = None
 
 
@@ -68,6 +65,9 @@ def unpacked(
         max_messages: as many are taken at most.
         codes: the consumer's filter codes; None takes all.
         end_offset: nothing from there on is taken.
+
+    Raises:
+        FormatError: a pack, or where a record begins, was damaged.
     """
     blob = b"".join(found.parts)
     taken, room = _Taken(), _Room(max_bytes, max_messages)
@@ -90,7 +90,6 @@ def unpacked(
         count=taken.count,
         payload_bytes=sum(map(len, taken.parts)),
         packs=False,
-        skipped=found.skipped + taken.skipped,
     )
 
 
@@ -102,24 +101,14 @@ def _take_pack(
     codes: frozenset[int] | None,
     end_offset: int | None,
 ) -> None:
-    try:
-        head, columns = read_stored_pack(record, check=False)
-    except FormatError as error:
-        logger.error("a pack between offsets %d and %d is damaged: %s", found.start_offset, found.next_offset, error)
-        return
+    head, columns = read_stored_pack(record, check=False)
     first, stop = to_ordinal(head.offset), to_ordinal(head.offset) + columns.count
     wanted = max(first, to_ordinal(found.start_offset))
     if end_offset is not None:
         stop = min(stop, to_ordinal(end_offset))
     if wanted >= stop:
         return
-    most = min(room.max_messages, stop - wanted)
-    try:
-        piece = expand(record, wanted, codes, room.max_bytes, most)
-    except FormatError as error:
-        logger.error("the pack at offset %d is damaged, its messages are passed over: %s", head.offset, error)
-        taken.skipped += stop - wanted
-        return
+    piece = expand(record, wanted, codes, room.max_bytes, min(room.max_messages, stop - wanted))
     if piece.entries:
         taken.parts.append(piece.entries)
     taken.count += piece.messages
@@ -133,16 +122,16 @@ def _records(blob: bytes) -> Iterator[tuple[int, int, bool]]:
     at = 0
     while at < len(blob):
         is_pack = blob.startswith(PACK_TAG, at)
-        size, begin = decode_varint(blob, at + (len(PACK_TAG) if is_pack else 1))
+        try:
+            size, begin = decode_varint(blob, at + (len(PACK_TAG) if is_pack else 1))
+        except (IndexError, ValueError) as error:
+            raise FormatError(f"a record has no length: {error}") from error
+        if begin + size > len(blob) or not (is_pack or blob.startswith(_SINGLE_TAG, at)):
+            raise FormatError(f"no record begins where one should, {at} bytes into what was read")
         yield at, begin + size, is_pack
         at = begin + size
 
 
 def _offset_of(record: bytes, *, is_pack: bool) -> int | None:
-    """Where a record stands; None if that cannot be read, so that the end of the slice counts."""
-    if not is_pack:
-        return decode_stored(record)[0].offset
-    try:
-        return read_stored_pack(record, check=False)[0].offset
-    except FormatError:
-        return None
+    """Where a record stands."""
+    return read_stored_pack(record, check=False)[0].offset if is_pack else decode_stored(record)[0].offset

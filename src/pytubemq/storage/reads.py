@@ -10,7 +10,7 @@ import logging
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pytubemq.model.offset import to_offset
+from pytubemq.model.offset import to_offset, to_ordinal
 from pytubemq.storage.disk import NotOpenedError
 from pytubemq.storage.fences import Fences
 from pytubemq.storage.files import FileCache
@@ -133,6 +133,11 @@ class StoreReads:
     def partition_problem(self, topic: str, partition_id: int) -> str | None:
         """Why a partition, or a part of it, cannot be read; None if all is well. NotFoundError if unknown."""
         return self._log(topic, partition_id).trouble
+
+    def doubt(self, topic: str, partition_id: int, offset: int) -> None:
+        """What was read around `offset` makes no sense: from now on the records of its file are checked when they are
+        read, so that what is damaged is fenced off. NotFoundError if the partition is unknown."""
+        self._log(topic, partition_id).mark_damaged(to_ordinal(offset))
 
     def _fence(self, fence: Fence) -> None:
         """Take note of messages that a damaged journal lost."""

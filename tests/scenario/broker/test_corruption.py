@@ -21,7 +21,10 @@ from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.index import INDEX_BYTES, decode_index_entry
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk
+from pytubemq.wire.extensions import OURS, Capability
+from pytubemq.wire.pack import PACK_TAG
 from tests.scenario.broker.support import connected, running
+from tests.scenario.broker.test_packs import pack, send_packs
 from tests.unit.storage.helpers import columns, split
 
 if TYPE_CHECKING:
@@ -280,3 +283,27 @@ async def test_a_consumer_is_led_past_a_damaged_record_and_gets_all_others() -> 
         assert (await peer.send(b"more")).append_offset == 10 * OFFSET_UNIT
         assert [message.payload for message in (await peer.get())[1]] == [b"more"]
         assert any("lost" in problem for problem in broker.health()["problems"])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("where", [-1, 2, 6, 60], ids=["body", "length", "head", "columns"])
+async def test_a_damaged_pack_is_counted_by_its_messages_for_a_consumer_that_knows_no_packs(where: int) -> None:
+    """Nothing is checked when it is read, so the pack is found damaged when it is taken apart."""
+    disk, new = FaultyDisk(), OURS | Capability.PACKS
+    async with running(disk) as broker, connected(broker, capabilities=new) as peer:
+        for number in range(4):
+            await send_packs(peer, pack(*[b"%d %d" % (number, at) for at in range(30)]))
+    [log] = [path for path in disk.files() if path.suffix == ".log"]
+    content = disk.content(log)
+    begins = content.index(PACK_TAG, content.index(b"0 29"))
+    disk.flip_bit(log, content.index(b"1 29") if where < 0 else begins + where)
+    async with running(disk) as broker, connected(broker, capabilities=OURS & ~Capability.PACKS) as peer:
+        await peer.register()
+        found: list[StoredMessage] = []
+        while (answer := await peer.get(last_pack_consumed=True))[0].err_code == Code.SUCCESS:
+            found += answer[1]
+        assert [message.offset for message in found] == [28 * at for at in [*range(30), *range(60, 120)]]
+        assert broker._state is not None
+        assert broker._state.counters.skipped_messages == 30
+        assert broker._state.store.stats.fenced_messages == 30
+        assert any("messages lost to damage: 30" in problem for problem in broker.health()["problems"])

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.broker.unpacking import unpacked
+from pytubemq.errors import FormatError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.selection import Slice
 from pytubemq.wire.checksum import check_sum
@@ -83,13 +84,12 @@ def test_a_range_ends_within_a_pack() -> None:
     assert (piece.next_offset, piece.count) == (6 * OFFSET_UNIT, 3)
 
 
-@pytest.mark.parametrize("at", [10, 40, -1])
-def test_a_pack_that_was_damaged_is_passed_over(at: int) -> None:
+@pytest.mark.parametrize("at", [0, 2, 10, 40, -1], ids=["tag", "length", "head", "head's check", "body"])
+def test_of_a_pack_that_was_damaged_nothing_is_guessed(at: int) -> None:
     log: list[Record] = [[(b"a", -1)], [(b"b", -1), (b"c", -1)], [(b"d", -1)]]
     found = read_from(log)
     damaged = bytearray(found.parts[1])
     damaged[at] ^= 1
     found.parts[1] = bytes(damaged)
-    piece = unpacked(found, max_bytes=10_000, max_messages=100)
-    assert [entry.payload for entry in decode_stored(b"".join(piece.parts))] == [b"a", b"d"]
-    assert piece.next_offset == 4 * OFFSET_UNIT
+    with pytest.raises(FormatError):
+        unpacked(found, max_bytes=10_000, max_messages=100)
