@@ -6,16 +6,27 @@ The invariant: a file that someone holds is never closed under him, and apart fr
 
 from __future__ import annotations
 
+import errno
 from collections import OrderedDict
 from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pytubemq.storage.disk import open_file
+from pytubemq.storage.disk import NotOpenedError, open_file
 
 if TYPE_CHECKING:
     from pytubemq.storage.disk import Disk, DiskFile
+
+
+class LostFileError(OSError):
+    """A file that should be there is missing or cannot be opened: trouble of its partition alone."""
+
+    @property
+    def text(self) -> str:
+        """What is wrong with which file."""
+        how = "is missing" if self.errno == errno.ENOENT else f"cannot be opened: {self.strerror}"
+        return f"{self.filename} {how}"
 
 
 class _Entry:
@@ -58,7 +69,12 @@ class FileCache:
         return len(self._entries)
 
     def borrow(self, path: Path | str, *, create: bool = False) -> _Borrowed:
-        """The file at `path`, open while a `with` runs."""
+        """The file at `path`, open while a `with` runs; with `create` an absent one is made.
+
+        Raises:
+            NotOpenedError: no handle or memory for it now. LostFileError: a file that should be there cannot be opened.
+            OSError: one cannot be made.
+        """
         return _Borrowed(self, self._take(str(path), create))
 
     def give_back(self, entry: _Entry) -> None:
@@ -78,11 +94,21 @@ class FileCache:
             entry = self._entries.get(path)
             if entry is None:
                 # Opened under the lock: two openers of one path must end up with one entry.
-                entry = self._entries[path] = _Entry(open_file(self.disk, Path(path), create=create))
+                entry = self._entries[path] = _Entry(self._open(path, create))
             else:
                 self._entries.move_to_end(path)
             entry.users += 1
             return entry
+
+    def _open(self, path: str, create: bool) -> DiskFile:
+        try:
+            return open_file(self.disk, Path(path), create=create)
+        except NotOpenedError:
+            raise
+        except OSError as error:
+            if create:
+                raise
+            raise LostFileError(error.errno, error.strerror, path) from error
 
     def _surplus(self) -> list[DiskFile]:
         """Take the oldest unused files beyond the limit out of the cache."""

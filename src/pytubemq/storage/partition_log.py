@@ -8,12 +8,14 @@ background thread.
 from __future__ import annotations
 
 from bisect import bisect_right
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.errors import Code, CorruptError, OffsetMovedError, StorageError
 from pytubemq.model.offset import OFFSET_UNIT, to_offset, to_ordinal
 from pytubemq.observe.story import PARTITION
+from pytubemq.storage.files import LostFileError
 from pytubemq.storage.index import INDEX_BYTES
 from pytubemq.storage.lookup import MendedView, Stretch, entry_at, first_since
 from pytubemq.storage.mending import Border, Mended
@@ -21,13 +23,15 @@ from pytubemq.storage.record import LogEnd
 from pytubemq.storage.retention import Piece
 from pytubemq.storage.segment import Segment
 from pytubemq.storage.selection import Selector, Slice, has_hole
+from pytubemq.storage.trouble import Troubles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from threading import Lock
 
     from pytubemq.storage.files import FileCache
+    from pytubemq.storage.index import IndexEntry
     from pytubemq.storage.run import Run
     from pytubemq.storage.segment_reader import SegmentReader
 
@@ -49,6 +53,10 @@ class Extent(NamedTuple):
     max_position: int
 
 
+class _GoneError(Exception):
+    """A segment was dropped by retention while it was to be read: look again. Never leaves the module."""
+
+
 class _Snapshot(NamedTuple):
     """What readers go by: all of it as of one moment."""
 
@@ -67,7 +75,7 @@ class PartitionLog:
 
     __slots__ = (
         "_lock",
-        "_unreadable",
+        "_troubles",
         "applied_ordinal",
         "applied_position",
         "applied_time_ms",
@@ -106,8 +114,7 @@ class PartitionLog:
         """Whether the next messages applied begin a segment."""
         self.problem: str | None = None
         """Why nothing of the partition on disk can be used until it is repaired."""
-        self._unreadable: tuple[int, str] | None = None
-        """The message before which reading failed last, and why."""
+        self._troubles = Troubles()
 
     @property
     def min_ordinal(self) -> int:
@@ -117,7 +124,7 @@ class PartitionLog:
     @property
     def trouble(self) -> str | None:
         """Why the partition, or a part of it, cannot be read."""
-        return self.problem or (self._unreadable[1] if self._unreadable else None)
+        return self.problem or self._troubles.text
 
     @property
     def applied_end(self) -> LogEnd:
@@ -139,7 +146,7 @@ class PartitionLog:
         self.last_time_ms = self.applied_time_ms = end.last_time_ms
 
     def mark_damaged(self, ordinal: int) -> None:
-        """Damage was met at a message before a restart: its segment's records are to be checked when they are read."""
+        """Damage was met at a message: its segment's records are to be checked when they are read."""
         at = bisect_right(self.segments, ordinal, key=lambda segment: segment.base_ordinal) - 1
         if at >= 0:
             self.segments[at].damaged = True
@@ -220,6 +227,7 @@ class PartitionLog:
         """Forget the first `count` segments; the caller holds the lock, and removes their files."""
         self.first_ordinal, self.first_position = self._begin_after(count)
         dropped, self.segments = self.segments[:count], self.segments[count:]
+        self._troubles.forget(dropped)
         return dropped
 
     @property
@@ -251,7 +259,11 @@ class PartitionLog:
 
     def position_of(self, reader: SegmentReader, offset: int) -> int:
         """See `BrokerStore.position_of`."""
-        ordinal = to_ordinal(offset)
+        while True:
+            with suppress(_GoneError):
+                return self._position_of(reader, to_ordinal(offset))
+
+    def _position_of(self, reader: SegmentReader, ordinal: int) -> int:
         snapshot = self._snapshot(ordinal, 1)
         if ordinal >= snapshot.end.ordinal:
             return snapshot.end.position
@@ -259,29 +271,60 @@ class PartitionLog:
             return snapshot.tail[0].position_of(ordinal)
         if ordinal <= snapshot.first.ordinal:
             return snapshot.first.position
-        return reader.entry_of(self._stretch_of(snapshot, ordinal), ordinal).position
+        self._check_whole()
+        return self._entry_of(reader, self._stretch_of(snapshot, ordinal), ordinal).position
 
     def offset_at(self, reader: SegmentReader, time_ms: int) -> int:
         """See `BrokerStore.offset_at`."""
+        while True:
+            with suppress(_GoneError):
+                return self._offset_at(reader, time_ms)
+
+    def _offset_at(self, reader: SegmentReader, time_ms: int) -> int:
         with self._lock:
             applied_time_ms, tail = self.applied_time_ms, self.tail
             late = next((run for run in tail if run.last_time_ms >= time_ms), None)
         snapshot = self._snapshot(0, 0)
-        if snapshot.segments and applied_time_ms >= time_ms:
+        if snapshot.first != snapshot.applied and applied_time_ms >= time_ms:
+            self._check_whole()
             # The last segment that begins before the time, or else the first: in it or behind it is the message.
             low, high = 0, len(snapshot.segments)
             while high - low > 1:
                 middle = (low + high) // 2
                 stretch = self._stretch(snapshot, middle)
-                if reader.entry_of(stretch, stretch.segment.base_ordinal).append_time_ms < time_ms:
+                if self._entry_of(reader, stretch, stretch.segment.base_ordinal).append_time_ms < time_ms:
                     low = middle
                 else:
                     high = middle
-            return to_offset(reader.ordinal_since(self._stretch(snapshot, low), time_ms))
+            stretch = self._stretch(snapshot, low)
+            with self._using(stretch.segment, None):
+                return to_offset(reader.ordinal_since(stretch, time_ms))
         if late is None:
             return to_offset(snapshot.end.ordinal)
         view = MendedView(Mended(Border(late.end_ordinal, late.end_position), bytearray(late.index)))
         return to_offset(entry_at(view, first_since(view, time_ms)).first_ordinal)
+
+    def _entry_of(self, reader: SegmentReader, stretch: Stretch, ordinal: int) -> IndexEntry:
+        with self._using(stretch.segment, None):
+            return reader.entry_of(stretch, ordinal)
+
+    @contextmanager
+    def _using(self, segment: Segment, ordinal: int | None) -> Iterator[None]:
+        """Note what goes wrong with a segment while it is read from a message on.
+
+        Raises:
+            _GoneError: retention has dropped it meanwhile. LostFileError, StorageError: its files cannot be read.
+        """
+        try:
+            yield
+        except LostFileError as error:
+            if segment not in self.segments:
+                raise _GoneError from error
+            self._troubles.note(segment, None, error.text)
+            raise
+        except StorageError as error:
+            self._troubles.note(segment, ordinal, error.message)
+            raise
 
     def read(
         self,
@@ -307,15 +350,8 @@ class PartitionLog:
         else:
             try:
                 parts, selector = self._read_segments(reader, snapshot, selector)
-            except FileNotFoundError:
-                if ordinal < self.first_ordinal:  # retention was faster
-                    raise self._moved(offset) from None
-                raise
-            except StorageError as error:
-                self._unreadable = (ordinal, error.message)
-                raise
-            if self._unreadable is not None and self._unreadable[0] == ordinal:
-                self._unreadable = None
+            except _GoneError:
+                raise self._moved(offset) from None
         return Slice(
             parts,
             to_offset(ordinal),
@@ -331,25 +367,26 @@ class PartitionLog:
         self, reader: SegmentReader, snapshot: _Snapshot, selector: Selector
     ) -> tuple[list[bytes], Selector]:
         """What `selector` takes from the first segment that has something for it."""
-        if self.problem is not None:
-            raise CorruptError(
-                self.problem,
-                hint="stop the Broker and let `pytubemq store repair` look at its directory",
-                code=Code.INTERNAL_SERVER_ERROR,
-            )
+        self._check_whole()
         parts: list[bytes] = []
         stop = min(selector.stop, snapshot.applied.ordinal)
         while not parts and not selector.done and selector.ordinal < stop:
             stretch = self._stretch_of(snapshot, selector.ordinal)
             selector.stop = min(stop, stretch.end.ordinal)
-            parts, selector = reader.read(stretch, selector)
+            begin = selector.ordinal
+            with self._using(stretch.segment, begin):
+                parts, selector = reader.read(stretch, selector)
+            self._troubles.worked(stretch.segment, begin, selector.ordinal)
         return parts, selector
 
-    def lost_file(self, error: FileNotFoundError) -> CorruptError:
-        """The error for a file that somebody has taken away; it is the partition's trouble from then on."""
-        text = f"{error.filename} is missing"
-        self._unreadable = (-1, text)
-        return CorruptError(text, hint="stop the Broker, restore the file from a backup or run `pytubemq store repair`")
+    def _check_whole(self) -> None:
+        """Raises CorruptError: what is on disk is of no use for now."""
+        if self.problem is not None:
+            raise CorruptError(
+                self.problem,
+                hint="restore the file, or stop the Broker and let `pytubemq store repair` look at its directory",
+                code=Code.INTERNAL_SERVER_ERROR,
+            )
 
     def _moved(self, offset: int) -> OffsetMovedError:
         return OffsetMovedError(

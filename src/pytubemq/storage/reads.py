@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from pytubemq.errors import Code, CorruptError
 from pytubemq.model.offset import to_offset, to_ordinal
 from pytubemq.storage.disk import NotOpenedError
 from pytubemq.storage.fences import Fences
-from pytubemq.storage.files import FileCache
+from pytubemq.storage.files import FileCache, LostFileError
 from pytubemq.storage.journal import not_opened
 from pytubemq.storage.record import Fence, FenceReason
 from pytubemq.storage.segment_reader import SegmentReader
@@ -21,13 +22,15 @@ from pytubemq.storage.staging import no_partition
 from pytubemq.storage.stats import StoreStats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pytubemq.storage.disk import Disk
     from pytubemq.storage.lookup import Stretch
     from pytubemq.storage.mending import Lost
     from pytubemq.storage.partition_log import Extent, PartitionLog
     from pytubemq.storage.selection import Slice
+
+T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 
@@ -56,12 +59,9 @@ class StoreReads:
         """Where the message at `offset` begins in the partition's bytes; its nearest end outside. May read the disk.
 
         Raises:
-            NotFoundError: no such partition. StorageError: the disk could not be read.
+            NotFoundError: no such partition. CorruptError, StorageError: as `read`.
         """
-        try:
-            return self._log(topic, partition_id).position_of(self._reader, offset)
-        except NotOpenedError as error:
-            raise not_opened(error) from error
+        return self._ask(topic, partition_id, lambda log: log.position_of(self._reader, offset))
 
     def partitions(self) -> list[tuple[str, int]]:
         """All partitions known, by topic and id."""
@@ -97,34 +97,38 @@ class StoreReads:
             OutOfResourcesError: no file handle now, try again later.
             CorruptError: the partition is of no use until it is repaired. StorageError: the disk could not be read.
         """
-        log = self._log(topic, partition_id)
-        try:
-            return log.read(
+        return self._ask(
+            topic,
+            partition_id,
+            lambda log: log.read(
                 self._reader, offset, end_offset=end_offset, max_bytes=max_bytes, max_messages=max_messages, codes=codes
-            )
-        except NotOpenedError as error:
-            raise not_opened(error) from error
-        except FileNotFoundError as error:
-            if self._partitions.get((topic, partition_id)) is log:
-                raise log.lost_file(error) from error
-            raise no_partition(topic, partition_id) from None  # it was dropped meanwhile
+            ),
+        )
 
     def offset_at(self, topic: str, partition_id: int, time_ms: int) -> int:
         """Offset of the first message kept that came at `time_ms` or later; the partition's end if none did. May read
         the disk.
 
         Raises:
-            NotFoundError: no such partition. StorageError: the disk could not be read.
+            NotFoundError: no such partition. CorruptError, StorageError: as `read`.
         """
+        return self._ask(topic, partition_id, lambda log: log.offset_at(self._reader, time_ms))
+
+    def _ask(self, topic: str, partition_id: int, question: Callable[[PartitionLog], T]) -> T:
+        """Ask a partition what it may have to read the disk for; its trouble is told as `read` says."""
         log = self._log(topic, partition_id)
         try:
-            return log.offset_at(self._reader, time_ms)
+            return question(log)
         except NotOpenedError as error:
             raise not_opened(error) from error
-        except FileNotFoundError as error:
-            if self._partitions.get((topic, partition_id)) is log:
-                raise log.lost_file(error) from error
-            raise no_partition(topic, partition_id) from None
+        except LostFileError as error:
+            if self._partitions.get((topic, partition_id)) is not log:  # it was dropped meanwhile
+                raise no_partition(topic, partition_id) from None
+            raise CorruptError(
+                error.text,
+                hint="restore the file from a backup, or stop the Broker and run `pytubemq store repair`",
+                code=Code.INTERNAL_SERVER_ERROR,
+            ) from error
 
     def fences(self) -> list[Fence]:
         """What is known to be lost to damage and is passed over by readers, by topic, partition and offset."""

@@ -87,7 +87,7 @@ class SegmentReader:
         """What `selector` takes from its next message on, and the selector as it then is; it stops within the stretch.
 
         Raises:
-            StorageError: a file cannot be read. FileNotFoundError: it was removed. NotOpenedError: no handle now.
+            StorageError: a file cannot be read. LostFileError: it cannot be opened. NotOpenedError: no handle now.
         """
         parts: list[bytes] = []
         with self._open(stretch) as reading:

@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import StorageError
+from pytubemq.storage.files import LostFileError
 from pytubemq.storage.retention import is_to_be_closed, surplus
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def choose(
             continue
         try:
             pieces = log.pieces(reader)
-        except (StorageError, FileNotFoundError) as error:  # readers are told, and another pass comes
+        except (StorageError, LostFileError) as error:  # readers are told, and another pass comes
             _logger.warning("%s:%d keeps what is too old: %s", log.topic, log.partition_id, error)
             continue
         if count := surplus(pieces, log.end_position - log.applied_position, limits, now_ms):

@@ -14,7 +14,7 @@ from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.record import FenceReason
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
-from tests.unit.storage.helpers import ROOT, open_store, send, send_pack, split
+from tests.unit.storage.helpers import NOW_MS, ROOT, open_store, send, send_pack, split
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -202,3 +202,60 @@ def test_a_file_that_somebody_took_away_is_named() -> None:
     problem = store.partition_problem("demo", 0)
     assert problem is not None
     assert problem.endswith(".log is missing")
+
+
+def test_a_file_that_is_put_back_ends_the_trouble_with_the_next_read() -> None:
+    disk = FaultyDisk()
+    store, sent = filled(disk)
+    content = disk.content(log_path())
+    disk.unlink(log_path())
+    store._files.forget(log_path())
+    with pytest.raises(CorruptError, match=r"\.log is missing"):
+        store.read("demo", 0, 0, max_bytes=100, max_messages=10)
+    disk.put(log_path(), content)
+    found, lost = read_all(store)
+    assert (list(found.values()), lost) == (sent, 0)
+    assert store.partition_problem("demo", 0) is None
+
+
+def test_a_read_error_is_told_until_what_failed_was_read() -> None:
+    disk = FaultyDisk()
+    store, _ = filled(disk)
+    disk.fail(Operation.READ, times=1, path_contains="demo/0/")
+    with pytest.raises(StorageError):
+        store.read("demo", 0, 3 * OFFSET_UNIT, max_bytes=1, max_messages=1)
+    store.read("demo", 0, 10 * OFFSET_UNIT, max_bytes=1, max_messages=1)
+    assert store.partition_problem("demo", 0) is not None, "another part was read"
+    store.read("demo", 0, 0, max_bytes=10_000, max_messages=100)
+    assert store.partition_problem("demo", 0) is None
+
+
+def test_a_file_that_cannot_be_opened_is_the_trouble_of_its_partition_alone() -> None:
+    disk = FaultyDisk()
+    store, _ = filled(disk)
+    store.close()
+    disk.kill()
+    store = open_store(disk, CHECKED)
+    disk.fail(Operation.OPEN, errno.EIO, path_contains="demo/0/")
+    with pytest.raises(CorruptError, match=r"demo/0/.* cannot be opened: Input/output error"):
+        store.read("demo", 0, 0, max_bytes=100, max_messages=10)
+    assert send(store, b"other", partition_id=1)[0].code == 200
+    disk.heal()
+    assert read_all(store)[0]
+    assert store.partition_problem("demo", 0) is None
+
+
+def test_nothing_is_made_up_about_a_partition_that_cannot_be_used() -> None:
+    disk = FaultyDisk()
+    store, sent = filled(disk)
+    store.close()
+    disk.kill()
+    for path in disk.files():
+        if "demo/0/" in str(path):
+            disk.unlink(path)
+    store = open_store(disk, CHECKED)
+    for ask in (lambda: store.position_of("demo", 0, OFFSET_UNIT), lambda: store.offset_at("demo", 0, 1)):
+        with pytest.raises(CorruptError, match="is missing"):
+            ask()
+    assert store.ends("demo", 0) == (0, len(sent) * OFFSET_UNIT)
+    assert store.offset_at("demo", 0, NOW_MS + 1) == len(sent) * OFFSET_UNIT, "nothing came so late"

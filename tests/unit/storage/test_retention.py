@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -192,6 +193,35 @@ def test_a_reader_inside_a_segment_that_goes_reads_on_or_is_told_that_it_moved(
     monkeypatch.setattr(PartitionLog, "_snapshot", lambda *_: stale)
     with pytest.raises(OffsetMovedError):
         log.read(store._reader, 0, end_offset=None, max_bytes=1, max_messages=1, codes=None)
+
+
+@pytest.mark.parametrize("question", ["offset_at", "position_of"])
+def test_a_lookup_that_retention_overtakes_looks_again(question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, replace(SMALL, max_open_files=1))
+    fill(store, NOW_MS)
+    store.ensure_partition("other", 0)
+    send(store, b"kept", topic="other")
+    store.checkpoint()
+    snapshot = PartitionLog._snapshot
+    first = 0
+
+    def overtaken(log: PartitionLog, ordinal: int, max_bytes: int) -> object:
+        nonlocal first
+        taken = snapshot(log, ordinal, max_bytes)
+        monkeypatch.setattr(PartitionLog, "_snapshot", snapshot)
+        store.retain(NOW_MS + 10 * HOUR_MS, lambda topic: keep(5 * 3600) if topic == "demo" else None)
+        store.read("other", 0, 0, max_bytes=1, max_messages=1)  # no file of the other one stays open
+        first = store.ends("demo", 0)[0]
+        return taken
+
+    monkeypatch.setattr(PartitionLog, "_snapshot", overtaken)
+    if question == "offset_at":
+        assert store.offset_at("demo", 0, NOW_MS + HOUR_MS) == first
+    else:
+        assert store.position_of("demo", 0, 3 * OFFSET_UNIT) == store.extent("demo", 0).min_position
+    assert first > 0
+    assert store.partition_problem("demo", 0) is None
 
 
 @pytest.mark.parametrize("operation", [Operation.WRITE, Operation.FDATASYNC, Operation.RENAME])
