@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY = Backoff(first_s=0.05, most_s=1.0)
+_LOST_THERE = Unreadable(None, "they are lost to damage on the Broker's disk")
 _LOST = (Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE, Code.UNAUTHORIZED)
 
 
@@ -277,21 +278,19 @@ class HeldPartition:
     async def _took(self, fetched: Fetched[GetMessageResponseB2C], options: FetchOptions) -> None:
         head = fetched.head
         self._told()
+        found = self._unpacker.read(fetched.records, fetched.damaged, start=head.curr_offset, end=head.next_offset)
+        span = (None, None) if self._wanted else (head.curr_offset, head.next_offset)
+        skipped = found.left_out(*span)
+        if skipped:
+            bad = found.unreadable[0] if found.unreadable else _LOST_THERE
+            self._keeper.counted(skipped=skipped)
+            self._keeper.emit(Skipped(self.partition, skipped, bad.reason, bad.offset))
+            logger.error("%s: %d messages left out: %s", self.partition, skipped, bad.reason)
         if not fetched.records and not fetched.damaged:
             self.marks.skipped(head.next_offset, head.max_offset)
             return
-        found = self._unpacker.read(fetched.records, fetched.damaged, start=head.curr_offset, end=head.next_offset)
-        lost = 0 if self._wanted else found.missing(head.curr_offset, head.next_offset)
-        if lost:
-            found.unreadable.append(Unreadable(None, "they are lost to damage on the Broker's disk", lost))
         self.marks.saw_newest(head.max_offset)
         self._fetched_in = self._registrations
-        if found.unreadable:
-            bad = found.unreadable
-            skipped = sum(one.messages for one in bad)
-            self._keeper.counted(skipped=skipped)
-            self._keeper.emit(Skipped(self.partition, skipped, bad[0].reason, bad[0].offset))
-            logger.error("%s: %d messages left out: %s", self.partition, skipped, bad[0].reason)
         if found.messages:
             self._bring(Portions(found.messages, found.malformed, head.curr_offset, head.next_offset), options)
             return

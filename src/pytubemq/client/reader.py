@@ -15,9 +15,10 @@ from pytubemq.client.batch import ReadBatch
 from pytubemq.client.cluster import Cluster, check
 from pytubemq.client.options import FetchOptions, OnMalformed, Start
 from pytubemq.client.patience import patiently
-from pytubemq.client.unpack import Portions, Unpacked, Unpacker, Unreadable
+from pytubemq.client.unpack import Portions, Unpacked, Unpacker
 from pytubemq.errors import ClosedError, Code, ConfigError, CorruptError, MessageError, OffsetMovedError
 from pytubemq.model.ids import Partition
+from pytubemq.model.offset import messages_between
 from pytubemq.wire.codec import encode
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.extension import ReadRangeRequestC2B, ReadRangeResponseB2C
@@ -163,9 +164,6 @@ class Reader:
             raise CorruptError(f"the Broker of {self.partition} answered messages but no way on from offset {start}")
         end = head.next_offset if self._stop is None else min(head.next_offset, self._stop)  # a pack comes whole
         found = self._unpacker.read(fetched.records, fetched.damaged, start=start, end=end)
-        gap = None if found.unreadable else found.gap(start, end)
-        if gap is not None:
-            found.unreadable.append(Unreadable(gap[0], f"they are lost, as far as offset {gap[1]}"))
         return self._portion(self._portions(found, start, end), options)
 
     def _portion(self, portions: Portions, options: FetchOptions) -> ReadBatch | None:
@@ -178,18 +176,19 @@ class Reader:
 
     def _portions(self, found: Unpacked, start: int, end: int) -> Portions:
         """The messages up to the first one that cannot be read; if that is the first of all, an error."""
-        if not found.unreadable:
+        gap = found.gap(start, end)
+        if gap is None:
             return Portions(found.messages, found.malformed, start, end)
-        bad = min(found.unreadable, key=lambda one: -1 if one.offset is None else one.offset)
-        until = start if bad.offset is None else bad.offset
-        before = [message for message in found.messages if message.offset is not None and message.offset < until]
+        first, until = gap
+        before = [message for message in found.messages if message.offset is not None and message.offset < first]
         if before:
             kept = {position for position in found.malformed if position < len(before)}
-            return Portions(before, kept, start, until)
+            return Portions(before, kept, start, first)
+        reasons = [one.reason for one in found.unreadable if one.offset is None or one.offset < until]
         raise CorruptError(
-            f"{len(found.unreadable)} records of {self.partition} from offset {bad.offset} on cannot be read: "
-            f"{bad.reason}",
-            hint="read around them by starting after that offset",
+            f"{self.partition} from offset {first} to before {until} ({messages_between(first, until)} messages) "
+            f"cannot be read: {reasons[0] if reasons else 'they are lost to damage'}",
+            hint=f"read on from offset {until}",
         )
 
     def _check_end(self, newest: int | None) -> None:

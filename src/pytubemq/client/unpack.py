@@ -57,11 +57,11 @@ class Unpacked:
             expected += OFFSET_UNIT
         return (expected, end) if expected < end else None
 
-    def missing(self, start: int | None, end: int | None) -> int:
-        """How many messages of [start, end) are not there, although nothing says why; 0 where that is not known."""
-        first = self.messages[0].offset if self.messages else None
-        if start is None or end is None or first is None or self.unreadable:
-            return 0
+    def left_out(self, start: int | None, end: int | None) -> int:
+        """How many messages are not there that should be: all that [start, end) lacks, as `gap`; where that range is
+        not known, as many as what cannot be read says, which nothing proves."""
+        if start is None or end is None:
+            return sum(one.messages for one in self.unreadable)
         return max(messages_between(start, end) - len(self.messages), 0)
 
 
@@ -86,7 +86,7 @@ class Unpacker:
     ) -> Unpacked:
         """The messages in [start, end), where packs reach beyond that."""
         out = Unpacked()
-        out.unreadable.extend(Unreadable(pack.offset, pack.text) for pack in damaged)
+        out.unreadable.extend(Unreadable(pack.offset, pack.text, pack.messages) for pack in damaged)
         for record in records:
             if isinstance(record, Pack):
                 self._pack(out, record, start, end)

@@ -227,6 +227,14 @@ def read_pack(field: bytes | memoryview, *, check: bool = True) -> tuple[PackHea
     return head, read_columns(memoryview(field)[HEAD_BYTES:], check=check)
 
 
+def claimed_count(field: bytes | memoryview) -> int:
+    """How many messages a `packs` field that fails its checks says it has; 1 where that makes no sense."""
+    if len(field) < HEAD_BYTES + COLUMNS_HEAD_BYTES:
+        return 1
+    count: int = _COLUMNS.unpack_from(field, HEAD_BYTES + _CRC.size)[3]
+    return count if count <= MAX_PACK_MESSAGES and HEAD_BYTES + COLUMNS_HEAD_BYTES + 4 * count <= len(field) else 1
+
+
 def read_stored_pack(record: bytes | memoryview, *, check: bool = True) -> tuple[PackHead, Columns]:
     """A whole stored pack, as a log holds it.
 

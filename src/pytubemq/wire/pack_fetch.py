@@ -22,7 +22,7 @@ from pytubemq.wire.extensions import ExtensionField
 from pytubemq.wire.fields import UnusualError, read_field
 from pytubemq.wire.messages.broker import GetMessageResponseB2C
 from pytubemq.wire.messages.extension import ReadRangeResponseB2C
-from pytubemq.wire.pack import Columns, PackHead, read_pack, read_pack_head, read_stored_pack
+from pytubemq.wire.pack import Columns, PackHead, claimed_count, read_pack, read_pack_head, read_stored_pack
 from pytubemq.wire.varint import PAIRS, decode_varint, encode_varint
 
 if TYPE_CHECKING:
@@ -41,10 +41,14 @@ class Pack(NamedTuple):
 
 
 class DamagedPack(NamedTuple):
-    """A pack that cannot be read; `offset` is its first message's, None if its head cannot be trusted either."""
+    """A pack that cannot be read; `offset` is its first message's, None if its head cannot be trusted either.
+
+    `messages`: how many it says it has, which nothing proves.
+    """
 
     offset: int | None
     text: str
+    messages: int
 
 
 class Fetched(NamedTuple, Generic[H]):
@@ -158,7 +162,7 @@ def _take(
         offset = read_pack_head(data).offset
         records.append(Pack(*read_pack(data, check=check)))
     except FormatError as error:
-        damaged.append(DamagedPack(offset, error.message))
+        damaged.append(DamagedPack(offset, error.message, claimed_count(data)))
 
 
 def _offset(record: Any) -> int:

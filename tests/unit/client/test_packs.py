@@ -459,13 +459,51 @@ async def test_messages_that_are_lost_on_the_brokers_disk_end_a_range_and_are_to
             async with tube.reader("1:demo:0", end=Start.LATEST) as reader:
                 batches = reader.batches()
                 assert [one.body for one in await anext(batches)] == [b"0", b"1", b"2"]
-                with pytest.raises(CorruptError, match="lost, as far as offset 140"):
+                with pytest.raises(
+                    CorruptError,
+                    match=r"offset 84 to before 140 \(2 messages\) .* lost",
+                ):
                     await anext(batches)
             async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
                 batch = await consumer.next_batch(timeout_s=5)
                 assert batch is not None
                 assert len(batch) == 8
                 assert consumer.stats.skipped == 2
+
+
+@pytest.mark.parametrize("at", [10, -1], ids=["head", "body"])
+async def test_of_a_pack_that_was_damaged_each_message_is_counted(at: int) -> None:
+    records = MockPartition.records
+
+    def damaged(partition: MockPartition, numbers: list[int], *, packs: bool) -> list[bytes]:
+        found = records(partition, numbers, packs=packs)
+        hit = next((n for n, record in enumerate(found) if record.endswith(b"199")), None)
+        if hit is not None:
+            record = bytearray(found[hit])
+            record[at] ^= 1
+            found[hit] = bytes(record)
+        return found
+
+    async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
+        async with tube.producer("demo") as producer:
+            for start in range(0, 300, 100):
+                await producer.send_many([b"%d" % n for n in range(start, start + 100)], msg_type="AA")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(MockPartition, "records", damaged)
+            async with tube.reader("1:demo:0", start=1400, end=Start.LATEST) as reader:
+                batches = reader.batches()
+                assert len((await anext(batches)).messages) == 50
+                with pytest.raises(CorruptError, match=r"offset 2800 to before 5600 \(100 messages\)"):
+                    await anext(batches)
+            for filters in ({}, {"demo": ["AA"]}):
+                async with tube.consumer("g", "demo", start=Start.EARLIEST, filters=filters) as consumer:
+                    got = 0
+                    async for batch in consumer.batches(idle_timeout_s=0.2):
+                        got += len(batch)
+                        await batch.reject()
+                        if got >= 200:
+                            break
+                    assert (got, consumer.stats.skipped) == (200, 100)
 
 
 async def test_a_reader_takes_a_range_that_begins_and_ends_within_packs() -> None:

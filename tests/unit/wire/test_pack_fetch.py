@@ -126,7 +126,7 @@ def test_a_damaged_pack_does_not_take_the_others_along():
     body = b"".join(hot.get_message_answer(HEAD, [sound, bad, bytes(lost), hot.stored_entry(1, b"x", 0, 168, 5, 9)]))
     fetched = pack_fetch.decode_get_message(body)
     assert len(fetched.records) == 2
-    assert [damage.offset for damage in fetched.damaged] == [56, None]
+    assert [(damage.offset, damage.messages) for damage in fetched.damaged] == [(56, 2), (None, 2)]
     assert "fails its check" in fetched.damaged[0].text
     unchecked = pack_fetch.decode_get_message(body, check=False)
     assert len(unchecked.records) == 3
