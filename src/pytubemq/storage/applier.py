@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
 from pytubemq.observe.story import PARTITION
@@ -40,6 +41,34 @@ _LEAST_BYTES: Final = 8 * MIB
 _MOST_BYTES: Final = MAX_UNAPPLIED_BYTES // 2
 _CHECKPOINT_FILES: Final = 4
 """A checkpoint is due after so many journal files also if they hold little but positions."""
+
+
+_BLOCK_COST_BYTES: Final = 512
+_RUN_COST_BYTES: Final = 768
+"""What a queued block, and each of its runs, takes of memory beside the messages, about."""
+
+
+class _Place(NamedTuple):
+    """Behind a block of the journal; all before it is in the logs once this is reached."""
+
+    journal: int
+    journal_position: int
+    next_sequence: int
+    last_message_id: int
+
+
+@dataclass(slots=True, eq=False)
+class _Queued:
+    """What is left of a published block until it is in the logs: nothing else of it is kept."""
+
+    runs: list[Run]
+    size_bytes: int
+    place: _Place
+
+    @property
+    def cost_bytes(self) -> int:
+        """What it takes of memory."""
+        return self.size_bytes + _BLOCK_COST_BYTES + _RUN_COST_BYTES * len(self.runs)
 
 
 class Applier:
@@ -81,17 +110,21 @@ class Applier:
         self._whole_disk_from = whole_disk_from
         self._fences = fences
         self._damaged = damaged
-        self._queue: deque[Prepared] = deque()
+        self._queue: deque[_Queued] = deque()
         self._dirty = Dirty()
         self._last = checkpoint
         """The checkpoint on the device; its ends and offsets are not kept."""
         self._waiting: set[PartitionKey] = set()
         """Partitions of which something is queued, about."""
-        self._reached: Prepared | None = None
+        self._reached: _Place | None = None
         self._newest_journal = 0
         """The journal file with the block published last."""
         self._newest_flushed = True
         """Whether that block is known to be on the device."""
+        self._known_sequence = checkpoint.known_sequence
+        """Positions and windows are as of the block before this one."""
+        self._queued_bytes = 0
+        self._is_short = False
         self._since_checkpoint = 0
         self.unapplied_bytes = 0
         self.applied_bytes = 0
@@ -101,14 +134,25 @@ class Applier:
     def is_worth_it(self) -> bool:
         """See `BrokerStore.worth_applying`."""
         enough = len(self._waiting) * _PARTITION_BYTES
-        return self.unapplied_bytes >= min(max(enough, _LEAST_BYTES), _MOST_BYTES)
+        return self._queued_bytes >= min(max(enough, _LEAST_BYTES), _MOST_BYTES)
 
     def add(self, block: Prepared) -> None:
         """Queue a published block; the caller holds the store's lock."""
-        self._queue.append(block)
+        place = _Place(block.journal, block.journal_end, block.next_sequence, block.last_message_id)
         self._newest_journal, self._newest_flushed = block.journal, block.flushed
+        self._known_sequence = max(self._known_sequence, block.next_sequence)
+        if not block.runs and self._queue:
+            self._queue[-1].place = place  # nothing of it goes into a log
+            return
+        queued = _Queued(block.runs, block.size_bytes, place)
+        self._queue.append(queued)
         self._waiting.update((run.topic, run.partition_id) for run in block.runs)
-        self.unapplied_bytes += block.size_bytes
+        self._queued_bytes += queued.size_bytes
+        self.unapplied_bytes += queued.cost_bytes
+
+    def hurry(self) -> None:
+        """There is no room for more: the next checkpoint is due as soon as it lets a journal file go."""
+        self._is_short = True
 
     def apply(self) -> int:
         """Write all that is queued now into the logs, and make a checkpoint if one is due; returns bytes applied.
@@ -178,8 +222,8 @@ class Applier:
             total += size
         return total
 
-    def _step(self, most: int) -> tuple[list[Prepared], int]:
-        blocks: list[Prepared] = []
+    def _step(self, most: int) -> tuple[list[_Queued], int]:
+        blocks: list[_Queued] = []
         size = 0
         with self._lock:
             for block in self._queue:
@@ -189,7 +233,7 @@ class Applier:
                 size += block.size_bytes
         return blocks, size
 
-    def _write(self, blocks: list[Prepared]) -> None:
+    def _write(self, blocks: list[_Queued]) -> None:
         by_partition: dict[tuple[str, int], list[Run]] = {}
         for block in blocks:
             for run in block.runs:
@@ -200,9 +244,9 @@ class Applier:
         with self._lock:
             for _ in blocks:
                 self._queue.popleft()
-            self.unapplied_bytes -= size
-        self._reached = blocks[-1]
-        self._reached.runs = []  # only its place in the journal is still of interest
+            self._queued_bytes -= size
+            self.unapplied_bytes -= sum(block.cost_bytes for block in blocks)
+            self._reached = blocks[-1].place
         self.applied_bytes += size
         self._since_checkpoint += size
 
@@ -211,6 +255,7 @@ class Applier:
         return reached is not None and (
             reached.journal - self._last.journal >= _CHECKPOINT_FILES
             or self._since_checkpoint >= self._checkpoint_bytes
+            or (self._is_short and reached.journal > self._last.journal)
         )
 
     def _checkpoint(self, *, without: str | None = None, dropped: Mapping[PartitionKey, int] | None = None) -> None:
@@ -222,6 +267,7 @@ class Applier:
             confirmed = {key: offset for key, offset in self._confirmed.items() if key[1] != without}
             windows = self._windows.snapshot(without=without)
             newest_journal, newest_flushed = self._newest_journal, self._newest_flushed
+            known_sequence = self._known_sequence
         if newest_journal and not newest_flushed:
             # The checkpoint must not know more than the journal does after a power loss: all that was confirmed or
             # numbered when positions and windows were copied is on the device now (older journal files were flushed
@@ -239,16 +285,15 @@ class Applier:
         }
         fences = [fence for fence in self._fences.all() if fence.topic != without]
         if reached is None:  # nothing was applied since the last one
-            place = last.journal, last.journal_position, last.next_sequence, last.last_message_id
-        else:
-            place = reached.journal, reached.journal_end, reached.next_sequence, reached.last_message_id
-        made = Checkpoint(*place, ends, confirmed, windows, fences)
+            reached = _Place(last.journal, last.journal_position, last.next_sequence, last.last_message_id)
+        made = Checkpoint(*reached, known_sequence, ends, confirmed, windows, fences)
         write_checkpoint(self._disk, self._root, made)
         for number in range(last.journal, made.journal):
             with suppress(OSError):  # what stays behind is removed when the store is opened next
                 self._disk.unlink(journal_path(self._root / "journal", number))
         made.forget()
         self._last, self._reached, self._dirty, self._since_checkpoint = made, None, Dirty(), 0
+        self._is_short = False
         self.checkpoints += 1
         PARTITION.tell("checkpoint", journal=made.journal, partitions=len(ends), positions=len(confirmed))
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk import Disk
 
 NAME: Final = "checkpoint"
-_BODY = struct.Struct("<QQQ")  # next sequence, last message id, bytes of records
+_BODY = struct.Struct("<QQQQ")  # next sequence, last message id, known sequence, bytes of records
 
 
 @dataclass(slots=True)
@@ -44,6 +44,9 @@ class Checkpoint:
     journal_position: int = HEADER_BYTES
     next_sequence: int = 1
     last_message_id: int = 0
+    known_sequence: int = 1
+    """Positions and windows are as of the block before this one, which may lie behind the place: of blocks before it a
+    replay takes the messages alone. All of them were on the device."""
     ends: dict[PartitionKey, LogEnd] = field(default_factory=dict)
     """What counts of each partition's log on the device."""
     confirmed: dict[GroupKey, int] = field(default_factory=dict)
@@ -65,7 +68,8 @@ def write_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
     parts += (encode_window(key, window) for key, window in checkpoint.windows.items())
     parts += map(encode_fence, checkpoint.fences)
     records = b"".join(parts)
-    body = _BODY.pack(checkpoint.next_sequence, checkpoint.last_message_id, len(records)) + records
+    body = _BODY.pack(checkpoint.next_sequence, checkpoint.last_message_id, checkpoint.known_sequence, len(records))
+    body += records
     fresh = root / f"{NAME}.tmp"
     file = open_file(disk, fresh, create=True)
     try:
@@ -98,7 +102,7 @@ def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:
     body, check = data[HEADER_BYTES:-4], data[-4:]
     if len(body) < _BODY.size or crc32(body).to_bytes(4, "little") != check:
         raise corrupt(path, HEADER_BYTES, "the content fails its check")
-    next_sequence, last_message_id, _ = _BODY.unpack_from(body)
+    next_sequence, last_message_id, known_sequence, _ = _BODY.unpack_from(body)
     try:
         records = decode_records(body[_BODY.size :])
     except (ValueError, struct.error) as error:
@@ -108,6 +112,7 @@ def read_checkpoint(disk: Disk, root: Path) -> Checkpoint | None:
         header.base,
         next_sequence,
         last_message_id,
+        known_sequence,
         ends=records.ends,
         confirmed=records.confirmed,
         windows=records.windows,

@@ -28,9 +28,18 @@ FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """A write that failed with one of these left the disk sound: it may be tried again later."""
 
 
+UNFINISHED: Final = ".tmp"
+"""Behind the name of a journal file that is being made."""
+
+
 def journal_path(directory: Path, number: int) -> Path:
     """The file of journal `number`."""
     return directory / f"{number:020d}.journal"
+
+
+def block_records(prepared: Prepared) -> bytes:
+    """The records of the block that a batch becomes."""
+    return b"".join(encode_meta(prepared.runs, prepared.confirmed, prepared.sequences))
 
 
 class Journal:
@@ -49,33 +58,32 @@ class Journal:
         self.sequence = sequence
         self.end = 0
 
-    def resume(self, file: DiskFile, header: FileHeader, end: int) -> None:
-        """Go on in a file that recovery has checked, cut to `end` and flushed."""
-        self._file, self._salt, self.number, self.end = file, header.salt, header.number, end
-        self._synced = self.sequence - 1
+    def begin(self) -> None:
+        """Make the first file now, and not with its first block. Raises as `write`."""
+        if self._file is None:
+            self._file = self._create(self.number)
+            self.end = HEADER_BYTES
 
     @property
     def path(self) -> Path:
         """The current file."""
         return journal_path(self._directory, self.number)
 
-    def write(self, prepared: Prepared) -> None:
-        """Write one block, and flush it if so promised of something in it.
+    def write(self, prepared: Prepared, meta: bytes) -> None:
+        """Write one block, of which `meta` are the records, and flush it if so promised of something in it.
 
         Raises:
             OutOfResourcesError: the next journal file cannot be opened now; nothing was written.
             DiskFullError: no space; nothing of the block counts, and the journal is as before.
             DiskFailedError: what the disk holds is unknown; the journal must not be used again.
         """
-        sequences = prepared.sequences
-        meta = b"".join(encode_meta(prepared.runs, prepared.confirmed, sequences))
         entries = [run.entries for run in prepared.runs]
         entries_bytes = sum(map(len, entries))
         file = self._file_for(len(meta) + entries_bytes)
         head = encode_block_header(
             meta,
             entries_bytes,
-            records=len(prepared.runs) + len(prepared.confirmed) + len(sequences),
+            records=len(prepared.runs) + len(prepared.confirmed) + len(prepared.sequences),
             sequence=self.sequence,
             last_message_id=prepared.last_message_id,
             synced=self._synced,
@@ -120,15 +128,18 @@ class Journal:
         return self._file
 
     def _create(self, number: int) -> DiskFile:
+        """A file under its name has a header that is on the device; till then it has another name."""
         path = journal_path(self._directory, number)
+        fresh = path.with_name(path.name + UNFINISHED)
         salt = int.from_bytes(os.urandom(4), "little")
         header = FileHeader(FileKind.JOURNAL, number, self.sequence, salt)
         file = None
         try:
-            file = open_file(self._disk, path, create=True)
+            file = open_file(self._disk, fresh, create=True)
             file.truncate(0)
             write_all(file, [header.encode()], 0)
             file.fdatasync()
+            self._disk.rename(fresh, path)
             flush_directory(self._disk, self._directory)
         except OSError as error:
             if file is not None:

@@ -16,11 +16,12 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import CorruptError
+from pytubemq.storage.checkpoint import NAME as CHECKPOINT
 from pytubemq.storage.checkpoint import Checkpoint, read_checkpoint
 from pytubemq.storage.disk import read_exactly
 from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind, corrupt, decode_header
 from pytubemq.storage.index import INDEX_BYTES, decode_index_entry
-from pytubemq.storage.journal import journal_path
+from pytubemq.storage.journal import UNFINISHED, journal_path
 from pytubemq.storage.record import LogEnd, PartitionKey
 from pytubemq.storage.removal import remove_empty
 from pytubemq.storage.segment import Segment
@@ -58,11 +59,12 @@ class FoundLog:
 
 @dataclass(slots=True)
 class FoundJournal:
-    """A journal file; `header` None means that its making was interrupted."""
+    """A journal file."""
 
     number: int
     path: Path
-    header: FileHeader | None
+    header: FileHeader
+    size_bytes: int
 
 
 @dataclass(slots=True)
@@ -70,6 +72,8 @@ class Found:
     """A whole store as it lies on disk; nothing was changed yet."""
 
     checkpoint: Checkpoint
+    is_new: bool
+    """There is nothing yet, not even a checkpoint."""
     logs: list[FoundLog]
     journals: list[FoundJournal]
     leftovers: list[Path]
@@ -91,8 +95,18 @@ def survey(disk: Disk, root: Path) -> Found:
     logs = _survey_logs(disk, root / "logs", (checkpoint or Checkpoint()).ends)
     topics = [root / "logs" / name for name in sorted(disk.listdir(root / "logs"))]
     empty = [path for path in topics if not disk.listdir(path)]
+    if checkpoint is None and (
+        any(log.sizes for log in logs) or any(item.size_bytes > HEADER_BYTES for item in journals)
+    ):
+        raise CorruptError(
+            f"{root / CHECKPOINT} is missing",
+            hint="restore it from a backup, or let `pytubemq store repair` make another; nothing was changed",
+        )
     first = checkpoint.journal if checkpoint else 1
     leftovers = [journal.path for journal in journals if journal.number < first]
+    leftovers += [
+        path for path in map((root / "journal").joinpath, disk.listdir(root / "journal")) if _is_unfinished(path)
+    ]
     kept = [journal for journal in journals if journal.number >= first]
     numbers = [journal.number for journal in kept]
     if numbers != list(range(first, first + len(numbers))) or (checkpoint and not numbers):
@@ -101,10 +115,11 @@ def survey(disk: Disk, root: Path) -> Found:
             f"{journal_path(root / 'journal', missing)} is missing",
             hint="restore it from a backup; nothing was changed",
         )
-    for journal in kept[:-1]:
-        if journal.header is None:
-            raise corrupt(journal.path, 0, "the header fails its check")
-    return Found(checkpoint or Checkpoint(), logs, kept, leftovers, empty)
+    return Found(checkpoint or Checkpoint(), checkpoint is None, logs, kept, leftovers, empty)
+
+
+def _is_unfinished(path: Path) -> bool:
+    return path.suffix == UNFINISHED and _JOURNAL.fullmatch(path.stem) is not None
 
 
 def _survey_journals(disk: Disk, directory: Path) -> list[FoundJournal]:
@@ -113,10 +128,10 @@ def _survey_journals(disk: Disk, directory: Path) -> list[FoundJournal]:
         if match := _JOURNAL.fullmatch(name):
             path, number = directory / name, int(match[1])
             header, size = _read_header(disk, path, FileKind.JOURNAL)
-            # Blocks follow only once the header is on the device, so a bad header in front of more is damage.
-            if (header is None and size > HEADER_BYTES) or (header is not None and header.number != number):
+            # It got its name when its header was on the device.
+            if header is None or header.number != number:
                 raise corrupt(path, 0, "the header fails its check")
-            found.append(FoundJournal(number, path, header))
+            found.append(FoundJournal(number, path, header, size))
     return found
 
 

@@ -1,15 +1,16 @@
 """Reading the journal again: every block behind the checkpoint is handed on in order.
 
-The invariants: what is handed on is on the device by then; a block that was never promised and fails its check ends the
-journal and is cut, with all behind it; one that was promised and fails is passed over and reported, never taken for the
-end. Of a damaged block whose head and records are sound only the damaged messages are lost.
+The invariants: nothing that counts is left out in silence; a block that fails its check ends the journal, and is cut,
+only at the very end, where nothing shows that it ever was on the device. One that fails before a sound one, or that the
+checkpoint or a later file knows of, is passed over and reported. Of a damaged block whose head and records are sound
+only the damaged messages are lost.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.errors import CorruptError
 from pytubemq.storage.block import (
@@ -21,41 +22,47 @@ from pytubemq.storage.block import (
 )
 from pytubemq.storage.disk import read_exactly
 from pytubemq.storage.header import HEADER_BYTES, corrupt
-from pytubemq.storage.journal import failed
+from pytubemq.storage.journal import failed, journal_path
 from pytubemq.storage.record import Fence, FenceReason, decode_records
 from pytubemq.storage.run import hole
 from pytubemq.storage.staging import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from pytubemq.storage.disk import Disk, DiskFile
-    from pytubemq.storage.header import FileHeader
     from pytubemq.storage.partition_log import PartitionLog
     from pytubemq.storage.record import PartitionKey, Records
-    from pytubemq.storage.recovery import Found
+    from pytubemq.storage.recovery import Found, FoundJournal
     from pytubemq.storage.run import Run
 
 
+_PIECE_BYTES: Final = 1024 * 1024
+"""Looked through at a time for the next block behind damage."""
+
+
 class Loss(NamedTuple):
-    """Bytes of the journal that were promised to be on the device and fail their check."""
+    """Bytes of the journal that fail their check, or are not there (then `size_bytes` is 0)."""
 
     path: Path
     position: int
     size_bytes: int
+    sequence: int
+    """The first block that was lost."""
 
 
 @dataclass(slots=True)
 class Resume:
-    """Where the journal goes on: in `file` up to `end`, or in a new file if there is none."""
+    """Where the journal goes on, in a file that is yet to be made."""
 
     number: int
     next_sequence: int
     last_message_id: int
-    header: FileHeader | None = None
-    file: DiskFile | None = None
-    end: int = 0
+    synced: int = 0
+    """The last block that is known to have been on the device."""
+    blocks: int = 0
+    """Found behind the checkpoint."""
     cut_bytes: int = 0
     """Torn bytes that were cut from the journal's end."""
     losses: list[Loss] = field(default_factory=list)
@@ -63,8 +70,27 @@ class Resume:
     fences: list[Fence] = field(default_factory=list)
     """Messages that are lost, as far as a damaged block itself tells them."""
 
+    @property
+    def is_clean(self) -> bool:
+        """Whether the checkpoint has everything."""
+        return not (self.blocks or self.cut_bytes or self.losses)
 
-def replay(disk: Disk, found: Found, sink: Callable[[Prepared, Sequence[Loss]], None]) -> Resume:
+    def lose(self, path: Path, start: int, end: int) -> None:
+        """Take note of damage at a place where the next block should have been."""
+        self.losses.append(Loss(path, start, end - start, self.next_sequence))
+
+    def skip_to(self, path: Path, end: int, sequence: int) -> None:
+        """Go on with a block that is known to come next; those before it that are not in a file which ends there are
+        lost."""
+        if sequence > self.next_sequence:
+            last = self.losses[-1] if self.losses else None
+            if last is None or (last.path, last.position + last.size_bytes) != (path, end):
+                self.lose(path, end, end)
+            self.next_sequence = sequence
+        self.synced = max(self.synced, sequence - 1)
+
+
+def replay(disk: Disk, root: Path, found: Found, sink: Callable[[Prepared, Sequence[Loss]], None]) -> Resume:
     """Hand every block behind the checkpoint to `sink`, in order and with the losses before it; cut a torn tail from
     the last journal file.
 
@@ -73,37 +99,30 @@ def replay(disk: Disk, found: Found, sink: Callable[[Prepared, Sequence[Loss]], 
     """
     checkpoint = found.checkpoint
     resume = Resume(checkpoint.journal, checkpoint.next_sequence, checkpoint.last_message_id)
+    before, end = journal_path(root / "journal", checkpoint.journal), HEADER_BYTES
     for journal in found.journals:
-        resume.number = journal.number
-        if journal.header is None:
-            break  # made half-way, never written to: it will be made anew
-        is_first, is_last = journal.number == checkpoint.journal, journal is found.journals[-1]
-        if not is_first:
-            _enter(journal.path, journal.header, resume)
+        position = HEADER_BYTES
+        if journal.number == checkpoint.journal:
+            position = checkpoint.journal_position
+        else:
+            base = journal.header.base
+            if base < resume.next_sequence:
+                raise corrupt(journal.path, 0, f"it begins with block {base}, not {resume.next_sequence}")
+            resume.skip_to(before, end, base)
         file = disk.open(journal.path)
         try:
-            # What is taken from here counts as durable from now on, so it must be: a process that was killed between
-            # write and flush left pages that only the operating system knows of.
+            # A process that was killed between write and flush left pages that only the operating system knows of.
             _flush(journal.path, file)
-            scan = _Scan(journal.path, file, journal.header, resume, sink)
-            scan.run(checkpoint.journal_position if is_first else HEADER_BYTES, is_last=is_last)
-            if is_last:
-                if resume.cut_bytes:
-                    file.truncate(resume.end)
-                    _flush(journal.path, file)
-                resume.header, resume.file = journal.header, file
+            scan = _Scan(journal, file, resume, sink, checkpoint.known_sequence)
+            end = scan.run(position, is_last=journal is found.journals[-1])
+            if resume.cut_bytes:
+                file.truncate(end)
+                _flush(journal.path, file)
         finally:
-            if resume.file is not file:
-                file.close()
+            file.close()
+        before, resume.number = journal.path, journal.number + 1
+    resume.skip_to(before, end, checkpoint.known_sequence)
     return resume
-
-
-def _enter(path: Path, header: FileHeader, resume: Resume) -> None:
-    """Go on with the file that follows; where the end of the one before was lost, it tells the next block."""
-    if header.base != resume.next_sequence:
-        if header.base < resume.next_sequence or not resume.losses:
-            raise corrupt(path, 0, f"it begins with block {header.base}, not {resume.next_sequence}")
-        resume.next_sequence = header.base
 
 
 def _flush(path: Path, file: DiskFile) -> None:
@@ -118,53 +137,56 @@ class _Scan:
 
     def __init__(
         self,
-        path: Path,
+        journal: FoundJournal,
         file: DiskFile,
-        header: FileHeader,
         resume: Resume,
         sink: Callable[[Prepared, Sequence[Loss]], None],
+        known_sequence: int,
     ) -> None:
-        self._path = path
+        self._path = journal.path
+        self._header = journal.header
         self._file = file
-        self._header = header
         self._resume = resume
         self._sink = sink
+        self._known_sequence = known_sequence
         self._size = file.size()
 
-    def run(self, position: int, *, is_last: bool) -> None:
-        """Hand on all blocks from `position` to the end of the file."""
+    def run(self, position: int, *, is_last: bool) -> int:
+        """Hand on all blocks from `position` to the end of the file; returns where that is."""
+        resume = self._resume
         if self._size < position:
             if is_last:
                 raise corrupt(self._path, self._size, f"{position - self._size} bytes are missing")
-            self._lose(self._size, self._size)
+            resume.lose(self._path, self._size, self._size)
+            return self._size
         while position < self._size:
             block = self._block(position)
             if block is not None and not self._damage(block):
                 position = self._take(block)
                 continue
             following = self._following(position)
-            if is_last and (following is None or following[1].synced < self._resume.next_sequence):
-                self._resume.cut_bytes = self._size - position
+            if following is None and is_last and resume.next_sequence >= self._known_sequence:
+                # Nothing shows that it ever was on the device: a write that was not finished.
+                resume.cut_bytes = self._size - position
                 break
             if block is not None:
-                self._lose(position, block.journal_end)
+                resume.lose(self._path, position, block.journal_end)
                 position = self._take(self._salvaged(block))
             elif following is not None:
-                self._lose(position, following[0])
-                position, self._resume.next_sequence = following[0], following[1].sequence
+                resume.lose(self._path, position, following[0])
+                position, resume.next_sequence = following[0], following[1].sequence
             else:
-                self._lose(position, self._size)
+                resume.lose(self._path, position, self._size)
                 position = self._size
-        self._resume.end = position
+        return position
 
     def _take(self, block: Prepared) -> int:
-        self._resume.next_sequence = block.next_sequence
-        self._resume.last_message_id = max(self._resume.last_message_id, block.last_message_id)
-        self._sink(block, self._resume.losses)
+        resume = self._resume
+        resume.blocks += 1
+        resume.next_sequence = block.next_sequence
+        resume.last_message_id = max(resume.last_message_id, block.last_message_id)
+        self._sink(block, resume.losses)
         return block.journal_end
-
-    def _lose(self, start: int, end: int) -> None:
-        self._resume.losses.append(Loss(self._path, start, end - start))
 
     def _block(self, position: int) -> Prepared | None:
         """The block at `position` if it is the one expected and its head and records are sound."""
@@ -178,6 +200,9 @@ class _Scan:
         view = memoryview(data)
         meta_end = BLOCK_HEADER_BYTES + head.meta_bytes
         records = self._records(bytes(view[BLOCK_HEADER_BYTES:meta_end]), view[meta_end:], position)
+        if head.sequence < self._known_sequence:  # the checkpoint has what came of these, also of later ones
+            records.confirmed, records.sequences = {}, []
+        self._resume.synced = max(self._resume.synced, head.synced)
         return Prepared(
             records.runs,
             records.confirmed,
@@ -221,20 +246,30 @@ class _Scan:
 
     def _following(self, position: int) -> tuple[int, BlockHeader] | None:
         """Where the next sound block behind `position` begins, if there is one."""
-        rest = read_exactly(self._file, self._size - position, position)
-        view = memoryview(rest)
-        at = rest.find(BLOCK_MAGIC, 1)
-        while at >= 0:
-            head = decode_block_header(rest, at, len(rest) - at)
+        for at in self._magics(position + 1):
+            head = decode_block_header(read_exactly(self._file, BLOCK_HEADER_BYTES, at), 0, self._size - at)
             # The salt keeps bytes inside a message, which anyone can choose, from passing for a block.
             if (
                 head is not None
                 and head.sequence > self._resume.next_sequence
-                and block_is_sound(head, view[at : at + head.total_bytes], self._header.salt)
+                and block_is_sound(
+                    head, read_exactly(self._file, BLOCK_HEADER_BYTES + head.meta_bytes, at), self._header.salt
+                )
             ):
-                return position + at, head
-            at = rest.find(BLOCK_MAGIC, at + 1)
+                return at, head
         return None
+
+    def _magics(self, position: int) -> Iterator[int]:
+        """Where a block may begin, from `position` on."""
+        while position < self._size:
+            piece = read_exactly(self._file, _PIECE_BYTES, position)
+            at = piece.find(BLOCK_MAGIC)
+            while at >= 0:
+                yield position + at
+                at = piece.find(BLOCK_MAGIC, at + 1)
+            if len(piece) < _PIECE_BYTES:
+                return
+            position += _PIECE_BYTES - len(BLOCK_MAGIC) + 1
 
 
 def fit(block: Prepared, log_of: Callable[[str, int], PartitionLog], losses: Sequence[Loss], root: Path) -> list[Fence]:

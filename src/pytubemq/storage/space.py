@@ -30,8 +30,11 @@ class SpaceGuard:
         self._reserve_bytes = reserve_bytes
         self._budget = 0
 
-    def take(self, size: int) -> None:
+    def take(self, size: int, *, least_bytes: int | None = None) -> None:
         """Claim room for `size` bytes.
+
+        Args:
+            least_bytes: so much has to be left instead of the reserve, if that is less.
 
         Raises:
             DiskFullError: it would leave less than the reserve; asked anew at the next call.
@@ -39,11 +42,14 @@ class SpaceGuard:
         need = size * COPIES
         if need > self._budget:
             try:
-                spare = self._disk.free_bytes(self._root) - self._reserve_bytes
+                free = self._disk.free_bytes(self._root)
             except OSError as error:
                 raise failed(self._root / "journal", error) from error
+            spare = free - self._reserve_bytes
             if spare < need:
                 self._budget = 0
+                if least_bytes is not None and free - least_bytes >= need:
+                    return
                 raise full(self._root / "journal")
             # A part of the spare space only: others write to the same disk.
             self._budget = max(need, min(_LARGEST_BUDGET, spare // 4))

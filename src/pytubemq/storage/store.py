@@ -23,12 +23,13 @@ from pytubemq.model.offset import to_offset
 from pytubemq.observe.story import PARTITION
 from pytubemq.storage import recovery
 from pytubemq.storage.applier import Applier
+from pytubemq.storage.block import BLOCK_HEADER_BYTES
 from pytubemq.storage.building import Carried, build
 from pytubemq.storage.disk import Disk, OsDisk
-from pytubemq.storage.journal import FULL_ERRORS, Journal, full, storage_error
+from pytubemq.storage.journal import FULL_ERRORS, Journal, block_records, full, storage_error
 from pytubemq.storage.partition_log import PartitionLog
 from pytubemq.storage.reads import StoreReads
-from pytubemq.storage.record import FORGOTTEN, FenceReason
+from pytubemq.storage.record import FORGOTTEN, MAX_NAME_BYTES, FenceReason
 from pytubemq.storage.removal import remove_files, remove_topic
 from pytubemq.storage.replay import fit, replay
 from pytubemq.storage.retention import Retained
@@ -138,7 +139,7 @@ class BrokerStore(StoreReads):
 
     def _recover(self) -> None:
         found = recovery.survey(self._disk, self.root)
-        for directory in (self.root, *self.root.parents):
+        for directory in (self.root / "journal", self.root, *self.root.parents):
             with suppress(PermissionError):  # not ours to flush: somebody made it for us before
                 self._disk.fsync_dir(directory)
         recovery.cut_logs(self._disk, found)
@@ -170,10 +171,14 @@ class BrokerStore(StoreReads):
             fenced = self._partitions.get((fence.topic, fence.partition_id))
             if fenced is not None and fence.reason is not FenceReason.JOURNAL:
                 fenced.mark_damaged(fence.from_ordinal)
-        self._resume(replay(self._disk, found, self._replay))
+        self._resume(replay(self._disk, self.root, found, self._replay))
+        if found.is_new:
+            self._begin()
+            self.checkpoint()
 
     def _resume(self, resume: Resume) -> None:
-        """Go on behind what was found in the journal."""
+        """Go on behind what was found in the journal, in a file of its own: nobody knows what of the old one would
+        reach the device, should a flush of it have failed before."""
         self._journal = Journal(
             self._disk,
             self.root / "journal",
@@ -181,20 +186,34 @@ class BrokerStore(StoreReads):
             number=resume.number,
             sequence=resume.next_sequence,
         )
-        if resume.file is not None and resume.header is not None:
-            self._journal.resume(resume.file, resume.header, resume.end)
         self._last_message_id = resume.last_message_id
         self.stats.cut_bytes = resume.cut_bytes
         if self.stats.replayed_messages or resume.cut_bytes:
             _log.info("%s: replayed %d messages", self.root, self.stats.replayed_messages)
         for fence in resume.fences:
             self._fence(fence)
-        if resume.losses:
-            self.stats.lost_journal_bytes = sum(loss.size_bytes for loss in resume.losses)
-            for loss in resume.losses:
-                _log.error("%s is damaged at byte %d, for %d bytes: what was in them is lost", *loss)
-            with suppress(StorageError):  # else it is found, and passed over, at the next start again
+        self.stats.lost_journal_bytes = sum(loss.size_bytes for loss in resume.losses)
+        for loss in resume.losses:
+            _log.error("%s", _told(loss, resume.synced))
+        if not resume.is_clean:
+            # What was found counts, and is read, from now on. So all of it goes into the logs, and the next start needs
+            # nothing of the old journal. Without room for that it does, and finds it once more.
+            try:
+                self._begin()
                 self.checkpoint()
+            except DiskFailedError as error:
+                self._failure = error
+            except StorageError as error:
+                _log.warning("%s: the journal is not taken into the logs yet: %s", self.root, error.message)
+
+    def _begin(self) -> None:
+        """Make the next journal file, from which the next checkpoint lets a start go on."""
+        journal = self._journal
+        journal.begin()
+        begun = Prepared([], {}, [], self._last_message_id, 0, flushed=True, journal=journal.number)
+        begun.journal_end, begun.next_sequence = journal.end, journal.sequence
+        with self._lock:
+            self._applier.add(begun)
 
     def _replay(self, block: Prepared, losses: Sequence[Loss]) -> None:
         """Publish a block found in the journal, without what the logs already hold; where blocks before it were lost,
@@ -211,7 +230,7 @@ class BrokerStore(StoreReads):
 
     def ensure_partition(self, topic: str, partition_id: int) -> None:
         """Make the partition known; one that exists is fine. On disk it begins with its first message."""
-        if not _TOPIC.fullmatch(topic) or partition_id < 0:
+        if not _TOPIC.fullmatch(topic) or len(topic.encode()) > MAX_NAME_BYTES or not 0 <= partition_id < 1 << 32:
             raise MessageError(
                 f"not a partition that can be stored: {topic!r}:{partition_id}", hint="check the topic's name", code=400
             )
@@ -272,14 +291,19 @@ class BrokerStore(StoreReads):
             DiskFailedError: the disk failed; nothing is accepted any more until a restart.
         """
         self._check_usable()
+        records = block_records(prepared)
+        size = BLOCK_HEADER_BYTES + len(records) + sum(len(run.entries) for run in prepared.runs)
         try:
-            self._space.take(prepared.size_bytes)
-            self._journal.write(prepared)
+            # Positions may use some of what messages may not, so that consumers get on; never what is needed to apply.
+            needed = self.settings.reserve_bytes // 4 + self.unapplied_bytes
+            self._space.take(size, least_bytes=None if prepared.runs else needed)
+            self._journal.write(prepared, records)
         except DiskFailedError as error:
             self._failure = error
             raise
         except DiskFullError:
             self.stats.full_refusals += 1
+            self._applier.hurry()
             raise
         prepared.written = True
 
@@ -514,6 +538,14 @@ class BrokerStore(StoreReads):
             self._journal.close()
         self._files.close()
         self._held.release()
+
+
+def _told(loss: Loss, synced: int) -> str:
+    """A loss in words."""
+    if not loss.size_bytes:
+        return f"{loss.path} ends at byte {loss.position} without block {loss.sequence}: what followed is lost"
+    why = "" if loss.sequence <= synced else " (it was not flushed, so it may be what a power loss took)"
+    return f"{loss.path} is damaged at byte {loss.position}, for {loss.size_bytes} bytes{why}: what was in them is lost"
 
 
 def _unusable(root: Path, error: OSError) -> StorageError:

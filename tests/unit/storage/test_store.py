@@ -457,14 +457,15 @@ def test_a_journal_file_that_cannot_be_opened_for_now_is_opened_later(error: int
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
 def test_a_directory_that_cannot_be_opened_for_its_flush_is_flushed_later(error: int) -> None:
     disk = FaultyDisk()
-    store = open_store(disk)
+    store = open_store(disk, SMALL)
+    send(store, b"f" * 1500)  # the next one goes into another file
     disk.fail(Operation.FSYNC_DIR, error, path_contains="journal", times=2)
     for _ in range(2):
         with pytest.raises(OutOfResourcesError):
             send(store, b"x")
     send(store, b"a")
     disk.crash()
-    assert payloads(open_store(disk)) == [b"a"]
+    assert payloads(open_store(disk, SMALL)) == [b"f" * 1500, b"a"]
 
 
 @pytest.mark.parametrize("error", SCARCE, ids=errno.errorcode.get)
@@ -501,7 +502,8 @@ def test_a_read_that_cannot_open_its_file_says_so_and_works_later() -> None:
 
 def test_any_other_fault_at_opening_is_the_disk_s() -> None:
     disk = FaultyDisk()
-    store = open_store(disk)
+    store = open_store(disk, SMALL)
+    send(store, b"f" * 1500)  # the next one goes into another file
     disk.fail(Operation.OPEN, errno.EIO, path_contains="journal", times=1)
     with pytest.raises(DiskFailedError):
         send(store, b"x")

@@ -78,11 +78,7 @@ class _Check:
             yield Finding(path=file.path, what="is no longer needed", severity=Severity.HARMLESS)
             return
         if file.header is None:
-            if is_last and file.size_bytes <= HEADER_BYTES and file.number > checkpoint.journal:
-                what = "was being made when the Broker ended, and holds nothing"
-                yield Finding(path=file.path, what=what, severity=Severity.HARMLESS)
-            else:
-                yield Finding(path=file.path, what="the header fails its check", size_bytes=HEADER_BYTES)
+            yield Finding(path=file.path, what="the header fails its check", size_bytes=HEADER_BYTES)
             return
         start = HEADER_BYTES
         if file.number == checkpoint.journal:

@@ -40,6 +40,7 @@ def put_checkpoint(disk: Disk, root: Path, checkpoint: Checkpoint) -> None:
     flush_directory(disk, root / "journal")
     flush_directory(disk, root)
     checkpoint.journal, checkpoint.journal_position = number, HEADER_BYTES
+    checkpoint.known_sequence = checkpoint.next_sequence
     write_checkpoint(disk, root, checkpoint)
     for old in numbers:
         disk.unlink(journal_path(root / "journal", old))
