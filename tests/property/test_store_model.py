@@ -260,7 +260,8 @@ class StoreModel(RuleBasedStateMachine):
         policy = RetentionPolicy(age_s, size_bytes)
         allowed = 1 << 62 if size_bytes is not None else self.now_ms - (age_s or 0) * 1000 if age_s is not None else 0
         try:
-            done = self.store.retain(self.now_ms, lambda name: policy if name == topic else None)
+            self.store.set_retention(topic, policy)
+            done = self.store.retain(self.now_ms)
         except DiskFullError:
             return
         except DiskFailedError:

@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pytubemq.broker.state import BrokerState
-    from pytubemq.model.policy import RetentionPolicy
     from pytubemq.storage.retention import Retained
 
 logger = logging.getLogger(__name__)
@@ -63,20 +60,15 @@ class Housekeeping:
             logger.warning("%s", self.problem)
             return
         state, wall_ms = self._state, self._clocks[1]
-        policies = self._policies()
         loop = asyncio.get_running_loop()
         try:
-            gone = await loop.run_in_executor(None, state.store.retain, wall_ms, policies.get)
+            gone = await loop.run_in_executor(None, state.store.retain, wall_ms)
         except StorageError as error:
             self._failed(error.message)
         except OSError as error:
             self._failed(str(error))
         else:
             self._done(gone)
-
-    def _policies(self) -> Mapping[str, RetentionPolicy]:
-        """What each topic keeps, as of now: the pass runs on a thread and must not look at the table itself."""
-        return {served.config.name: served.config.retention for served in self._state.topics}
 
     def _done(self, gone: Retained) -> None:
         self.passes += 1

@@ -45,8 +45,11 @@ class Orders:
 
     def _serve(self) -> None:
         served = [topic for topic in self._topics if topic.name not in self.removal.hidden]
+        for gone in {topic.config.name for topic in self._state.topics} - {topic.name for topic in served}:
+            self._state.store.set_retention(gone, None)
         for topic in served:
             self._state.store.set_durability(topic.name, topic.durability)
+            self._state.store.set_retention(topic.name, topic.retention)
             for partition_id in topic.partition_ids():
                 self._state.store.ensure_partition(topic.name, partition_id)
         if PARTITION.on:

@@ -18,11 +18,13 @@ from pytubemq.storage.checkpoint import Checkpoint, write_checkpoint
 from pytubemq.storage.disk import flush_directory, open_file
 from pytubemq.storage.journal import journal_path
 from pytubemq.storage.partition_log import Dirty
+from pytubemq.storage.retention import roll_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
     from pathlib import Path
 
+    from pytubemq.model.policy import RetentionPolicy
     from pytubemq.storage.disk import Disk
     from pytubemq.storage.fences import Fences
     from pytubemq.storage.files import FileCache
@@ -91,6 +93,7 @@ class Applier:
         segment_bytes: int,
         checkpoint_bytes: int,
         whole_disk_from: int,
+        retention: Mapping[str, RetentionPolicy],
         fences: Fences,
         checkpoint: Checkpoint,
         damaged: Mapping[PartitionKey, LogEnd],
@@ -108,6 +111,7 @@ class Applier:
         self._segment_bytes = segment_bytes
         self._checkpoint_bytes = checkpoint_bytes
         self._whole_disk_from = whole_disk_from
+        self._retention = retention
         self._fences = fences
         self._damaged = damaged
         self._queue: deque[_Queued] = deque()
@@ -234,12 +238,10 @@ class Applier:
         return blocks, size
 
     def _write(self, blocks: list[_Queued]) -> None:
-        by_partition: dict[tuple[str, int], list[Run]] = {}
-        for block in blocks:
-            for run in block.runs:
-                by_partition.setdefault((run.topic, run.partition_id), []).append(run)
-        for partition, runs in by_partition.items():
-            self._partitions[partition].apply(runs, self._files, self._dirty, self._segment_bytes)
+        ends = {(run.topic, run.partition_id): run.end_ordinal for block in blocks for run in block.runs}
+        for partition, end in ends.items():
+            roll = roll_at(self._retention.get(partition[0]), self._segment_bytes)
+            self._partitions[partition].apply(end, self._files, self._dirty, roll)
         size = sum(block.size_bytes for block in blocks)
         with self._lock:
             for _ in blocks:

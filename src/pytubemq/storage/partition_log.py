@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.files import FileCache
     from pytubemq.storage.index import IndexEntry
+    from pytubemq.storage.retention import Roll
     from pytubemq.storage.run import Run
     from pytubemq.storage.segment_reader import SegmentReader
 
@@ -159,27 +160,22 @@ class PartitionLog:
 
     # --- background thread ---------------------------------------------------------------------------------------
 
-    def apply(self, runs: Sequence[Run], files: FileCache, dirty: Dirty, segment_bytes: int) -> None:
-        """Write published runs into segments and let them leave memory.
+    def apply(self, stop: int, files: FileCache, dirty: Dirty, roll: Roll) -> None:
+        """Write what is published before message `stop` into segments and let it leave memory.
 
         Raises:
-            OSError: some of it may be written; the runs stay in memory, call again with the same ones.
+            OSError: some of it may be written; the rest stays in memory, call again.
         """
-        runs = [run for run in runs if run.base_ordinal >= self.applied_ordinal]
-        while runs:
-            segment = self._segment_for(runs[0], files, dirty, segment_bytes)
-            fitting = 1
-            limit = segment.base_position + segment_bytes
-            while fitting < len(runs) and runs[fitting].end_position <= limit:
-                fitting += 1
-            now, runs = runs[:fitting], runs[fitting:]
+        while self.applied_ordinal < stop:
+            segment = self._segment_for(self.tail[0], files, dirty, roll)
+            now = self._fitting(segment, stop, roll)
             dirty.segments.add(segment)
             segment.write(files, now)
             with self._lock:
                 self.applied_ordinal, self.applied_position = now[-1].end_ordinal, now[-1].end_position
                 self.applied_time_ms = max(self.applied_time_ms, now[-1].last_time_ms)
                 segment.records += sum(run.records for run in now)
-                del self.tail[:fitting]
+                del self.tail[: len(now)]
             if PARTITION.on:
                 first, last = now[0], now[-1]
                 PARTITION.tell(
@@ -187,13 +183,34 @@ class PartitionLog:
                     to=to_offset(last.end_ordinal), bytes=last.end_position - first.base_position,
                 )  # fmt: skip
 
-    def _segment_for(self, run: Run, files: FileCache, dirty: Dirty, segment_bytes: int) -> Segment:
+    def _fitting(self, segment: Segment, stop: int, roll: Roll) -> list[Run]:
+        """The runs that go into a segment next. One of which only a part fits is split, so that a burst rolls like
+        anything else."""
+        limit = segment.base_position + roll.size_bytes
+        first_ms = self.tail[0].first_time_ms if segment.first_time_ms is None else segment.first_time_ms
+        now: list[Run] = []
+        for run in self.tail:
+            if run.base_ordinal >= stop or (now and _is_late(run, first_ms, roll)):
+                break
+            if run.end_position > limit:
+                if not now or run.position_at(1) <= limit:
+                    parts = run.parts(limit - run.base_position, roll.size_bytes)
+                    with self._lock:
+                        self.tail[len(now) : len(now) + 1] = parts
+                    now.append(parts[0])
+                break
+            now.append(run)
+        return now
+
+    def _segment_for(self, run: Run, files: FileCache, dirty: Dirty, roll: Roll) -> Segment:
         if self.segments:
             last = self.segments[-1]
-            fits = run.end_position - last.base_position <= segment_bytes and not self.closing and not last.damaged
-            if fits or run.base_ordinal == last.base_ordinal:
+            if run.base_ordinal == last.base_ordinal:
                 return last
-        segment = Segment(self.directory, run.base_ordinal, run.base_position)
+            fits = run.position_at(1) - last.base_position <= roll.size_bytes
+            if fits and not self.closing and not last.damaged and not self._is_past(last, run, files, roll):
+                return last
+        segment = Segment(self.directory, run.base_ordinal, run.base_position, first_time_ms=run.first_time_ms)
         files.disk.makedirs(self.directory)
         topic_directory = self.directory.parent
         dirty.directories.update((self.directory, topic_directory, topic_directory.parent))
@@ -208,6 +225,13 @@ class PartitionLog:
             self.segments = (*self.segments, segment)
             self.closing = False
         return segment
+
+    def _is_past(self, segment: Segment, run: Run, files: FileCache, roll: Roll) -> bool:
+        """Whether a run came too late for a segment."""
+        if roll.age_ms is None:
+            return False
+        begun_ms = segment.begun_ms(files)
+        return begun_ms is None or _is_late(run, begun_ms, roll)
 
     def pieces(self, reader: SegmentReader) -> list[Piece]:
         """What retention asks of each segment, the oldest first; may read the disk. Raises as `read`."""
@@ -429,6 +453,10 @@ class PartitionLog:
         after = snapshot.segments[at + 1]
         end = Border(after.base_ordinal, after.base_position)
         return Stretch((self.topic, self.partition_id), segment, segment.records, end)
+
+
+def _is_late(run: Run, begun_ms: int, roll: Roll) -> bool:
+    return roll.age_ms is not None and run.first_time_ms - begun_ms > roll.age_ms
 
 
 def _read_runs(runs: Sequence[Run], selector: Selector) -> list[bytes]:

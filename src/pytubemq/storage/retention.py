@@ -1,7 +1,7 @@
 """Which segments of a partition go, and when one is closed so that it can go: decisions on sizes and times alone.
 
 The invariants: segments go oldest first, with no gap between those that stay; by age a segment goes only when its
-newest message is too old, so never one whose times lie in the future; by size the last one stays.
+newest message is too old; by size one goes only when what is left without it is still as much as is to be kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytubemq.model.policy import RetentionPolicy
 
 _PARTS: Final = 10
-"""A segment holds at most about this part of what is kept, so that what is too old is at most so much more."""
+"""A segment holds at most this part of what is kept, so that what is too old or too much is at most so much more."""
 _SHORTEST_S: Final = 1.0
 _SMALLEST_BYTES: Final = MIB
 
@@ -27,6 +27,14 @@ class Piece(NamedTuple):
     size_bytes: int
     first_time_ms: int
     last_time_ms: int
+
+
+class Roll(NamedTuple):
+    """When a segment is followed by another: before the record that would make it larger, or that came so much later
+    than its first one."""
+
+    size_bytes: int
+    age_ms: float | None = None
 
 
 class Retained(NamedTuple):
@@ -55,16 +63,16 @@ def surplus(pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, n
     surplus = expired
     if policy.size_bytes is not None:
         total = tail_bytes + sum(piece.size_bytes for piece in pieces[expired:])
-        while surplus < len(pieces) - 1 and total > policy.size_bytes:
+        while surplus < len(pieces) - 1 and total - pieces[surplus].size_bytes >= policy.size_bytes:
             total -= pieces[surplus].size_bytes
             surplus += 1
     return surplus
 
 
-def is_to_be_closed(piece: Piece, policy: RetentionPolicy, now_ms: int) -> bool:
-    """Whether the next messages are to begin another segment: this one has a tenth of what is kept, in age or size."""
-    if policy.age_s is not None:
-        longest_s = max(_SHORTEST_S, policy.age_s / _PARTS)
-        if now_ms - piece.first_time_ms > longest_s * 1000:
-            return True
-    return policy.size_bytes is not None and piece.size_bytes > max(_SMALLEST_BYTES, policy.size_bytes // _PARTS)
+def roll_at(policy: RetentionPolicy | None, segment_bytes: int) -> Roll:
+    """When segments of a partition are closed: at a tenth of what is kept, and never larger than `segment_bytes`."""
+    age_s, size_bytes = (None, None) if policy is None else policy
+    return Roll(
+        segment_bytes if size_bytes is None else min(segment_bytes, max(_SMALLEST_BYTES, size_bytes // _PARTS)),
+        None if age_s is None else max(_SHORTEST_S, age_s / _PARTS) * 1000,
+    )

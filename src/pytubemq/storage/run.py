@@ -5,6 +5,7 @@ The invariant: `index` has one entry for each record in `entries`, the first at 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -58,6 +59,11 @@ class Run:
         return self.base_position + len(self.entries)
 
     @property
+    def first_time_ms(self) -> int:
+        """Append time of the first record, unchecked."""
+        return index_time(self.index, 0) if self.index else 0
+
+    @property
     def last_time_ms(self) -> int:
         """Append time of the last record, unchecked; times do not go back within a partition."""
         return index_time(self.index, self.records - 1) if self.index else 0
@@ -88,6 +94,26 @@ class Run:
         first = self.end_ordinal if at == self.records else index_ordinal(self.index, at)
         index, entries = self.index[at * INDEX_BYTES :], self.entries[position - self.base_position :]
         return Run(self.topic, self.partition_id, first, position, self.end_ordinal - first, index, entries)
+
+    def parts(self, first_bytes: int, other_bytes: int) -> list[Run]:
+        """The run in pieces of whole records, the first within `first_bytes` of log and the others within
+        `other_bytes`; a record that is larger is a piece of its own."""
+        found: list[Run] = []
+        start, limit = 0, self.base_position + first_bytes
+        while start < self.records:
+            fitting = bisect_right(range(start + 1, self.records + 1), limit, key=self.position_at)
+            stop = start + max(1, fitting)
+            found.append(self._between(start, stop))
+            start, limit = stop, self.position_at(stop) + other_bytes
+        return found
+
+    def _between(self, start: int, stop: int) -> Run:
+        position, end = self.position_at(start), self.position_at(stop)
+        first = index_ordinal(self.index, start)
+        behind = self.end_ordinal if stop == self.records else index_ordinal(self.index, stop)
+        index = self.index[start * INDEX_BYTES : stop * INDEX_BYTES]
+        entries = self.entries[position - self.base_position : end - self.base_position]
+        return Run(self.topic, self.partition_id, first, position, behind - first, index, entries)
 
     def entry(self, record: int) -> IndexEntry:
         """The index entry of a record; its check is known to hold."""

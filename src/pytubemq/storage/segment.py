@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.storage.disk import write_all
 from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind
-from pytubemq.storage.index import INDEX_BYTES
+from pytubemq.storage.index import INDEX_BYTES, decode_index_entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,8 @@ class Segment:
     base_ordinal: int
     base_position: int
     records: int = 0
+    first_time_ms: int | None = None
+    """When its first message came, as far as the thread that applies had to know."""
     times_ms: tuple[int, int] | None = None
     """When the first and the last message came, as of the last pass of retention; None: not looked up yet."""
     hints: tuple[tuple[int, int], ...] = ()
@@ -63,6 +65,15 @@ class Segment:
     def index_size(self, records: int) -> int:
         """Bytes of the index file with so many entries."""
         return HEADER_BYTES + records * INDEX_BYTES
+
+    def begun_ms(self, files: FileCache) -> int | None:
+        """When its first message came; None if its index does not tell. Raises OSError."""
+        if self.first_time_ms is None:
+            with files.borrow(self.index_name) as file:
+                entry = decode_index_entry(file.pread(INDEX_BYTES, self.index_size(0)), 0)
+            if entry is not None:
+                self.first_time_ms = entry.append_time_ms
+        return self.first_time_ms
 
     def create(self, files: FileCache) -> None:
         """Make both files with their headers; durable only after the next checkpoint."""

@@ -101,6 +101,7 @@ class BrokerStore(StoreReads):
         self._confirmed: dict[GroupKey, int] = {}
         self._windows = Windows()
         self._durability: dict[str, Durability] = {}
+        self._retention: dict[str, RetentionPolicy] = {}
         self._carried = Carried()
         self._last_message_id = 0
         self._in_flight: Prepared | None = None
@@ -154,6 +155,7 @@ class BrokerStore(StoreReads):
             segment_bytes=self.settings.segment_bytes,
             checkpoint_bytes=self.settings.checkpoint_bytes,
             whole_disk_from=self.settings.whole_disk_from,
+            retention=self._retention,
             fences=self._fences,
             checkpoint=found.checkpoint,
             damaged={(log.topic, log.partition_id): log.end for log in found.logs if log.problem is not None},
@@ -255,6 +257,13 @@ class BrokerStore(StoreReads):
     def durability_of(self, topic: str) -> Durability:
         """When a topic's messages and positions count as accepted."""
         return self._durability.get(topic, self.settings.durability)
+
+    def set_retention(self, topic: str, policy: RetentionPolicy | None) -> None:
+        """What is kept of a topic, by `retain`; None: everything. Its log files hold a tenth of that from now on."""
+        if policy is None:
+            self._retention.pop(topic, None)
+        else:
+            self._retention[topic] = policy
 
     def staging(self) -> Staging:
         """A new, empty staging; any number may be filled at a time."""
@@ -453,12 +462,12 @@ class BrokerStore(StoreReads):
                     hint="it is tried again by itself, and at the next start",
                 ) from error
 
-    def retain(self, now_ms: int, policy: Callable[[str], RetentionPolicy | None]) -> Retained:
-        """Drop the messages that are too old or too many, whole segments at a time; for a background thread. Blocks.
+    def retain(self, now_ms: int) -> Retained:
+        """Drop the messages that are too old or too many by `set_retention`, whole segments at a time; for a background
+        thread. Blocks.
 
         Args:
             now_ms: the time of day, as `prepare` gets it. A clock that jumped is the caller's to notice.
-            policy: what a topic keeps; None: everything.
 
         Raises:
             DiskFullError, OutOfResourcesError: nothing was dropped, call again later. DiskFailedError: see `write`.
@@ -467,7 +476,7 @@ class BrokerStore(StoreReads):
         with self._removing:
             self._check_usable()
             dropped = self._on_disk(
-                lambda: self._applier.retain(lambda: choose(self._partitions, self._reader, policy, now_ms))
+                lambda: self._applier.retain(lambda: choose(self._partitions, self._reader, self._retention, now_ms))
             )
             for log, gone in dropped:
                 first = gone[0]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import StorageError
 from pytubemq.storage.files import LostFileError
-from pytubemq.storage.retention import is_to_be_closed, surplus
+from pytubemq.storage.retention import surplus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from pytubemq.model.policy import RetentionPolicy
     from pytubemq.storage.partition_log import PartitionLog
@@ -26,14 +26,14 @@ _logger = logging.getLogger(__name__)
 def choose(
     partitions: Mapping[PartitionKey, PartitionLog],
     reader: SegmentReader,
-    policy: Callable[[str], RetentionPolicy | None],
+    retention: Mapping[str, RetentionPolicy],
     now_ms: int,
 ) -> dict[PartitionKey, int]:
-    """How many of its oldest segments each partition has too many; lets those be closed that are to go one day. Reads
-    the disk where a segment's times are not known yet; for the thread that applies."""
+    """How many of its oldest segments each partition has too many. Reads the disk where a segment's times are not known
+    yet; for the thread that applies."""
     found: dict[PartitionKey, int] = {}
     for key, log in list(partitions.items()):
-        limits = policy(log.topic)
+        limits = retention.get(log.topic)
         if limits is None or limits == (None, None) or not log.segments or log.problem is not None:
             continue
         try:
@@ -43,6 +43,4 @@ def choose(
             continue
         if count := surplus(pieces, log.end_position - log.applied_position, limits, now_ms):
             found[key] = count
-        if count < len(pieces) and is_to_be_closed(pieces[-1], limits, now_ms):
-            log.closing = True
     return found

@@ -66,9 +66,9 @@ async def test_a_partition_keeps_its_size_and_readers_go_on_at_what_is_kept() ->
         assert keeper(broker).dropped_messages == ends["demo"].min_offset // 28
         moved, _ = await peer.read_range(0)
         assert (moved.err_code, moved.min_offset) == (Code.MOVED, ends["demo"].min_offset)
-        head, messages = await peer.get(last_pack_consumed=True, max_messages=5)
+        head, messages = await peer.get(last_pack_consumed=True, max_messages=2)
         assert (head.curr_offset, messages[0].offset) == (ends["demo"].min_offset, ends["demo"].min_offset)
-        assert (await peer.commit()).curr_offset == ends["demo"].min_offset + 140
+        assert (await peer.commit()).curr_offset == ends["demo"].min_offset + 56
         assert (await peer.send(b"next")).append_offset == 5_600
 
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pytubemq.broker.housekeeping import Housekeeping
 from pytubemq.errors import DiskFailedError
-from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage.retention import Retained
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.anyio
 
@@ -35,29 +31,27 @@ class Clock:
 
 class Store:
     def __init__(self) -> None:
-        self.asked: list[tuple[int, RetentionPolicy | None, RetentionPolicy | None]] = []
+        self.asked: list[int] = []
         self.errors: list[Exception] = []
 
-    def retain(self, now_ms: int, policy: Callable[[str], RetentionPolicy | None]) -> Retained:
+    def retain(self, now_ms: int) -> Retained:
         if self.errors:
             raise self.errors.pop()
-        self.asked.append((now_ms, policy("demo"), policy("gone")))
+        self.asked.append(now_ms)
         return Retained(2, 30, 400)
 
 
 def housekeeping() -> tuple[Housekeeping, Clock, Store]:
     clock, store = Clock(), Store()
-    kept = RetentionPolicy(3600.0, None)
-    topics = [SimpleNamespace(config=SimpleNamespace(name="demo", retention=kept))]
-    state: Any = SimpleNamespace(clock=clock, store=store, topics=topics)
+    state: Any = SimpleNamespace(clock=clock, store=store)
     return Housekeeping(state, period_s=60.0), clock, store
 
 
-async def test_a_pass_asks_with_each_topics_policy_and_counts_what_went() -> None:
+async def test_a_pass_asks_with_the_time_of_day_and_counts_what_went() -> None:
     keeper, clock, store = housekeeping()
     clock.go(60.0)
     await keeper.one_pass()
-    assert store.asked == [(clock.wall, RetentionPolicy(3600.0, None), None)]
+    assert store.asked == [clock.wall]
     assert (keeper.passes, keeper.dropped_segments, keeper.dropped_messages, keeper.dropped_bytes) == (1, 2, 30, 400)
 
 

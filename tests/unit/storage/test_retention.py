@@ -16,7 +16,7 @@ from pytubemq.errors import ClosedError, DiskFailedError, DiskFullError, OffsetM
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage.partition_log import PartitionLog
-from pytubemq.storage.retention import NOTHING_RETAINED, Piece, is_to_be_closed, surplus
+from pytubemq.storage.retention import NOTHING_RETAINED, Piece, Retained, roll_at, surplus
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.unit.storage.helpers import NOW_MS, columns, commit, messages, open_store, send
@@ -33,7 +33,7 @@ PIECES = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 100)), max_size
 
 
 @given(PIECES, st.none() | st.floats(0, 200), st.none() | st.integers(0, 20_000), st.integers(0, 9000))
-def test_as_much_goes_as_the_policy_says_and_no_more(
+def test_as_much_goes_as_the_policy_says_and_never_leaves_less(
     shapes: list[tuple[int, int]], age_s: float | None, size_bytes: int | None, tail_bytes: int
 ) -> None:
     now_ms = NOW_MS
@@ -46,18 +46,17 @@ def test_as_much_goes_as_the_policy_says_and_no_more(
     for at, piece in enumerate(pieces):
         old = age_s is not None and piece.last_time_ms < now_ms - age_s * 1000
         kept_bytes = tail_bytes + sum(other.size_bytes for other in pieces[at:])
-        much = size_bytes is not None and kept_bytes > size_bytes and at + 1 < len(pieces)
+        left_bytes = kept_bytes - piece.size_bytes
+        much = size_bytes is not None and left_bytes >= size_bytes and at + 1 < len(pieces)
         assert (at < count) == (old or much), "times rise, so what is too old comes first"
 
 
 def test_a_segment_is_closed_at_a_tenth_of_what_is_kept() -> None:
-    policy = RetentionPolicy(100.0, 50 << 20)
-    assert not is_to_be_closed(Piece(1, NOW_MS - 10_000, NOW_MS), policy, NOW_MS)
-    assert is_to_be_closed(Piece(1, NOW_MS - 10_001, NOW_MS), policy, NOW_MS)
-    assert is_to_be_closed(Piece((5 << 20) + 1, NOW_MS, NOW_MS), policy, NOW_MS)
-    assert not is_to_be_closed(Piece(1 << 20, NOW_MS, NOW_MS), RetentionPolicy(None, 100), NOW_MS)
-    assert not is_to_be_closed(Piece(1, NOW_MS - 999, NOW_MS), RetentionPolicy(1.0, None), NOW_MS)
-    assert not is_to_be_closed(Piece(1 << 40, 0, NOW_MS), RetentionPolicy(None, None), NOW_MS)
+    assert roll_at(RetentionPolicy(100.0, 50 << 20), 128 << 20) == (5 << 20, 10_000.0)
+    assert roll_at(RetentionPolicy(1.0, 100), 128 << 20) == (1 << 20, 1000.0)
+    assert roll_at(RetentionPolicy(None, 1 << 40), 128 << 20) == (128 << 20, None)
+    assert roll_at(RetentionPolicy(None, None), 128 << 20) == (128 << 20, None)
+    assert roll_at(None, 128 << 20) == (128 << 20, None)
 
 
 def fill(store: BrokerStore, first_ms: int, count: int = 10) -> None:
@@ -73,6 +72,11 @@ def keep(age_s: float | None = None, size_bytes: int | None = None) -> Retention
     return RetentionPolicy(age_s, size_bytes)
 
 
+def retain(store: BrokerStore, now_ms: int, policy: RetentionPolicy) -> Retained:
+    store.set_retention("demo", policy)
+    return store.retain(now_ms)
+
+
 def files(disk: FaultyDisk) -> list[Path]:
     return [path for path in disk.files() if path.suffix in (".log", ".index")]
 
@@ -81,9 +85,9 @@ def test_what_is_too_old_goes_and_its_offsets_are_refused_as_moved() -> None:
     disk = FaultyDisk()
     store = open_store(disk, SMALL)
     fill(store, NOW_MS)
-    assert store.retain(NOW_MS + 5 * HOUR_MS, lambda _: keep(5 * 3600)) == NOTHING_RETAINED
+    assert retain(store, NOW_MS + 5 * HOUR_MS, keep(5 * 3600)) == NOTHING_RETAINED
     before = len(files(disk))
-    done = store.retain(NOW_MS + 10 * HOUR_MS, lambda topic: keep(5 * 3600) if topic == "demo" else None)
+    done = retain(store, NOW_MS + 10 * HOUR_MS, keep(5 * 3600))
     first, end = store.ends("demo", 0)
     assert 0 < first <= 5 * 10 * OFFSET_UNIT
     assert end == 100 * OFFSET_UNIT
@@ -105,7 +109,7 @@ def test_all_of_a_partition_may_go_and_it_goes_on_at_its_end() -> None:
     disk = FaultyDisk()
     store = open_store(disk, SMALL)
     fill(store, NOW_MS)
-    done = store.retain(NOW_MS + 1000 * HOUR_MS, lambda _: keep(3600))
+    done = retain(store, NOW_MS + 1000 * HOUR_MS, keep(3600))
     assert done.messages == 100
     assert store.ends("demo", 0) == (2800, 2800)
     assert files(disk) == []
@@ -125,7 +129,7 @@ def test_what_is_only_in_memory_stays() -> None:
     staging = store.staging()
     staging.append("demo", 0, b"in memory", 0, -1)
     commit(store, staging, now_ms=NOW_MS + 3 * HOUR_MS)
-    store.retain(NOW_MS + 1000 * HOUR_MS, lambda _: keep(3600))
+    retain(store, NOW_MS + 1000 * HOUR_MS, keep(3600))
     assert store.ends("demo", 0) == (30 * 28, 31 * 28)
     store.checkpoint()
     assert store.read("demo", 0, 30 * 28, max_bytes=100, max_messages=1).count == 1
@@ -134,17 +138,17 @@ def test_what_is_only_in_memory_stays() -> None:
 def test_by_size_the_oldest_go_and_the_last_segment_stays() -> None:
     store = open_store(FaultyDisk(), SMALL)
     fill(store, NOW_MS)
-    store.retain(NOW_MS, lambda _: keep(None, 5000))
+    retain(store, NOW_MS, keep(None, 5000))
     extent = store.extent("demo", 0)
-    assert 3000 < extent.max_position - extent.min_position <= 5000
-    store.retain(NOW_MS, lambda _: keep(None, 1))
+    assert 5000 <= extent.max_position - extent.min_position < 7000
+    retain(store, NOW_MS, keep(None, 1))
     assert store.ends("demo", 0)[0] < store.ends("demo", 0)[1]
 
 
 def test_times_in_the_future_keep_a_segment() -> None:
     store = open_store(FaultyDisk(), SMALL)
     fill(store, NOW_MS + 1000 * HOUR_MS)
-    assert store.retain(NOW_MS, lambda _: keep(1)) == NOTHING_RETAINED
+    assert retain(store, NOW_MS, keep(1)) == NOTHING_RETAINED
 
 
 def test_a_busy_partition_begins_a_segment_so_that_the_old_one_can_go() -> None:
@@ -155,10 +159,83 @@ def test_a_busy_partition_begins_a_segment_so_that_the_old_one_can_go() -> None:
         staging.append("demo", 0, b"%d" % at, 0, -1)
         commit(store, staging, now_ms=NOW_MS + at * HOUR_MS)
         store.apply()
-        store.retain(NOW_MS + at * HOUR_MS, lambda _: keep(10 * 3600))
+        retain(store, NOW_MS + at * HOUR_MS, keep(10 * 3600))
     first, end = store.ends("demo", 0)
     assert end == 30 * 28
     assert 17 * 28 <= first <= 19 * 28, "ten hours and a tenth of it"
+
+
+def burst(store: BrokerStore, size_bytes: int) -> None:
+    """Messages of 10 KiB in one block, and so in one run."""
+    staging = store.staging()
+    for at in range(size_bytes // 10_240):
+        staging.append("demo", 0, at.to_bytes(4, "big") + bytes(10_236), 0, -1)
+    commit(store, staging)
+
+
+def test_a_burst_is_cut_at_a_tenth_and_never_leaves_less_than_is_to_be_kept() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)  # segments of 128 MiB, but for what is to be kept
+    store.set_retention("demo", keep(None, 30 << 20))
+    burst(store, 8 << 20)
+    burst(store, 37 << 20)  # both in one go into the log
+    store.apply()
+    segments = store._partitions["demo", 0].segments
+    ends = [segment.base_position for segment in segments[1:]]
+    assert all(end - segment.base_position <= 3 << 20 for segment, end in zip(segments, ends, strict=False))
+    store.retain(NOW_MS)
+    extent = store.extent("demo", 0)
+    assert 30 << 20 <= extent.max_position - extent.min_position < 33 << 20
+    send(store, b"some more")
+    store.checkpoint()
+    store.retain(NOW_MS)
+    extent = store.extent("demo", 0)
+    assert 30 << 20 <= extent.max_position - extent.min_position < 33 << 20
+    expected = [at.to_bytes(4, "big") for at in range((8 << 20) // 10_240)]
+    expected += [at.to_bytes(4, "big") for at in range((37 << 20) // 10_240)]
+    kept = (extent.max_offset - extent.min_offset) // OFFSET_UNIT
+    for _ in range(2):
+        assert [message.payload[:4] for message in messages(store)] == [*expected, b"some"][-kept:]
+        disk.crash()
+        store = open_store(disk)
+
+
+def test_a_burst_of_which_the_disk_took_a_part_is_written_on_from_there() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    store.set_retention("demo", keep(None, 1))
+    burst(store, 4 << 20)
+    disk.fail(Operation.WRITE, errno.ENOSPC, path_contains=".log", after_calls=4)
+    with pytest.raises(DiskFullError):
+        store.apply()
+    assert 0 < store._partitions["demo", 0].applied_ordinal < (4 << 20) // 10_240
+    expected = [at.to_bytes(4, "big") for at in range((4 << 20) // 10_240)]
+    assert [message.payload[:4] for message in messages(store)] == expected
+    disk.heal()
+    store.checkpoint()
+    assert not store._partitions["demo", 0].tail
+    for _ in range(2):
+        assert [message.payload[:4] for message in messages(store)] == expected
+        disk.crash()
+        store = open_store(disk)
+
+
+def test_by_age_a_burst_begins_a_segment_where_its_messages_are_a_tenth_younger() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    store.set_retention("demo", keep(100.0))
+    for restarted in (False, True):
+        if restarted:
+            store.checkpoint()
+            store.close()
+            store = open_store(disk)
+            store.set_retention("demo", keep(100.0))
+        for at in range(30):
+            staging = store.staging()
+            staging.append("demo", 0, b"%d" % at, 0, -1)
+            commit(store, staging, now_ms=NOW_MS + (at + 30 * restarted) * 1000)
+        store.apply()
+    assert [segment.base_ordinal for segment in store._partitions["demo", 0].segments] == [0, 11, 22, 33, 44, 55]
 
 
 def test_a_segment_that_grew_since_the_last_pass_is_as_young_as_its_newest_message() -> None:
@@ -169,12 +246,12 @@ def test_a_segment_that_grew_since_the_last_pass_is_as_young_as_its_newest_messa
         commit(store, staging, now_ms=NOW_MS + at * HOUR_MS)
         store.apply()
         if not at:
-            assert store.retain(NOW_MS, lambda _: keep(100 * 3600)) == NOTHING_RETAINED
+            assert retain(store, NOW_MS, keep(100 * 3600)) == NOTHING_RETAINED
     store._partitions["demo", 0].closing = True
     send(store, b"in the next one")
     store.apply()
     assert len(store._partitions["demo", 0].segments) == 2
-    store.retain(NOW_MS + 3 * HOUR_MS, lambda _: keep(1.5 * 3600))
+    retain(store, NOW_MS + 3 * HOUR_MS, keep(1.5 * 3600))
     assert store.ends("demo", 0)[0] == 0, "its newest message is an hour old"
 
 
@@ -187,7 +264,7 @@ def test_a_reader_inside_a_segment_that_goes_reads_on_or_is_told_that_it_moved(
     log = store._partitions["demo", 0]
     stale = log._snapshot(0, 0)
     with store._files.borrow(log.segments[0].log_path) as held:
-        store.retain(NOW_MS + 1000 * HOUR_MS, lambda _: keep(3600))
+        retain(store, NOW_MS + 1000 * HOUR_MS, keep(3600))
         assert held.pread(10, 64), "an open file can be read on"
     # As a reader still sees it who has not opened the files yet.
     monkeypatch.setattr(PartitionLog, "_snapshot", lambda *_: stale)
@@ -210,7 +287,7 @@ def test_a_lookup_that_retention_overtakes_looks_again(question: str, monkeypatc
         nonlocal first
         taken = snapshot(log, ordinal, max_bytes)
         monkeypatch.setattr(PartitionLog, "_snapshot", snapshot)
-        store.retain(NOW_MS + 10 * HOUR_MS, lambda topic: keep(5 * 3600) if topic == "demo" else None)
+        retain(store, NOW_MS + 10 * HOUR_MS, keep(5 * 3600))
         store.read("other", 0, 0, max_bytes=1, max_messages=1)  # no file of the other one stays open
         first = store.ends("demo", 0)[0]
         return taken
@@ -232,7 +309,7 @@ def test_nothing_goes_before_the_checkpoint_knows(operation: Operation) -> None:
     before = files(disk)
     disk.fail(operation, errno.EIO, path_contains="checkpoint")
     with pytest.raises(DiskFailedError):
-        store.retain(NOW_MS + 1000 * HOUR_MS, lambda _: keep(3600))
+        retain(store, NOW_MS + 1000 * HOUR_MS, keep(3600))
     assert files(disk) == before
     assert store.ends("demo", 0) == (0, 2800)
 
@@ -248,7 +325,7 @@ def test_a_segment_that_was_made_and_could_not_be_filled_harms_nothing() -> None
         store.apply()
     assert store._partitions["demo", 0].segments[-1].records == 0
     assert store.offset_at("demo", 0, NOW_MS + 9 * HOUR_MS) == 90 * OFFSET_UNIT
-    assert store.retain(NOW_MS + 10 * HOUR_MS, lambda _: keep(5 * 3600)).messages > 0
+    assert retain(store, NOW_MS + 10 * HOUR_MS, keep(5 * 3600)).messages > 0
     first = store.ends("demo", 0)[0]
     disk.crash()
     disk.heal()
@@ -264,20 +341,22 @@ def test_a_pass_that_is_under_way_ends_before_the_store_is_closed() -> None:
     fill(store, NOW_MS)
     inside, go_on = threading.Event(), threading.Event()
 
-    def policy(topic: str) -> RetentionPolicy:
-        inside.set()
-        assert go_on.wait(30)
-        return keep(3600)
+    class Asked(dict[str, RetentionPolicy]):
+        def get(self, topic: str, default: object = None) -> RetentionPolicy:  # type: ignore[override]
+            inside.set()
+            assert go_on.wait(30)
+            return keep(3600)
 
+    store._retention = Asked()
     with ThreadPoolExecutor() as pool:
-        passing = pool.submit(store.retain, NOW_MS + 1000 * HOUR_MS, policy)
+        passing = pool.submit(store.retain, NOW_MS + 1000 * HOUR_MS)
         assert inside.wait(30)
         closing = pool.submit(store.close)
         go_on.set()
         closing.result(30)
         assert passing.result(30).messages == 100
     with pytest.raises(ClosedError):
-        store.retain(NOW_MS, policy)
+        store.retain(NOW_MS)
     assert open_store(disk, SMALL).ends("demo", 0) == (2800, 2800)
 
 
@@ -286,10 +365,10 @@ def test_files_that_cannot_be_removed_are_removed_by_the_next_pass_or_the_next_s
     store = open_store(disk, SMALL)
     fill(store, NOW_MS)
     disk.fail(Operation.UNLINK, errno.EIO, path_contains=".log", times=3)
-    assert store.retain(NOW_MS + 1000 * HOUR_MS, lambda _: keep(3600)).messages == 100
+    assert retain(store, NOW_MS + 1000 * HOUR_MS, keep(3600)).messages == 100
     assert len(files(disk)) == 3
     disk.fail(Operation.UNLINK, errno.EIO, path_contains=".log", times=1)
-    store.retain(NOW_MS + 1000 * HOUR_MS, lambda _: keep(3600))
+    retain(store, NOW_MS + 1000 * HOUR_MS, keep(3600))
     assert len(files(disk)) == 1
     disk.heal()
     store.close()

@@ -25,6 +25,7 @@ from pytubemq.storage.java.layout import find_offsets, find_stores
 from pytubemq.storage.java.log import HEAD_BYTES, Damage, JavaRecord, read_records
 from pytubemq.storage.java.offsets import OwnOffsets, read_offsets
 from pytubemq.storage.partition_log import Dirty, PartitionLog
+from pytubemq.storage.retention import roll_at
 from pytubemq.storage.run import Run
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.storage.tools.files import find_journals
@@ -309,4 +310,4 @@ class _Partition:
         )
         self._entries, self._index = [], []
         log.publish(run)
-        log.apply([run], files, dirty, StoreSettings().segment_bytes)
+        log.apply(run.end_ordinal, files, dirty, roll_at(None, StoreSettings().segment_bytes))

@@ -17,6 +17,7 @@ from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.index import decode_index_entry, encode_index_entry
 from pytubemq.storage.partition_log import Dirty, PartitionLog
 from pytubemq.storage.record import FORGOTTEN, Fence, FenceReason
+from pytubemq.storage.retention import roll_at
 from pytubemq.storage.run import hole
 from pytubemq.storage.store import StoreSettings
 from pytubemq.storage.tools.blocks import BadBytes, walk_blocks
@@ -55,7 +56,8 @@ class JournalTaker:
         self._say = say
         self._files = FileCache(disk, limit=64)
         self._dirty = Dirty()
-        self._waiting: dict[PartitionKey, list[Run]] = {}
+        self._waiting: dict[PartitionKey, int] = {}
+        """How far what was taken reaches."""
         self._waiting_bytes = 0
         self._windows = Windows()
         self._windows.restore(checkpoint.windows)
@@ -167,12 +169,13 @@ class JournalTaker:
 
     def _publish(self, key: PartitionKey, run: Run) -> None:
         self._log(key).publish(run)
-        self._waiting.setdefault(key, []).append(run)
+        self._waiting[key] = run.end_ordinal
         self._waiting_bytes += run.size_bytes
 
     def _apply(self) -> None:
-        for key, runs in self._waiting.items():
-            self._logs[key].apply(runs, self._files, self._dirty, StoreSettings().segment_bytes)
+        roll = roll_at(None, StoreSettings().segment_bytes)
+        for key, end in self._waiting.items():
+            self._logs[key].apply(end, self._files, self._dirty, roll)
         self._waiting, self._waiting_bytes = {}, 0
 
     def _lost(self, key: PartitionKey, start: int, end: int) -> None:
