@@ -220,6 +220,8 @@ class Outgoing:
 
     def _pick(self, key: bytes | str | None, partition: Partition | int | None) -> tuple[bytes | Partition, Partition]:
         if partition is not None:
+            if not self._router.partitions:
+                raise self._no_partition()
             found = find_partition(partition, self._router.partitions, self.topic)
             return found, found
         raw = b"" if key is None else check_key(key)

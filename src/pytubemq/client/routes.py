@@ -1,13 +1,14 @@
 """What the Master says about a topic, and the producer's role that keeps asking.
 
 The invariant: a topic that the Master has named once keeps its last known partitions while the Master names none
-(its Brokers may just be restarting), so that messages wait for them instead of failing.
+(its Brokers may just be restarting), so that messages wait for them instead of failing; but not once a Master that can
+tell says that the topic lies on no Broker any more, whether those run or not.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code, NotFoundError, TubeError, UnavailableError
@@ -174,7 +175,10 @@ class ProducerRole:
         """Hear of changes at once from a Master that can wait, else every period."""
         held = self._cluster.master_has(Capability.HEARTBEAT_WAIT)
         before = asyncio.get_running_loop().time()
-        self._take(await self._directory.ask(wait_s=MAX_HEARTBEAT_WAIT_S if held else 0.0))
+        routes = await self._directory.ask(wait_s=MAX_HEARTBEAT_WAIT_S if held else 0.0)
+        if held and self._topic not in routes and self._known is not None and self._known.partitions:
+            await self._let_go_if_removed(self._known)
+        self._take(routes)
         took_s = asyncio.get_running_loop().time() - before
         return self._pacing.pause_s(took_s) if held else max(SHORT_PAUSE_S, HEARTBEAT_PERIOD_S - took_s)
 
@@ -192,6 +196,11 @@ class ProducerRole:
             hint="the reason is in  pytubemq cluster health",
             code=Code.SERVICE_UNAVAILABLE,
         )
+
+    async def _let_go_if_removed(self, known: TopicRoutes) -> None:
+        """The original's Master does not tell a topic that was removed from one whose Brokers restart; ours does."""
+        if self._topic not in await self._directory.ask(deployed=True):
+            self._take({self._topic: replace(known, partitions=())})
 
     def _take(self, routes: dict[str, TopicRoutes]) -> None:
         found = routes.get(self._topic)

@@ -161,7 +161,8 @@ class Producers:
         say = (topics, infos, catalogue.broker_checksum, catalogue.cluster.stamp.serial_id)
         if not must and self._nothing_new(producer, request, say):
             return False
-        producer.told = say
+        if not request.want_deployed:  # that is a question aside, not what the producer goes by
+            producer.told = say
         brokers_changed = request.broker_check_sum != catalogue.broker_checksum
         answer = HeartResponseM2P(
             success=True,

@@ -10,12 +10,13 @@ import pytest
 
 import pytubemq
 from pytubemq.broker.service import BrokerService, BrokerSettings
-from pytubemq.errors import BadRequestError, UnreachableError
+from pytubemq.errors import BadRequestError, NotFoundError, UnreachableError
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import MAX_BATCH_MESSAGES, MAX_POSITIONS
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -136,6 +137,21 @@ async def test_a_topic_is_all_of_its_partitions_while_a_broker_is_away(town: Tow
             await tube.offsets(everything)
         await town.start(2)
         assert len(await tube.offsets(everything)) == 4
+
+
+async def test_a_producer_lets_go_of_a_topic_that_is_removed_and_takes_it_up_when_it_is_made_again(town: Town) -> None:
+    await town.start(1)
+    await town.master.create_topic(TOPIC, 2)
+    async with pytubemq.connect(town.address) as tube, tube.producer(TOPIC) as producer:
+        await producer.send(b"a")
+        await town.master.delete_topic(TOPIC)
+        await until(lambda: not producer.partitions)
+        for where in ({}, {"key": "k"}, {"partition": 0}):
+            with pytest.raises(NotFoundError, match="no partition now"):
+                await producer.send(b"b", **where)
+        await town.master.create_topic(TOPIC, 2)
+        await until(lambda: len(producer.partitions) == 2)
+        assert (await producer.send(b"c")).offset == 0
 
 
 async def test_a_group_too_many_is_told_so_and_does_not_wait(town: Town) -> None:

@@ -585,3 +585,41 @@ async def test_what_was_made_of_a_connection_closes_together_and_one_failure_lea
         assert all(one.ended for one in producers)
         with pytest.raises(ClosedError):
             await tube.partitions("demo")
+
+
+async def test_partitions_stay_while_brokers_restart_and_go_with_their_topic() -> None:
+    def asked_where_it_lies() -> list[Any]:
+        return [request for request in mock.received(Method.PRODUCER_HEARTBEAT_P2M) if request.want_deployed]
+
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters) as tube,
+        tube.producer("demo") as producer,
+    ):
+        known = producer.partitions
+        mock.online = False
+        mock.create_topic("another", 1)  # the Master has news
+        await mock.until(asked_where_it_lies)
+        mock.create_topic("yet another", 1)
+        await mock.until(lambda: len(asked_where_it_lies()) > 1)
+        assert producer.partitions == known, "as long as it may come back"
+        mock.create_topic("demo", 0)
+        await mock.until(lambda: not producer.partitions)
+        with pytest.raises(NotFoundError, match="no partition now"):
+            producer.submit(b"x")
+        mock.online = True
+        mock.create_topic("demo", 2)
+        await mock.until(lambda: len(producer.partitions) == 2)
+        assert (await producer.send(b"x")).offset == 0
+
+
+async def test_partitions_stay_where_the_master_cannot_tell_a_restart_from_a_removal() -> None:
+    async with (
+        MockBroker(topics=DEMO, capabilities=Capability(0)) as mock,
+        connect(mock.masters) as tube,
+        tube.producer("demo") as producer,
+    ):
+        assert producer._membership is not None
+        mock.create_topic("demo", 0)
+        await producer._membership._role.heartbeat()
+        assert producer.partitions
