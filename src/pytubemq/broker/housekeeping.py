@@ -1,7 +1,8 @@
 """What a Broker does about old messages, now and then: it lets go of those that their topics keep no longer.
 
-The invariant: nothing goes because a clock jumped. A pass begins only if wall clock and monotonic clock have gone the
-same way since the one before; else it is put off to the next, which compares anew.
+The invariant: while this Broker runs nothing goes because of a clock that jumped and is put back within HOLD_S. Wall
+clock and monotonic clock are compared before each pass; once they have gone different ways none is made until the wall
+clock is back, or has stood by its word for so long. What the clock was before a start nobody knows.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 FIRST_PASS_S: Final = 2.0
 """How soon after a start the first pass is made, so that a Broker that was away for long does not stay full."""
+HOLD_S: Final = 3600.0
+"""How long a clock that jumped is not gone by: time for an operator to see it in health(), and put it right."""
 _MOST_DRIFT_MS: Final = 10_000
 """By how much the two clocks may differ over the time between two passes."""
 
@@ -40,6 +43,10 @@ class Housekeeping:
         self._period_s = period_s
         self._first_s = first_s
         self._clocks = self._read_clocks()
+        self._jumped_ms = 0.0
+        """By how much the wall clock is off since it jumped, if it did and neither came back nor is believed yet."""
+        self._believed_s = 0.0
+        """When it is believed, by the monotonic clock."""
 
     async def run(self) -> None:
         """One pass after the other until cancelled."""
@@ -49,15 +56,14 @@ class Housekeeping:
             await asyncio.sleep(self._period_s)
 
     async def one_pass(self) -> None:
-        """Let go of what no topic keeps any more, unless a clock has jumped."""
-        before, self._clocks = self._clocks, self._read_clocks()
-        drift_ms = (self._clocks[1] - before[1]) - (self._clocks[0] - before[0]) * 1000
-        if abs(drift_ms) > _MOST_DRIFT_MS:
+        """Let go of what no topic keeps any more, unless the clock has jumped."""
+        if self._is_held():
             self.skipped += 1
+            left_min = max(1, round((self._believed_s - self._clocks[0]) / 60))
             self.problem = (
-                f"retention: a pass was put off, the clock of this machine jumped by {drift_ms / 1000:+.0f} s"
+                f"retention: nothing is let go, the clock of this machine jumped by {self._jumped_ms / 1000:+.0f} s; "
+                f"if it is wrong put it right, else it is believed in {left_min} min"
             )
-            logger.warning("%s", self.problem)
             return
         state, wall_ms = self._state, self._clocks[1]
         loop = asyncio.get_running_loop()
@@ -69,6 +75,22 @@ class Housekeeping:
             self._failed(str(error))
         else:
             self._done(gone)
+
+    def _is_held(self) -> bool:
+        """Whether the wall clock is not to be gone by; compares the clocks."""
+        before, self._clocks = self._clocks, self._read_clocks()
+        drift_ms = (self._clocks[1] - before[1]) - (self._clocks[0] - before[0]) * 1000
+        if abs(drift_ms) > _MOST_DRIFT_MS:
+            self._jumped_ms += drift_ms
+            self._believed_s = self._clocks[0] + HOLD_S
+            logger.warning("retention waits: the clock of this machine jumped by %+.0f s", drift_ms / 1000)
+            if abs(self._jumped_ms) <= _MOST_DRIFT_MS:
+                self._jumped_ms = 0.0
+                logger.warning("retention goes on: the clock of this machine is back")
+        elif self._jumped_ms and self._clocks[0] >= self._believed_s:
+            logger.warning("retention goes on: the clock has stood by its jump of %+.0f s", self._jumped_ms / 1000)
+            self._jumped_ms = 0.0
+        return self._jumped_ms != 0.0
 
     def _done(self, gone: Retained) -> None:
         self.passes += 1

@@ -225,7 +225,7 @@ BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
     ),
     counter("broker_retention_passes_total", "Looks for old messages", lambda f: f.kept(lambda h: h.passes)),
     counter(
-        "broker_retention_skipped_total", "Looks put off, a clock had jumped", lambda f: f.kept(lambda h: h.skipped)
+        "broker_retention_skipped_total", "Looks not made, the clock had jumped", lambda f: f.kept(lambda h: h.skipped)
     ),
     counter(
         "broker_retention_dropped_segments_total",

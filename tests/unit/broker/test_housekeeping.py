@@ -56,15 +56,36 @@ async def test_a_pass_asks_with_the_time_of_day_and_counts_what_went() -> None:
 
 
 @pytest.mark.parametrize("jump_s", [11.0, -11.0, 10 * 365 * 86_400.0])
-async def test_a_clock_that_jumped_puts_a_pass_off_once(jump_s: float) -> None:
+async def test_after_a_jump_of_the_clock_nothing_goes_until_it_has_stood_by_it_for_an_hour(jump_s: float) -> None:
     keeper, clock, store = housekeeping()
     clock.go(60.0, jump_s=jump_s)
+    for minute in range(60):
+        await keeper.one_pass()
+        assert store.asked == []
+        assert keeper.skipped == minute + 1
+        assert f"jumped by {jump_s:+.0f} s" in (keeper.problem or "")
+        clock.go(60.0)
     await keeper.one_pass()
+    assert (store.asked, keeper.problem) == ([clock.wall], None)
+
+
+async def test_a_clock_that_is_put_back_lets_retention_go_on_at_once() -> None:
+    keeper, clock, store = housekeeping()
+    for jump_s, held in ((864_000.0, True), (0.0, True), (-863_995.0, False), (0.0, False)):
+        clock.go(60.0, jump_s=jump_s)
+        before = len(store.asked)
+        await keeper.one_pass()
+        assert (len(store.asked) == before) == held
+        assert (keeper.problem is not None) == held
+
+
+async def test_a_clock_that_jumps_again_is_held_off_anew() -> None:
+    keeper, clock, store = housekeeping()
+    for _ in range(3):
+        clock.go(3599.0, jump_s=20.0)
+        await keeper.one_pass()
+    assert "jumped by +60 s" in (keeper.problem or "")
     assert store.asked == []
-    assert (keeper.skipped, "jumped" in (keeper.problem or "")) == (1, True)
-    clock.go(60.0)
-    await keeper.one_pass()
-    assert (len(store.asked), keeper.problem) == (1, None)
 
 
 async def test_a_clock_that_is_put_right_little_by_little_puts_nothing_off() -> None:
