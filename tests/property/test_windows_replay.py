@@ -47,7 +47,9 @@ def test_after_a_kill_producers_are_known_exactly_as_before(steps: list[list[tup
             elif step == "checkpoint":
                 store.checkpoint()
             elif step == "retain":
-                store.retain(clock_ms + 10**9, lambda _: RetentionPolicy(0.001, None))
+                store.set_retention("demo", RetentionPolicy(0.001, None))
+                store.retain(clock_ms + 10**9)
+                store.set_retention("demo", None)
             elif step == "drop":
                 store.drop("demo")
                 for partition_id in range(2):

@@ -43,13 +43,15 @@ _PIECE_BYTES: Final = 1024 * 1024
 
 
 class Loss(NamedTuple):
-    """Bytes of the journal that fail their check, or are not there (then `size_bytes` is 0)."""
+    """Bytes of the journal that fail their check or are not there."""
 
     path: Path
     position: int
     size_bytes: int
     sequence: int
     """The first block that was lost."""
+    is_end: bool = False
+    """The file ends there; of what followed, `size_bytes` are known to have been."""
 
 
 @dataclass(slots=True)
@@ -75,9 +77,9 @@ class Resume:
         """Whether the checkpoint has everything."""
         return not (self.blocks or self.cut_bytes or self.losses)
 
-    def lose(self, path: Path, start: int, end: int) -> None:
+    def lose(self, path: Path, start: int, end: int, *, is_end: bool = False) -> None:
         """Take note of damage at a place where the next block should have been."""
-        self.losses.append(Loss(path, start, end - start, self.next_sequence))
+        self.losses.append(Loss(path, start, end - start, self.next_sequence, is_end))
 
     def skip_to(self, path: Path, end: int, sequence: int) -> None:
         """Go on with a block that is known to come next; those before it that are not in a file which ends there are
@@ -85,7 +87,7 @@ class Resume:
         if sequence > self.next_sequence:
             last = self.losses[-1] if self.losses else None
             if last is None or (last.path, last.position + last.size_bytes) != (path, end):
-                self.lose(path, end, end)
+                self.lose(path, end, end, is_end=True)
             self.next_sequence = sequence
         self.synced = max(self.synced, sequence - 1)
 
@@ -154,11 +156,9 @@ class _Scan:
     def run(self, position: int, *, is_last: bool) -> int:
         """Hand on all blocks from `position` to the end of the file; returns where that is."""
         resume = self._resume
-        if self._size < position:
-            if is_last:
-                raise corrupt(self._path, self._size, f"{position - self._size} bytes are missing")
-            resume.lose(self._path, self._size, self._size)
-            return self._size
+        if self._size < position:  # what is in the logs already is missing, and whatever followed
+            resume.lose(self._path, self._size, position, is_end=True)
+            return position
         while position < self._size:
             block = self._block(position)
             if block is not None and not self._damage(block):

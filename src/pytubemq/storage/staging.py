@@ -7,9 +7,9 @@ Nothing here touches a disk, so all of it may run on an event loop.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from pytubemq.errors import Code, CorruptError, NotFoundError, ServerOverflowError
+from pytubemq.errors import Code, CorruptError, MessageError, NotFoundError, ServerOverflowError
 from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_STAGED_BYTES
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pytubemq.storage.record import GroupKey, PartitionKey, Sequences, WindowKey
     from pytubemq.storage.run import Run
     from pytubemq.wire.pack import Columns
+
+_INT32: Final = (1 << 31) - 1
+_INT64: Final = (1 << 63) - 1
 
 StagedMessage: TypeAlias = "tuple[int, bytes, int, int, int | None, ProducerMark | None]"
 """Number in the staging, payload, flag, filter code, checksum, who sent it."""
@@ -113,6 +116,7 @@ class Staging:
             raise self._overflow()
         number = self.count
         if producer is not None:
+            _check_mark(producer, 1)
             staged.plain = False
         staged.items.append((number, payload, flag, key_code, check_sum, producer))
         self.count = number + 1
@@ -130,6 +134,8 @@ class Staging:
         staged = self.staged.get((topic, partition_id)) or self._partition(topic, partition_id)
         if self.size_bytes > MAX_STAGED_BYTES + MAX_MESSAGE_BYTES:
             raise self._overflow()
+        if producer is not None:
+            _check_mark(producer, columns.count)
         number = self.count
         staged.plain = False
         staged.items.append(StagedPack(number, columns, producer))
@@ -158,6 +164,8 @@ class Staging:
         staged = self.staged.get((topic, partition_id)) or self._partition(topic, partition_id)
         if self.size_bytes > MAX_STAGED_BYTES + MAX_MESSAGE_BYTES:
             raise self._overflow()
+        if producer is not None:
+            _check_mark(producer, len(payloads))
         number = self.count
         staged.plain = False
         staged.items.append(StagedRun(number, payloads, flag, key_code, producer))
@@ -223,6 +231,17 @@ class Prepared:
     def count(self) -> int:
         """Messages and packs in it."""
         return len(self.appended)
+
+
+def _check_mark(mark: ProducerMark, messages: int) -> None:
+    """Refuse numbers beyond those that a producer can send (int64, int32, int64)."""
+    producer_id, epoch, sequence = mark
+    if not (0 < producer_id <= _INT64 and 0 <= epoch <= _INT32 and 0 <= sequence <= _INT64 - messages):
+        raise MessageError(
+            f"producer {producer_id}, epoch {epoch}: sequence {sequence} and {messages - 1} behind it cannot be stored",
+            hint="number messages from 0 on, as a new producer does",
+            code=Code.BAD_REQUEST,
+        )
 
 
 def no_partition(topic: str, partition_id: int) -> NotFoundError:

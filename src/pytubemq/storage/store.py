@@ -551,8 +551,10 @@ class BrokerStore(StoreReads):
 
 def _told(loss: Loss, synced: int) -> str:
     """A loss in words."""
-    if not loss.size_bytes:
-        return f"{loss.path} ends at byte {loss.position} without block {loss.sequence}: what followed is lost"
+    if loss.is_end:
+        return (
+            f"{loss.path} ends at byte {loss.position} without block {loss.sequence}: whatever followed there is lost"
+        )
     why = "" if loss.sequence <= synced else " (it was not flushed, so it may be what a power loss took)"
     return f"{loss.path} is damaged at byte {loss.position}, for {loss.size_bytes} bytes{why}: what was in them is lost"
 

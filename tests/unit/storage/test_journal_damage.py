@@ -16,7 +16,7 @@ from pytubemq.storage.block import BLOCK_MAGIC
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
-from tests.unit.storage.helpers import NOW_MS, ROOT, SMALL, commit, open_store, payloads, send
+from tests.unit.storage.helpers import NOW_MS, ROOT, SMALL, columns, commit, open_store, payloads, send
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,6 +121,31 @@ def test_a_journal_file_that_was_cut_between_two_blocks_loses_those_behind_alone
         assert store.stats.fenced_messages == len(borders) - kept
         assert f"{first} ends at byte {border} without block {kept + 1}" in caplog.text
         assert send(store, b"on")[0].offset == 20 * 28
+
+
+def test_a_journal_that_is_cut_before_the_checkpoint_s_place_keeps_nothing_from_opening(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    send(store, b"a", b"b", confirm=28)
+    store.close()
+    whole = disk.content(JOURNAL)
+    for size in range(HEADER_BYTES, len(whole)):
+        cut = FaultyDisk()
+        for path in disk.files():
+            cut.makedirs(path.parent)
+            cut.put(path, whole[:size] if path == JOURNAL else disk.content(path))
+        caplog.clear()
+        store = open_store(cut)
+        assert payloads(store) == [b"a", b"b"]
+        assert f"{JOURNAL} ends at byte {size} without block 2" in caplog.text
+        assert store.stats.lost_journal_bytes == len(whole) - size
+        send(store, b"c")
+        cut.kill()
+        caplog.clear()
+        assert payloads(open_store(cut)) == [b"a", b"b", b"c"]
+        assert "lost" not in caplog.text
 
 
 def test_a_checkpoint_that_is_missing_is_refused_also_before_the_second_journal_file() -> None:
@@ -257,7 +282,8 @@ def test_positions_do_not_go_back_where_a_block_is_lost_that_a_checkpoint_knows(
     for offset in (1, 2, 3):
         send(store, b"z", confirm=offset, producer=ProducerMark(5, 0, offset))
     # Retention makes a checkpoint that knows the newest positions, and no more of the journal than the last one.
-    assert store.retain(NOW_MS + 10**9, lambda _: RetentionPolicy(0.001, None)).segments
+    store.set_retention("demo", RetentionPolicy(0.001, None))
+    assert store.retain(NOW_MS + 10**9).segments
     disk.kill()
     journal = _journals(disk)[-1]
     disk.flip_bit(journal, disk.content(journal).rindex(BLOCK_MAGIC) + 20)
@@ -310,6 +336,33 @@ def test_positions_leave_room_for_a_checkpoint() -> None:
     assert disk.free_bytes(ROOT) > 40_000
     send(store, confirm=taken)
     assert store.confirmed("g", "demo", 0) == taken
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        ProducerMark(1 << 63, 0, 0),
+        ProducerMark(0, 0, 0),
+        ProducerMark(1, 1 << 31, 0),
+        ProducerMark(1, -1, 0),
+        ProducerMark(1, 0, -1),
+        ProducerMark(1, 0, (1 << 63) - 1),
+    ],
+)
+def test_a_mark_that_does_not_fit_is_refused_at_once(mark: ProducerMark) -> None:
+    store = open_store(FaultyDisk())
+    staging = store.staging()
+    with pytest.raises(MessageError):
+        staging.append_run("demo", 0, [b"a", b"b"], 0, -1, producer=mark)
+    with pytest.raises(MessageError):
+        staging.append_pack("demo", 0, columns([b"a", b"b"]), producer=mark)
+    if mark.sequence < 1 << 62:
+        with pytest.raises(MessageError):
+            staging.append("demo", 0, b"a", 0, -1, producer=mark)
+    assert staging.count == 0
+    staging.append_run("demo", 0, [b"a"], 0, -1, producer=ProducerMark((1 << 63) - 1, (1 << 31) - 1, (1 << 63) - 2))
+    commit(store, staging)
+    store.close()
 
 
 def test_a_topic_whose_name_does_not_fit_is_refused_at_once() -> None:

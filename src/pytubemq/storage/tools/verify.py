@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.errors import CorruptError
 from pytubemq.model.offset import to_offset
 from pytubemq.storage.checkpoint import NAME, Checkpoint, read_checkpoint
+from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.record import LogEnd
 from pytubemq.storage.tools.files import find_journals, find_partitions
 from pytubemq.storage.tools.findings import Finding, Severity
@@ -137,7 +138,7 @@ def load_checkpoint(
         return Checkpoint(), [Finding(path=path, what=f"fails its check: {error.message}")]
     if checkpoint is not None:
         return checkpoint, []
-    if any(found.segments for found in partitions) and (not journals or journals[0].number != 1):
+    if any(found.segments for found in partitions) or any(file.size_bytes > HEADER_BYTES for file in journals):
         return Checkpoint(), [Finding(path=path, what="is missing")]
     return Checkpoint(), []
 
