@@ -53,7 +53,7 @@ class Mended:
 
     def fence(self, entry: IndexEntry) -> Lost:
         """Put a hole in the place of a record whose bytes fail their check."""
-        at = last_record_at(bytes(self.index), entry.first_ordinal)
+        at = last_record_at(self.index, entry.first_ordinal)
         hole = _hole(entry.first_ordinal, entry.end_ordinal, entry.position, entry.size_bytes, entry.append_time_ms)
         self.index[at * INDEX_BYTES : (at + 1) * INDEX_BYTES] = hole
         lost = Lost(entry.first_ordinal, entry.end_ordinal, entry.position)

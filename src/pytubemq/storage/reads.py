@@ -7,8 +7,9 @@ to damage is passed over, counted, and said in the log once. Safe from any threa
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pytubemq.errors import Code, CorruptError
 from pytubemq.model.offset import to_offset, to_ordinal
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
+
+_MOST_TOLD: Final = 20
+"""Places with damage that are told one by one, of those met at a time."""
 
 
 class StoreReads:
@@ -85,10 +89,12 @@ class StoreReads:
         max_messages: int,
         codes: frozenset[int] | None = None,
     ) -> Slice:
-        """Messages from `offset` on, before `end_offset`, as bytes that go into a fetch answer as they are.
+        """Messages from `offset` on, as bytes that go into a fetch answer as they are.
 
         Args:
             offset: rounded down to a whole message; at or beyond the end the slice is empty.
+            end_offset: no record that begins at it or behind it is taken. A pack that begins before comes whole, so
+                `next_offset` may lie behind it, and `count` says how many messages there are before `next_offset`.
             max_bytes: stops after the entry that reaches it, so one message always comes.
             codes: only messages with these filter codes; None takes all. `next_offset` also passes the others.
 
@@ -160,21 +166,27 @@ class StoreReads:
         """Take note of damage that a reader met; said in the log once."""
         topic, partition_id = stretch.key
         segment = stretch.segment
-        for piece in lost:
-            reason = FenceReason.RECORD if in_record else FenceReason.INDEX
-            fence = Fence(topic, partition_id, piece.from_ordinal, piece.to_ordinal, reason)
-            if new := self._fences.add(fence):
-                self.stats.fenced_messages += new
-                _logger.error(
-                    "%d messages of %s:%d, offsets %d to before %d, are lost: %s is damaged at byte %d",
-                    fence.messages,
-                    topic,
-                    partition_id,
-                    fence.from_offset,
-                    fence.to_offset,
-                    segment.log_path,
-                    segment.log_size(piece.position),
-                )
+        reason = FenceReason.RECORD if in_record else FenceReason.INDEX
+        lost = sorted(lost)
+        new = self._fences.add_all(
+            [Fence(topic, partition_id, piece.from_ordinal, piece.to_ordinal, reason) for piece in lost]
+        )
+        self.stats.fenced_messages += sum(fence.messages for fence in new)
+        for fence in new[:_MOST_TOLD]:
+            first = lost[bisect_right(lost, fence.from_ordinal, key=lambda piece: piece.from_ordinal) - 1]
+            _logger.error(
+                "%d messages of %s:%d, offsets %d to before %d, are lost: %s is damaged at byte %d",
+                fence.messages,
+                topic,
+                partition_id,
+                fence.from_offset,
+                fence.to_offset,
+                segment.log_path,
+                segment.log_size(first.position),
+            )
+        if more := new[_MOST_TOLD:]:
+            messages = sum(fence.messages for fence in more)
+            _logger.error("and %d more in %d other places of %s", messages, len(more), segment.log_path)
         if rebuilt and not segment.damaged:
             self.stats.mended_entries += rebuilt
             _logger.warning("%s is damaged: %d entries were read from the log instead", segment.index_path, rebuilt)

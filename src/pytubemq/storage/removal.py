@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def remove_topic(files: FileCache, logs: Path, topic: str) -> None:
-    """Remove `logs/<topic>` with all its partitions; fine if there is none.
+    """Remove `logs/<topic>` with all its partitions; fine if there is none. Durable on return: what a power loss brings
+    back before, the next start removes.
 
     Raises:
         OSError: some of it may be left; call again.
@@ -32,7 +33,6 @@ def remove_topic(files: FileCache, logs: Path, topic: str) -> None:
         for file in sorted(disk.listdir(partition)):
             disk.unlink(partition / file)
             files.forget(partition / file)  # only now: nobody can open it again
-        flush_directory(disk, partition)
         disk.rmdir(partition)
     disk.rmdir(directory)
     flush_directory(disk, logs)

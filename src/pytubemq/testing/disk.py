@@ -279,6 +279,9 @@ class FaultyDisk:
             self._directory(path)
             if any(name.parent == path for name in self._names if name != path):
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
+            # Names here are told apart by their paths alone: what this directory had must not turn up in the next one
+            # of its name, which on a disk is another directory.
+            self._keep(self._changes.pop(path, []))
             self._rename_to(path, None, None)
 
     def fsync_dir(self, path: Path) -> None:

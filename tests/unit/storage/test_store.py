@@ -744,3 +744,14 @@ def test_a_crash_at_any_step_of_a_drop_leaves_all_of_it_or_nothing(
             assert not again.positions()
             assert not disk.exists(ROOT / "logs" / "demo")
         again.close()
+
+
+def test_dropping_many_partitions_flushes_no_directory_that_goes_itself() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, partitions=50)
+    for partition_id in range(50):
+        send(store, b"x", partition_id=partition_id)
+    store.checkpoint()
+    before = disk.calls[Operation.FSYNC_DIR]
+    store.drop("demo")
+    assert disk.calls[Operation.FSYNC_DIR] - before < 10
