@@ -74,6 +74,7 @@ class StoreMachine(RuleBasedStateMachine):
             durability=self.durability,
             segment_bytes=2000,
             journal_segment_bytes=1500,
+            journal_padding_bytes=700,
             checkpoint_bytes=1500,
             whole_disk_from=self.whole_disk_from,
             reserve_bytes=0,

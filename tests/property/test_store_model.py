@@ -131,7 +131,12 @@ class StoreModel(RuleBasedStateMachine):
     def start(self, seed: int, short_writes: bool, check: bool) -> None:
         self.disk = FaultyDisk(seed=seed, short_writes=short_writes)
         self.settings = StoreSettings(
-            segment_bytes=2000, journal_segment_bytes=1500, reserve_bytes=0, max_open_files=2, check_on_read=check
+            segment_bytes=2000,
+            journal_segment_bytes=1500,
+            journal_padding_bytes=700,
+            reserve_bytes=0,
+            max_open_files=2,
+            check_on_read=check,
         )
         self.model = Model()
         self.unknown: Model | None = None

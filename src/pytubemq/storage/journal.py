@@ -2,7 +2,8 @@
 
 The invariant: `end` is the end of the last block that was written whole; whatever lies behind it, from a write that
 failed, is cut or overwritten before the next block counts. A block with anything that was promised to be on the device
-counts only after fdatasync.
+counts only after fdatasync. Behind `end` there may be padding: fewer zeros than MAX_PADDING_BYTES, so that the flush of
+a small block finds the file as long as it was and has nothing but data to write.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import DiskFailedError, DiskFullError, OutOfResourcesError
 from pytubemq.storage.block import encode_block_header
-from pytubemq.storage.disk import NotOpenedError, flush_directory, open_file, write_all
+from pytubemq.storage.disk import NotOpenedError, flush_directory, open_file, read_exactly, write_all
 from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind
 from pytubemq.storage.record import encode_meta
 
@@ -28,6 +29,9 @@ FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """A write that failed with one of these left the disk sound: it may be tried again later."""
 
 
+MAX_PADDING_BYTES: Final = 256 * 1024
+"""A file grows by so much at a time at most while blocks are small: a flush that must not write down a new length takes
+two thirds of the time, and does not wait for what others do to the file system."""
 UNFINISHED: Final = ".tmp"
 """Behind the name of a journal file that is being made."""
 
@@ -35,6 +39,11 @@ UNFINISHED: Final = ".tmp"
 def journal_path(directory: Path, number: int) -> Path:
     """The file of journal `number`."""
     return directory / f"{number:020d}.journal"
+
+
+def is_padding(file: DiskFile, start: int, end: int) -> bool:
+    """Whether nothing but padding lies between two bytes of a journal file, the second being its end."""
+    return end - start < MAX_PADDING_BYTES and not any(read_exactly(file, end - start, start))
 
 
 def block_records(prepared: Prepared) -> bytes:
@@ -45,14 +54,19 @@ def block_records(prepared: Prepared) -> bytes:
 class Journal:
     """The writing end; used by one thread."""
 
-    def __init__(self, disk: Disk, directory: Path, *, segment_bytes: int, number: int, sequence: int) -> None:
+    def __init__(
+        self, disk: Disk, directory: Path, *, segment_bytes: int, padding_bytes: int, number: int, sequence: int
+    ) -> None:
         """`number` is the file to be made first and `sequence` its first block's."""
         self._disk = disk
         self._directory = directory
         self._segment_bytes = segment_bytes
+        self._zeros = bytes(min(padding_bytes, MAX_PADDING_BYTES))
         self._file: DiskFile | None = None
         self._salt = 0
         self._must_cut = False
+        self._length = 0
+        """Of the file, padding included."""
         self._synced = sequence - 1
         self.number = number
         self.sequence = sequence
@@ -94,6 +108,10 @@ class Journal:
             end = write_all(file, [head + meta, *entries], self.end)
         except OSError as error:
             raise self._write_failed(file, error) from error
+        if end > self._length:
+            self._length = end
+            if prepared.flush and end - self.end < len(self._zeros):
+                self._pad(file)
         if prepared.flush:
             self._sync(file)
             self._synced = self.sequence
@@ -101,6 +119,11 @@ class Journal:
         self.end = end
         self.sequence += 1
         prepared.journal, prepared.journal_end, prepared.next_sequence = self.number, end, self.sequence
+
+    def _pad(self, file: DiskFile) -> None:
+        """Make the file longer by zeros, up to the next step, ahead of the flush of a small block."""
+        with suppress(OSError):  # where there is no room for padding there may be some for blocks yet
+            self._length = write_all(file, [self._zeros[: -self._length % len(self._zeros)]], self._length)
 
     def close(self) -> None:
         """Close the file; what was not flushed stays with the operating system."""
@@ -115,6 +138,7 @@ class Journal:
                 return file
             # The old file must be whole on the device before a newer one exists: recovery relies on it. Once it is
             # closed no block goes there any more, also if making the next file fails and is tried again.
+            self._must_cut |= self._length > self.end
             try:
                 self._cut_if_needed(file)
             except OSError as error:
@@ -122,7 +146,7 @@ class Journal:
             self._sync(file)
             self._synced = self.sequence - 1
             file.close()
-            self._file, self.number = None, self.number + 1
+            self._file, self.number, self._length = None, self.number + 1, 0
         self._file = self._create(self.number)
         self.end = HEADER_BYTES
         return self._file
@@ -151,7 +175,7 @@ class Journal:
     def _cut_if_needed(self, file: DiskFile) -> None:
         if self._must_cut:
             file.truncate(self.end)
-            self._must_cut = False
+            self._must_cut, self._length = False, self.end
 
     def _write_failed(self, file: DiskFile, error: OSError) -> DiskFullError | DiskFailedError:
         self._must_cut = True

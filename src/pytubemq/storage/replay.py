@@ -22,7 +22,7 @@ from pytubemq.storage.block import (
 )
 from pytubemq.storage.disk import read_exactly
 from pytubemq.storage.header import HEADER_BYTES, corrupt
-from pytubemq.storage.journal import failed, journal_path
+from pytubemq.storage.journal import failed, is_padding, journal_path
 from pytubemq.storage.record import Fence, FenceReason, decode_records
 from pytubemq.storage.run import hole
 from pytubemq.storage.staging import Prepared
@@ -164,6 +164,8 @@ class _Scan:
             if block is not None and not self._damage(block):
                 position = self._take(block)
                 continue
+            if block is None and is_padding(self._file, position, self._size):
+                break
             following = self._following(position)
             if following is None and is_last and resume.next_sequence >= self._known_sequence:
                 # Nothing shows that it ever was on the device: a write that was not finished.

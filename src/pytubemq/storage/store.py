@@ -26,7 +26,7 @@ from pytubemq.storage.applier import Applier
 from pytubemq.storage.block import BLOCK_HEADER_BYTES
 from pytubemq.storage.building import Carried, build
 from pytubemq.storage.disk import Disk, OsDisk
-from pytubemq.storage.journal import FULL_ERRORS, Journal, block_records, full, storage_error
+from pytubemq.storage.journal import FULL_ERRORS, MAX_PADDING_BYTES, Journal, block_records, full, storage_error
 from pytubemq.storage.partition_log import PartitionLog
 from pytubemq.storage.reads import StoreReads
 from pytubemq.storage.record import FORGOTTEN, MAX_NAME_BYTES, FenceReason
@@ -72,6 +72,8 @@ class StoreSettings:
     """A partition's log file is followed by another beyond this."""
     journal_segment_bytes: int = 64 * MIB
     """The same for the journal."""
+    journal_padding_bytes: int = MAX_PADDING_BYTES
+    """The journal's file grows by so many zeros ahead of small blocks; 0 for none."""
     checkpoint_bytes: int = 256 * MIB
     """After so much was moved into the logs comes the next checkpoint: about what a start has to replay at most."""
     reserve_bytes: int = MAX_UNAPPLIED_BYTES + 64 * MIB
@@ -185,6 +187,7 @@ class BrokerStore(StoreReads):
             self._disk,
             self.root / "journal",
             segment_bytes=self.settings.journal_segment_bytes,
+            padding_bytes=self.settings.journal_padding_bytes,
             number=resume.number,
             sequence=resume.next_sequence,
         )

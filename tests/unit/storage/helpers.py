@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 ROOT = Path("/data/broker-1")
 NOW_MS = 1_790_000_000_000
 SMALL = StoreSettings(
-    segment_bytes=2000, journal_segment_bytes=1500, checkpoint_bytes=1500, reserve_bytes=0, max_open_files=4
+    segment_bytes=2000,
+    journal_segment_bytes=1500,
+    journal_padding_bytes=0,
+    checkpoint_bytes=1500,
+    reserve_bytes=0,
+    max_open_files=4,
 )
-ROOMY = StoreSettings(reserve_bytes=0)
+ROOMY = StoreSettings(reserve_bytes=0, journal_padding_bytes=0)
 
 
 def open_store(disk: FaultyDisk, settings: StoreSettings = ROOMY, *, partitions: int = 2) -> BrokerStore:

@@ -319,7 +319,9 @@ def _send_on(one: Callable[[int], object]) -> None:
 def test_positions_leave_room_for_a_checkpoint() -> None:
     disk = FaultyDisk()
     disk.capacity_bytes = 110_000
-    store = open_store(disk, StoreSettings(reserve_bytes=100_000, journal_segment_bytes=10_000))
+    store = open_store(
+        disk, StoreSettings(reserve_bytes=100_000, journal_segment_bytes=10_000, journal_padding_bytes=0)
+    )
     with pytest.raises(DiskFullError):
         _send_on(lambda number: send(store, b"%d" % number * 10))
     store.checkpoint()

@@ -14,6 +14,7 @@ from pytubemq.model.durability import Durability
 from pytubemq.storage.block import BLOCK_MAGIC
 from pytubemq.storage.disk import OsDisk
 from pytubemq.storage.header import HEADER_BYTES, VERSION
+from pytubemq.storage.journal import journal_path
 from pytubemq.storage.record import FenceReason
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, FaultyFile
@@ -429,3 +430,33 @@ def test_a_checkpoint_knows_no_confirm_of_messages_that_power_loss_may_take(
     confirmed = again.confirmed("g", "demo", 0)
     assert confirmed is not None
     assert confirmed <= again.ends("demo", 0)[1]
+
+
+def test_padding_behind_the_last_block_is_no_torn_end() -> None:
+    disk = FaultyDisk()
+    settings = StoreSettings(reserve_bytes=0, journal_padding_bytes=4096)
+    store = open_store(disk, settings)
+    send(store, b"a")
+    path = journal_path(ROOT / "journal", 1)
+    assert len(disk.content(path)) == 4096
+    send(store, b"b")
+    assert len(disk.content(path)) == 4096
+    disk.kill()
+    store = open_store(disk, settings)
+    assert store.stats.cut_bytes == 0
+    assert store.stats.replayed_messages == 2
+
+
+def test_a_torn_block_in_the_padding_is_cut() -> None:
+    disk = FaultyDisk()
+    settings = StoreSettings(reserve_bytes=0, journal_padding_bytes=4096)
+    store = open_store(disk, settings)
+    send(store, b"a")
+    path = journal_path(ROOT / "journal", 1)
+    written = bytearray(disk.content(path))
+    disk.kill()
+    written[3000:3010] = b"left over!"
+    disk.put(path, bytes(written))
+    store = open_store(disk, settings)
+    assert store.stats.cut_bytes > 0
+    assert store.stats.replayed_messages == 1

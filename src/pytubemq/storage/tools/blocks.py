@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.storage.block import BLOCK_HEADER_BYTES, BLOCK_MAGIC, block_is_sound, decode_block_header
 from pytubemq.storage.disk import read_exactly
+from pytubemq.storage.journal import is_padding
 from pytubemq.storage.record import decode_records
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def walk_blocks(
         block = _block(file, salt, at, stop)
         if block is None or (sequence is not None and block.head.sequence != sequence):
             block = _next_block(file, salt, at + 1, stop, sequence or 0)
+            if block is None and is_padding(file, at, stop):
+                return
             end = stop if block is None else block.position
             yield BadBytes(at, end - at)
             if block is None:

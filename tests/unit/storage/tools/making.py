@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOW_MS = 1_790_000_000_000
-SMALL = StoreSettings(segment_bytes=700, journal_segment_bytes=1500, checkpoint_bytes=1500, reserve_bytes=0)
+SMALL = StoreSettings(
+    segment_bytes=700, journal_segment_bytes=1500, journal_padding_bytes=300, checkpoint_bytes=1500, reserve_bytes=0
+)
 LARGE = StoreSettings(reserve_bytes=0)
 
 Messages = dict[tuple[str, int, int], bytes]
