@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 from pytubemq.net.clock import Clock, SystemClock
-from pytubemq.server.files import connections_within, file_limit, log_files_within
+from pytubemq.server.files import Shares, file_limit, shares
 from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
 from pytubemq.storage.disk import Disk, OsDisk
 
@@ -146,7 +146,7 @@ class Node:
                 client_timeout_s=section.client_timeout_s,
                 lost_connection_grace_s=section.lost_connection_grace_s,
                 auto_register_brokers=section.auto_register_brokers,
-                max_connections=self._connections(),
+                max_connections=self._shares().connections,
             ),
             clock=self._clock,
         )
@@ -166,7 +166,9 @@ class Node:
         access = self._access(listen)
         pages = [*master_routes(self.master, access), metrics_route(self.master.facts)]
         self._http = HttpServer(
-            create_app(self.master, hosts=[listen.host, *section.hosts], pages=pages, access=access), listen
+            create_app(self.master, hosts=[listen.host, *section.hosts], pages=pages, access=access),
+            listen,
+            max_connections=self._shares().http_connections,
         )
         self._closing.append(("HTTP", self._http.close))
         address = await self._http.start()
@@ -190,13 +192,13 @@ class Node:
                 heartbeat_period_s=section.heartbeat_period_s,
                 lease_timeout_s=section.lease_timeout_s,
                 retention_check_s=section.retention_check_s,
-                max_connections=self._connections(),
+                max_connections=self._shares().connections,
                 store=StoreSettings(
                     segment_bytes=section.segment_bytes,
                     journal_segment_bytes=section.journal_segment_bytes,
                     reserve_bytes=section.reserve_bytes,
                     check_on_read=section.check_on_read,
-                    max_open_files=log_files_within(file_limit()),
+                    max_open_files=self._shares().log_files,
                 ),
             ),
             clock=self._clock,
@@ -217,7 +219,7 @@ class Node:
             return
         listen = parse_address("broker.http_listen", text, default_port=DEFAULT_BROKER_HTTP_PORT)
         app = create_broker_app(broker, self._access(listen), hosts=[listen.host, *self.settings.http.hosts])
-        server = HttpServer(app, listen)
+        server = HttpServer(app, listen, max_connections=self._shares().http_connections)
         self._closing.append(("the Broker's HTTP", server.close))
         try:
             address = await server.start()
@@ -235,8 +237,11 @@ class Node:
         section = self.settings.http
         return Access(section.token.strip(), in_url=section.token_in_url, local=is_loopback(listen.host))
 
-    def _connections(self) -> int:
-        return connections_within(file_limit(), servers=len(self.roles))
+    def _shares(self) -> Shares:
+        http_servers = (Role.MASTER in self.roles) + (
+            Role.BROKER in self.roles and bool(self.settings.broker.http_listen)
+        )
+        return shares(file_limit(), servers=len(self.roles), http_servers=http_servers)
 
     def _masters(self) -> tuple[Address, ...]:
         """Those that were named; else the one in this process; else where it would listen."""

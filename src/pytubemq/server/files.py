@@ -1,6 +1,7 @@
 """How many files and connections this process may have open.
 
-The invariant: connections never use up what the storage needs, so a crowd of clients is refused and no write is.
+The invariant: what logs, protocol and HTTP may have open at a time, all together, leaves `RESERVED_FILES` free (of few
+files a quarter). So a crowd of clients is refused and no write is.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import contextlib
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pytubemq.model.limits import MAX_CONNECTIONS, MAX_OPEN_FILES, MAX_OPEN_LOG_FILES
+from pytubemq.model.limits import MAX_CONNECTIONS, MAX_HTTP_CONNECTIONS, MAX_OPEN_FILES, MAX_OPEN_LOG_FILES
 
 if TYPE_CHECKING:
     import asyncio
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RESERVED_FILES: Final = 384
-"""For the journal, the metadata, HTTP (256), and what Python itself needs."""
+RESERVED_FILES: Final = 128
+"""For the journal, the metadata, log files in use beside those kept open, calls to a Master, and Python itself."""
+_HTTP_PART: Final = 8
+"""HTTP gets at most this part of what is left: it is for people and their tools."""
 FEW_FILES: Final = 4096
 """With less than this a server says at its start what that means."""
 _SAID_AGAIN_S: Final = 10.0
@@ -50,7 +53,7 @@ def raise_file_limit() -> int:
         logger.warning(
             "this process may have only %d files open, so it takes %d connections and keeps %d log files open; "
             "raise the hard limit (ulimit -Hn, LimitNOFILE= of a systemd unit) to %d or more",
-            files, connections_within(files), log_files_within(files), FEW_FILES,
+            files, shares(files).connections, shares(files).log_files, FEW_FILES,
         )  # fmt: skip
     return files
 
@@ -65,15 +68,24 @@ def file_limit() -> int:
     return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
 
 
-def log_files_within(files: int) -> int:
-    """How many of `files` the partitions' logs and indexes may take; the others are opened when they are needed."""
-    return max(1, min(files // 2, MAX_OPEN_LOG_FILES))
+class Shares(NamedTuple):
+    """Who may have how many files open at a time."""
+
+    log_files: int
+    """Logs and indexes of partitions; the others are opened when they are needed."""
+    connections: int
+    """Of each server that speaks the protocol."""
+    http_connections: int
+    """Of each that speaks HTTP."""
 
 
-def connections_within(files: int, *, servers: int = 1) -> int:
-    """How many connections each of the `servers` of a process may accept that may have `files` files open."""
-    spare = max(files - log_files_within(files) - RESERVED_FILES, files // 4)
-    return max(1, min(MAX_CONNECTIONS, spare // servers))
+def shares(files: int, *, servers: int = 1, http_servers: int = 1) -> Shares:
+    """How a process that may have `files` files open shares them among its logs and its servers."""
+    left = files - min(RESERVED_FILES, files // 4)
+    log_files = min(left // 2, MAX_OPEN_LOG_FILES)
+    http = min(left // _HTTP_PART // max(1, http_servers), MAX_HTTP_CONNECTIONS)
+    connections = min((left - log_files - http * http_servers) // max(1, servers), MAX_CONNECTIONS)
+    return Shares(max(1, log_files), max(1, connections), max(1, http))
 
 
 def mind_lack_of_handles(loop: asyncio.AbstractEventLoop, *, now_s: Callable[[], float] = time.monotonic) -> None:

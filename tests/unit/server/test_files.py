@@ -10,10 +10,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pytubemq.model.limits import MAX_CONNECTIONS, MAX_OPEN_FILES, MAX_OPEN_LOG_FILES
+from pytubemq.model.limits import MAX_CONNECTIONS, MAX_HTTP_CONNECTIONS, MAX_OPEN_FILES, MAX_OPEN_LOG_FILES
 from pytubemq.server.compose import ROLES, Node
-from pytubemq.server.files import RESERVED_FILES, connections_within, log_files_within
+from pytubemq.server.files import RESERVED_FILES, shares
 from pytubemq.server.sources import load_settings
 
 if TYPE_CHECKING:
@@ -32,18 +34,28 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 @pytest.mark.parametrize(
-    ("files", "servers", "connections"),
+    ("files", "servers", "http_servers", "given"),
     [
-        (MAX_OPEN_FILES, 1, MAX_CONNECTIONS),
-        (8192, 1, 8192 - 4096 - RESERVED_FILES),
-        (8192, 2, (8192 - 4096 - RESERVED_FILES) // 2),
-        (1024, 1, 256),
-        (256, 1, 64),
-        (2, 2, 1),
+        (MAX_OPEN_FILES, 2, 2, (MAX_OPEN_LOG_FILES, MAX_CONNECTIONS, MAX_HTTP_CONNECTIONS)),
+        (8192, 1, 1, (4032, 3776, 256)),
+        (8192, 2, 2, (4032, 1760, 256)),
+        (1024, 2, 2, (448, 168, 56)),
+        (1024, 1, 0, (448, 448, 112)),
+        (256, 1, 1, (96, 72, 24)),
+        (2, 2, 2, (1, 1, 1)),
     ],
 )
-def test_connections_leave_files_to_the_storage(files: int, servers: int, connections: int) -> None:
-    assert connections_within(files, servers=servers) == connections
+def test_files_are_shared_among_logs_and_servers(
+    files: int, servers: int, http_servers: int, given: tuple[int, int, int]
+) -> None:
+    assert shares(files, servers=servers, http_servers=http_servers) == given
+
+
+@given(files=st.integers(64, MAX_OPEN_FILES), servers=st.integers(1, 2), http_servers=st.integers(0, 2))
+def test_all_shares_together_leave_what_is_reserved(files: int, servers: int, http_servers: int) -> None:
+    given = shares(files, servers=servers, http_servers=http_servers)
+    used = given.log_files + servers * given.connections + http_servers * given.http_connections
+    assert files - used >= min(RESERVED_FILES, files // 4)
 
 
 def test_the_limit_is_raised_as_far_as_it_goes() -> None:
@@ -51,11 +63,6 @@ def test_the_limit_is_raised_as_far_as_it_goes() -> None:
     assert done.stdout == "2000\n"
     assert "this process may have 2000 files open (raised from 256)" in done.stderr
     assert "this process may have only 2000 files open, so it takes" in done.stderr
-
-
-@pytest.mark.parametrize(("files", "logs"), [(MAX_OPEN_FILES, MAX_OPEN_LOG_FILES), (1024, 512), (1, 1)])
-def test_log_files_take_at_most_half(files: int, logs: int) -> None:
-    assert log_files_within(files) == logs
 
 
 FEW_HANDLES = """
@@ -129,7 +136,8 @@ async def test_a_node_shares_what_there_is_among_its_servers(tmp_path: Path, mon
     try:
         assert node.master is not None
         assert node.broker is not None
-        assert node.master.settings.max_connections == connections_within(1024, servers=2)
-        assert node.broker.settings.max_connections == connections_within(1024, servers=2)
+        share = shares(1024, servers=2, http_servers=2)
+        assert node.master.settings.max_connections == node.broker.settings.max_connections == share.connections
+        assert node.broker.settings.store.max_open_files == share.log_files
     finally:
         await node.close()
