@@ -37,6 +37,8 @@ _new = tuple.__new__
 _NOBODY: Final = ProducerMark(0, 0, 0)
 _NO_CODE: Final = -1
 _CRC_BYTES: Final = 4
+MOST_AHEAD_MS: Final = 600_000
+"""How far the newest message's time may be ahead of the clock and still be that of the next one."""
 
 
 class Carried(NamedTuple):
@@ -108,8 +110,10 @@ class _PartitionBuilder:
         self._noted = noted
         self._base_ordinal = self._ordinal = log.end_ordinal
         self._base_position = self._position = log.end_position
-        # Within a partition time never goes back: it is searched by time.
-        self._time_ms = max(now_ms, log.last_time_ms)
+        # Times do not go back: a partition is searched by them. But where the clock stood far ahead once, its times
+        # must not be everybody's until it gets there: nothing would ever be too old.
+        stays = log.last_time_ms - now_ms <= MOST_AHEAD_MS
+        self._time_ms = max(now_ms, log.last_time_ms) if stays else now_ms
         self._entries: list[bytes | memoryview] = []
         self._index: list[bytes] = []
         self._pending: Sequences | None = None

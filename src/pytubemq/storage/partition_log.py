@@ -156,7 +156,7 @@ class PartitionLog:
         """Make a run readable; the caller holds the lock."""
         self.tail.append(run)
         self.end_ordinal, self.end_position = run.end_ordinal, run.end_position
-        self.last_time_ms = max(self.last_time_ms, run.last_time_ms)
+        self.last_time_ms = run.last_time_ms
 
     # --- background thread ---------------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class PartitionLog:
             segment.write(files, now)
             with self._lock:
                 self.applied_ordinal, self.applied_position = now[-1].end_ordinal, now[-1].end_position
-                self.applied_time_ms = max(self.applied_time_ms, now[-1].last_time_ms)
+                self.applied_time_ms = now[-1].last_time_ms
                 segment.records += sum(run.records for run in now)
                 del self.tail[: len(now)]
             if PARTITION.on:
@@ -190,7 +190,9 @@ class PartitionLog:
         first_ms = self.tail[0].first_time_ms if segment.first_time_ms is None else segment.first_time_ms
         now: list[Run] = []
         for run in self.tail:
-            if run.base_ordinal >= stop or (now and _is_late(run, first_ms, roll)):
+            if run.base_ordinal >= stop:
+                break
+            if now and (_is_late(run, first_ms, roll) or run.first_time_ms < now[-1].last_time_ms):
                 break
             if run.end_position > limit:
                 if not now or run.position_at(1) <= limit:
@@ -227,7 +229,9 @@ class PartitionLog:
         return segment
 
     def _is_past(self, segment: Segment, run: Run, files: FileCache, roll: Roll) -> bool:
-        """Whether a run came too late for a segment."""
+        """Whether a run came too late for a segment, or before what is in it: times rise within a segment."""
+        if run.first_time_ms < self.applied_time_ms:
+            return True
         if roll.age_ms is None:
             return False
         begun_ms = segment.begun_ms(files)
@@ -320,6 +324,9 @@ class PartitionLog:
                     low = middle
                 else:
                     high = middle
+            # Where the clock was put back times begin anew: nothing that came at the time or later is left out.
+            while low and self._last_time_ms(reader, self._stretch(snapshot, low - 1)) >= time_ms:
+                low -= 1
             stretch = self._stretch(snapshot, low)
             with self._using(stretch.segment, None):
                 return to_offset(reader.ordinal_since(stretch, time_ms))
@@ -327,6 +334,9 @@ class PartitionLog:
             return to_offset(snapshot.end.ordinal)
         view = MendedView(Mended(Border(late.end_ordinal, late.end_position), bytearray(late.index)))
         return to_offset(entry_at(view, first_since(view, time_ms)).first_ordinal)
+
+    def _last_time_ms(self, reader: SegmentReader, stretch: Stretch) -> int:
+        return self._entry_of(reader, stretch, stretch.end.ordinal - 1).append_time_ms
 
     def _entry_of(self, reader: SegmentReader, stretch: Stretch, ordinal: int) -> IndexEntry:
         with self._using(stretch.segment, None):

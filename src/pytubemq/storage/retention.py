@@ -1,7 +1,8 @@
 """Which segments of a partition go, and when one is closed so that it can go: decisions on sizes and times alone.
 
 The invariants: segments go oldest first, with no gap between those that stay; by age a segment goes only when its
-newest message is too old; by size one goes only when what is left without it is still as much as is to be kept.
+newest message is too old (one with a time in the future: when the next segment's is); by size one goes only when what
+is left without it is still as much as is to be kept.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def surplus(pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, n
     expired = 0
     if policy.age_s is not None:
         limit_ms = now_ms - policy.age_s * 1000
-        while expired < len(pieces) and pieces[expired].last_time_ms < limit_ms:
+        times_ms = _newest_ms(pieces, now_ms)
+        while expired < len(pieces) and times_ms[expired] < limit_ms:
             expired += 1
     surplus = expired
     if policy.size_bytes is not None:
@@ -67,6 +69,17 @@ def surplus(pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, n
             total -= pieces[surplus].size_bytes
             surplus += 1
     return surplus
+
+
+def _newest_ms(pieces: Sequence[Piece], now_ms: int) -> list[int]:
+    """When the newest message of each segment came. A time in the future is wrong and tells nothing; that segment is
+    no younger than the one behind it."""
+    found: list[int] = []
+    behind_ms = now_ms
+    for piece in reversed(pieces):
+        behind_ms = piece.last_time_ms if piece.last_time_ms <= now_ms else behind_ms
+        found.append(behind_ms)
+    return found[::-1]
 
 
 def roll_at(policy: RetentionPolicy | None, segment_bytes: int) -> Roll:

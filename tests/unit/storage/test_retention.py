@@ -151,6 +151,67 @@ def test_times_in_the_future_keep_a_segment() -> None:
     assert retain(store, NOW_MS, keep(1)) == NOTHING_RETAINED
 
 
+def send_at(store: BrokerStore, time_ms: int, payload: bytes = b"x") -> None:
+    staging = store.staging()
+    staging.append("demo", 0, payload, 0, -1)
+    commit(store, staging, now_ms=time_ms)
+
+
+def test_a_clock_that_stood_ahead_for_one_message_ends_no_retention_by_age() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    store.set_retention("demo", keep(3600))
+    send_at(store, NOW_MS)
+    send_at(store, NOW_MS + 10 * 365 * 24 * HOUR_MS)
+    for minute in range(0, 300, 3):
+        send_at(store, NOW_MS + minute * 60_000)
+    store.apply()
+    assert store.retain(NOW_MS + 60_000) == NOTHING_RETAINED
+    for restarted in (False, True):
+        if restarted:
+            store.close()
+            store = open_store(disk)
+            store.set_retention("demo", keep(3600))
+        store.retain(NOW_MS + 300 * 60_000)
+        first, end = store.ends("demo", 0)
+        assert (first // OFFSET_UNIT, end) == (80, 102 * OFFSET_UNIT), "an hour and a tenth of it are kept"
+        assert messages(store)[0].append_time == NOW_MS + 234 * 60_000
+
+
+def test_a_clock_that_stood_behind_lets_nothing_go_that_came_before_and_is_young() -> None:
+    store = open_store(FaultyDisk())
+    store.set_retention("demo", keep(10 * 3600))
+    for time_ms in (NOW_MS, NOW_MS - 1_000_000 * HOUR_MS, NOW_MS + 60_000):
+        send_at(store, time_ms)
+    store.apply()
+    assert store.retain(NOW_MS + 120_000) == NOTHING_RETAINED
+
+
+@pytest.mark.parametrize("wrong_ms", [NOW_MS + 10**10, NOW_MS - 10**10])
+def test_a_lookup_by_time_leaves_nothing_out_where_the_clock_was_wrong(wrong_ms: int) -> None:
+    store = open_store(FaultyDisk(), SMALL)
+    for minute in range(10):
+        send_at(store, NOW_MS + minute * 60_000, bytes(1500))
+    send_at(store, wrong_ms, bytes(1500))
+    for minute in range(10, 20):
+        send_at(store, NOW_MS + minute * 60_000, bytes(1500))
+    for applied in (False, True):
+        if applied:
+            store.apply()
+        for minute in range(20):
+            found = store.offset_at("demo", 0, NOW_MS + minute * 60_000) // OFFSET_UNIT
+            assert found <= (minute if minute < 10 else minute + 1)
+            assert found >= min(minute, 10)
+
+
+def test_a_clock_that_is_a_little_behind_gives_the_time_of_the_message_before() -> None:
+    store = open_store(FaultyDisk())
+    send_at(store, NOW_MS)
+    send_at(store, NOW_MS - 600_000)
+    send_at(store, NOW_MS - 600_001)
+    assert [message.append_time for message in messages(store)] == [NOW_MS, NOW_MS, NOW_MS - 600_001]
+
+
 def test_a_busy_partition_begins_a_segment_so_that_the_old_one_can_go() -> None:
     disk = FaultyDisk()
     store = open_store(disk)  # segments of 128 MiB: by size alone none would ever be closed

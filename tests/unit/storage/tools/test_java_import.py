@@ -108,11 +108,11 @@ def test_the_store_goes_on_behind_what_was_imported(tmp_path: Path) -> None:
     store = BrokerStore.open(root, settings=LARGE)
     staging = store.staging()
     staging.append("filt", 0, b"new", 0, -1)
-    prepared = store.prepare(staging, 0)
+    last = by_partition()["filt", 0][-1]
+    prepared = store.prepare(staging, last.receive_time_ms - 1000)
     store.write(prepared)
     [made] = store.publish(prepared)
     store.close()
-    last = by_partition()["filt", 0][-1]
     assert (made.offset, made.message_id > last.message_id) == (84, True)  # type: ignore[union-attr]
     assert made.append_time_ms == last.receive_time_ms  # type: ignore[union-attr]
 
