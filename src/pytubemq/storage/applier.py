@@ -128,7 +128,7 @@ class Applier:
         self._known_sequence = checkpoint.known_sequence
         """Positions and windows are as of the block before this one."""
         self._queued_bytes = 0
-        self._is_short = False
+        self._is_urgent = False
         self._since_checkpoint = 0
         self.unapplied_bytes = 0
         self.applied_bytes = 0
@@ -155,8 +155,8 @@ class Applier:
         self.unapplied_bytes += queued.cost_bytes
 
     def hurry(self) -> None:
-        """There is no room for more: the next checkpoint is due as soon as it lets a journal file go."""
-        self._is_short = True
+        """The next checkpoint is due as soon as it lets a journal file go."""
+        self._is_urgent = True
 
     def apply(self) -> int:
         """Write all that is queued now into the logs, and make a checkpoint if one is due; returns bytes applied.
@@ -257,7 +257,7 @@ class Applier:
         return reached is not None and (
             reached.journal - self._last.journal >= _CHECKPOINT_FILES
             or self._since_checkpoint >= self._checkpoint_bytes
-            or (self._is_short and reached.journal > self._last.journal)
+            or (self._is_urgent and reached.journal > self._last.journal)
         )
 
     def _checkpoint(self, *, without: str | None = None, dropped: Mapping[PartitionKey, int] | None = None) -> None:
@@ -295,7 +295,7 @@ class Applier:
                 self._disk.unlink(journal_path(self._root / "journal", number))
         made.forget()
         self._last, self._reached, self._dirty, self._since_checkpoint = made, None, Dirty(), 0
-        self._is_short = False
+        self._is_urgent = False
         self.checkpoints += 1
         PARTITION.tell("checkpoint", journal=made.journal, partitions=len(ends), positions=len(confirmed))
 

@@ -181,8 +181,7 @@ class BrokerStore(StoreReads):
             self.checkpoint()
 
     def _resume(self, resume: Resume) -> None:
-        """Go on behind what was found in the journal, in a file of its own: nobody knows what of the old one would
-        reach the device, should a flush of it have failed before."""
+        """Go on behind what was found in the journal, in a file of its own."""
         self._journal = Journal(
             self._disk,
             self.root / "journal",
@@ -201,11 +200,13 @@ class BrokerStore(StoreReads):
         for loss in resume.losses:
             _log.error("%s", _told(loss, resume.synced))
         if not resume.is_clean:
-            # What was found counts, and is read, from now on. So all of it goes into the logs, and the next start needs
-            # nothing of the old journal. Without room for that it does, and finds it once more.
+            # What was found goes into the logs with the next `apply`, and the old journal goes: what of that would be
+            # on the device, had a flush of it failed before, nobody knows. Damage is told once if that is now.
             try:
                 self._begin()
-                self.checkpoint()
+                self._applier.hurry()
+                if resume.losses:
+                    self.apply()
             except DiskFailedError as error:
                 self._failure = error
             except StorageError as error:

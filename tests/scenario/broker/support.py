@@ -51,7 +51,7 @@ def service(disk: FaultyDisk | None = None, **settings: Any) -> BrokerService:
         "listen": LOOPBACK,
         "data_dir": Path("/data"),
         "topics": (TopicConfig("demo", 3),),
-        "store": StoreSettings(reserve_bytes=0),
+        "store": StoreSettings(reserve_bytes=0, journal_padding_bytes=0),
     }
     return BrokerService(BrokerSettings(**{**options, **settings}), disk=disk or FaultyDisk())
 

@@ -321,8 +321,16 @@ async def test_real_files(tmp_path: Path) -> None:
     assert (tmp_path / "broker-1" / "journal").is_dir()
 
 
-async def test_sends_are_refused_while_no_file_can_be_opened_and_taken_afterwards() -> None:
+async def _begun() -> FaultyDisk:
+    """A disk on which a Broker has run: the next one makes a journal file with the first thing that it writes."""
     disk = FaultyDisk()
+    async with running(disk):
+        pass
+    return disk
+
+
+async def test_sends_are_refused_while_no_file_can_be_opened_and_taken_afterwards() -> None:
+    disk = await _begun()
     async with running(disk) as broker, connected(broker) as peer:
         disk.fail(Operation.OPEN, errno.EMFILE)
         for _ in range(2):
@@ -356,7 +364,7 @@ async def test_a_read_that_cannot_open_its_file_is_refused_for_now() -> None:
 
 
 async def test_no_file_to_write_is_over_though_nobody_sends() -> None:
-    disk = FaultyDisk()
+    disk = await _begun()
     async with running(disk) as broker, connected(broker) as peer:
         disk.fail(Operation.OPEN, errno.EMFILE, path_contains="journal", times=1)
         assert (await peer.send()).err_code == Code.SERVICE_UNAVAILABLE
@@ -368,7 +376,7 @@ async def test_health_stays_bad_between_refused_sends_while_no_file_can_be_opene
     spare: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(broker_service, "_SWEEP_S", 0.01)
-    disk = FaultyDisk()
+    disk = await _begun()
     async with running(disk) as broker, connected(broker) as peer:
         disk.fail(Operation.FSYNC_DIR if spare else Operation.OPEN, errno.EMFILE, path_contains="journal")
         seen = set()

@@ -16,7 +16,7 @@ from pytubemq.storage.block import BLOCK_MAGIC
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
-from tests.unit.storage.helpers import NOW_MS, ROOT, SMALL, columns, commit, open_store, payloads, send
+from tests.unit.storage.helpers import NOW_MS, ROOT, SMALL, columns, commit, messages, open_store, payloads, send
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -217,7 +217,8 @@ def test_the_name_of_a_journal_file_is_flushed_before_it_counts(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("cut_works", [True, False])
-def test_a_restart_trusts_nothing_of_a_journal_that_could_not_be_flushed(*, cut_works: bool) -> None:
+@pytest.mark.parametrize("applied", [True, False])
+def test_a_restart_trusts_nothing_of_a_journal_that_could_not_be_flushed(*, cut_works: bool, applied: bool) -> None:
     for seed in range(20):
         disk = FaultyDisk(seed=seed)
         store = _relaxed(disk)
@@ -234,13 +235,19 @@ def test_a_restart_trusts_nothing_of_a_journal_that_could_not_be_flushed(*, cut_
         store = _relaxed(disk)
         seen = payloads(store)
         assert seen == [b"first", b"refused"][: 2 - cut_works]
-        for number in range(5):
-            send(store, b"acked%d" % number)
+        if applied:
+            store.apply()
+            assert len(_journals(disk)) == 1, "nothing of the old one is needed any more"
+        acked = [send(store, b"acked%d" % number)[0].offset for number in range(5)]
         disk.crash()
         store = _relaxed(disk)
-        assert payloads(store) == seen + [b"acked%d" % number for number in range(5)]
-        assert store.ends("relaxed", 0) == (0, 28)
-        assert not store.fences()
+        found = {message.offset: message.payload for message in messages(store)}
+        assert [found[offset] for offset in acked] == [b"acked%d" % number for number in range(5)]
+        if applied:
+            assert payloads(store)[: len(seen)] == seen
+            assert store.ends("relaxed", 0) == (0, 28)
+            assert not store.fences()
+        assert len(found) + sum(fence.messages for fence in store.fences() if fence.topic == "demo") == len(seen) + 5
 
 
 def test_a_disk_that_fails_while_what_was_found_is_taken_in_lets_it_be_read() -> None:
@@ -249,6 +256,8 @@ def test_a_disk_that_fails_while_what_was_found_is_taken_in_lets_it_be_read() ->
     disk.kill()
     disk.fail(Operation.FDATASYNC, path_contains="logs")
     store = open_store(disk)
+    with pytest.raises(DiskFailedError):
+        store.apply()
     assert payloads(store) == [b"a"]
     with pytest.raises(DiskFailedError):
         send(store, b"x")
