@@ -49,7 +49,7 @@ class Fences:
             low = bisect_left(known, fences[0].from_ordinal, key=lambda item: item.to_ordinal)
             high = bisect_right(known, fences[-1].to_ordinal, key=lambda item: item.from_ordinal)
             before, near = len(known), known[low:high]
-            new = _joined(_without(fences, sorted([(item.from_ordinal, item.to_ordinal) for item in near] + unlisted)))
+            new = _joined(without(fences, sorted([(item.from_ordinal, item.to_ordinal) for item in near] + unlisted)))
             room = max(0, _MAX_FENCES - self._listed)
             known[low:high] = _joined(sorted(near + new[:room], key=lambda item: item.from_ordinal))
             self._listed += len(known) - before
@@ -87,7 +87,7 @@ class Fences:
                 self._unlisted[topic, partition_id] = [stretch for stretch in unlisted if stretch[1] > ordinal]
 
 
-def _without(fences: Sequence[Fence], covered: Sequence[tuple[int, int]]) -> list[Fence]:
+def without(fences: Sequence[Fence], covered: Sequence[tuple[int, int]]) -> list[Fence]:
     """The parts of fences that no stretch covers; both are in order."""
     pieces: list[Fence] = []
     at = 0

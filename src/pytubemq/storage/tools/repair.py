@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import CorruptError
 from pytubemq.storage.checkpoint import NAME, Checkpoint
 from pytubemq.storage.disk import OsDisk, read_exactly
+from pytubemq.storage.fences import without
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.record import LogEnd, PartitionKey
+from pytubemq.storage.tools.copies import put_back
 from pytubemq.storage.tools.files import PartitionFiles, find_journals, find_partitions
 from pytubemq.storage.tools.findings import Severity
 from pytubemq.storage.tools.holding import check_store, held
@@ -26,7 +28,7 @@ from pytubemq.storage.tools.salvage import salvage_checkpoint
 from pytubemq.storage.tools.verify import Verified, load_checkpoint, verify_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pytubemq.storage.disk import Disk
@@ -105,6 +107,9 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
         disk.makedirs(directory)
     journals, partitions = find_journals(disk, root), find_partitions(disk, root)
     checkpoint, wrong = load_checkpoint(disk, root, journals, partitions)
+    back = put_back(disk, journals, partitions, None if wrong else checkpoint.ends, say)
+    if back:
+        partitions = find_partitions(disk, root)
     if wrong:
         checkpoint = _rebuilt(disk, root, journals, partitions, say)
     by_key = {(found.topic, found.partition_id): found for found in partitions}
@@ -128,11 +133,17 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
     taker.finish()
     fences = [fence for partition in repaired.values() for fence in partition.fences]
     known = {fence[:4]: fence for fence in (*fences, *taker.fences)}
-    known |= {fence[:4]: fence for fence in checkpoint.fences}
+    known |= {fence[:4]: fence for fence in _still_lost(checkpoint.fences, back)}
     checkpoint.fences = sorted(known.values())
     put_checkpoint(disk, root, checkpoint)
     say(f"{root / NAME}: written, with an empty journal behind it; {taker.taken} messages came from the old one")
     return checkpoint.fences
+
+
+def _still_lost(fences: Sequence[Fence], back: Mapping[PartitionKey, Sequence[tuple[int, int]]]) -> Iterator[Fence]:
+    """What was known to be lost, without the messages that are there again."""
+    for fence in fences:
+        yield from without([fence], back.get((fence.topic, fence.partition_id), ()))
 
 
 def _missing(journals: Sequence[StoreFile], checkpoint: Checkpoint) -> list[int]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pytubemq.errors import DirectoryLockedError
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.staging import Appended
-from pytubemq.storage.store import BrokerStore
+from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.storage.tools.findings import Severity
 from pytubemq.storage.tools.looking import looked_into
 from pytubemq.storage.tools.repair import plan, repair
@@ -191,6 +191,29 @@ def test_the_store_goes_on_behind_a_hole(master: Path, held: Messages, tmp_path:
     store.publish(prepared)
     store.close()
     assert held_in(root)["demo", 0, max(offset for _, number, offset in held if number == 0) + 28] == b"new"
+
+
+@pytest.mark.parametrize("how", ["hit", "short", "gone", "noticed before"])
+def test_a_damaged_record_is_put_back_from_a_journal_file_that_still_has_it(tmp_path: Path, how: str) -> None:
+    root = tmp_path / "broker-1"
+    whole = StoreSettings(reserve_bytes=0)  # one journal file, which is not trimmed before it is full
+    kept = fill(root, settings=whole)
+    path = root / "logs/demo/0" / f"{0:020d}.log"
+    data = path.read_bytes()
+    damaged = data.replace(b"single 1 of round 0", b"single X of round 0")
+    assert damaged != data
+    if how == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(data[:-30] if how == "short" else damaged)
+    if how == "noticed before":
+        store = BrokerStore.open(root, settings=StoreSettings(reserve_bytes=0, check_on_read=True))
+        store.read("demo", 0, 0, max_messages=10, max_bytes=100_000)
+        assert store.fences()
+        store.close()
+    assert repaired(root, tmp_path) == kept
+    assert path.read_bytes() == data
+    assert not verify(root).findings, "nothing is lost, and nothing is said to be"
 
 
 def test_a_directory_that_a_broker_has_is_refused(master: Path, tmp_path: Path) -> None:
