@@ -75,8 +75,7 @@ class ResetHandlers:
         """ResetHistory: what was moved, the newest first."""
         request = decode(ResetHistoryRequest, call.request.body)
         try:
-            self._state.gate.check_started()
-            checks.client(request.client_id)
+            self._check_admitted(request)
         except Refused as refused:
             code, text = refused.refusal
             call.reply(encode(ResetHistoryResponse(success=False, err_code=code, err_msg=text)))
@@ -93,13 +92,20 @@ class ResetHandlers:
             encode(ResetHistoryResponse(success=True, err_code=Code.SUCCESS, err_msg="OK!", records=tuple(records)))
         )
 
+    def _check_admitted(self, request: ResetOffsetsRequest | ResetHistoryRequest) -> None:
+        """Refuse who may not register a consumer either."""
+        self._state.gate.check_started()
+        self._state.visits.check_consumer(request.auth_info, now_s=self._state.clock.now_s())
+        checks.client(request.client_id)
+
     # --- inside ---------------------------------------------------------------------------------------------
 
     async def _reset(self, request: ResetOffsetsRequest) -> ResetOffsetsResponse:
-        self._state.gate.check_started()
-        checks.client(request.client_id)
+        self._check_admitted(request)
         group = checks.group(request.group_name)
         user = checks.text(request.user, "user", MAX_USER_CHARS)
+        if not user.isprintable():  # the history is read in terminals, a line for each move
+            raise Refused(Code.BAD_REQUEST, "user has characters that cannot be shown, as line breaks; leave them out")
         if len(request.resets) > MAX_RESETS:
             raise Refused(Code.BAD_REQUEST, f"{len(request.resets)} resets are asked for, {MAX_RESETS} go at once")
         results: list[ResetResult] = []

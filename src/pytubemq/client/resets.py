@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pytubemq.client.options import Start
 from pytubemq.core.reset_target import ResetTarget, ResetTo, time_target
 from pytubemq.errors import Code, ConfigError, refused
-from pytubemq.model.ids import check_group
+from pytubemq.model.ids import Partition, check_group
 from pytubemq.model.limits import MAX_USER_CHARS
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.extension import OffsetReset, ResetOffsetsRequest, ResetOffsetsResponse
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
     from pytubemq.client.cluster import Cluster
     from pytubemq.client.lookup import Lookup
-    from pytubemq.model.ids import Partition
 
 USER = "client"
 """Who moves a group in the history, if the connection has no `client_name`."""
-Moves = dict["Partition", tuple[int | None, int]]
+Moves = dict[Partition, tuple[int | None, int]]
 """Where the group was in each partition, None for nowhere, and where it is."""
 
 
@@ -47,6 +46,13 @@ async def reset_group(
     target = reset_target(to)
     found = await lookup.partitions(topic)
     wanted = found if partitions is None else list(dict.fromkeys(partitions))
+    if partitions is not None and not wanted:
+        raise ConfigError("no partition is named", hint="leave `partitions` out to move the group in all of them")
+    for partition in wanted:
+        if not isinstance(partition, Partition):
+            raise ConfigError(
+                f"not a Partition: {partition!r}", hint="give some of those that `await tube.partitions(topic)` lists"
+            )
     strange = set(wanted).difference(found)
     if strange:
         raise ConfigError(

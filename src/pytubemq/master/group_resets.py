@@ -7,7 +7,7 @@ answer says to be moved is durable at its Broker.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytubemq.errors import BadRequestError, Code, FormatError, TubeError, UnavailableError, refused
 from pytubemq.master.inspect import CLIENT_ID, Inspector, Offsets
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 SHOWN_FAULTS = 3
+
+
+_HINT: Final = "mend what the text says, then ask again"
 
 
 class CannotResetError(TubeError):
@@ -170,7 +173,9 @@ class GroupResets:
             if isinstance(error, TubeError):
                 moved = 0 if dry_run else sum(result.err_code == Code.SUCCESS for result in done.values())
                 said = f"{moved} positions were moved" if moved else "nothing was moved"
-                raise refused(error.code or Code.SERVICE_UNAVAILABLE, f"{said}: {error.message}") from error
+                raise refused(
+                    error.code or Code.SERVICE_UNAVAILABLE, f"{said}: {error.message}", hint=error.hint or _HINT
+                ) from error
             if error is not None:
                 raise error
         return done
@@ -193,7 +198,11 @@ class GroupResets:
             raise
         except (TubeError, TimeoutError) as error:
             reason = str(error).splitlines()[0] if str(error) else f"no answer within {self._timeout_s:g} s"
-            raise UnavailableError(f"{name}: {reason}", code=Code.SERVICE_UNAVAILABLE) from error
+            raise UnavailableError(
+                f"{name}: {reason}",
+                hint="see whether that Broker runs (`pytubemq cluster health`), or name partitions of others",
+                code=Code.SERVICE_UNAVAILABLE,
+            ) from error
         if not answer.success:
             raise refused(answer.err_code, f"{name}: {answer.err_msg}")
         return answer  # type: ignore[no-any-return]

@@ -15,8 +15,15 @@ from pytubemq.net.clock import SystemClock
 from pytubemq.testing.disk import FaultyDisk, Operation
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.broker import AuthorizedInfo
+from pytubemq.wire.messages.extension import (
+    ResetHistoryRequest,
+    ResetHistoryResponse,
+    ResetOffsetsRequest,
+    ResetOffsetsResponse,
+)
 from pytubemq.wire.messages.master import EnableBrokerFunInfo, MasterBrokerAuthorizedInfo
-from tests.scenario.broker.support import connected, item, running, service
+from pytubemq.wire.methods import Method
+from tests.scenario.broker.support import TIMEOUT_S, connected, item, running, service
 from tests.scenario.broker.test_master_session import DEFAULT, ScriptedMaster, master, topic
 from tests.waiting import until
 
@@ -254,6 +261,15 @@ async def _tokens(scripted: ScriptedMaster, broker: BrokerService, clock: LaterC
     for token, code in ((11, Code.SUCCESS), (12, Code.SUCCESS), (-2, Code.CERTIFICATE_FAILURE)):
         info = AuthorizedInfo(visit_authorized_token=token)
         assert (await peer.register(auth_info=info)).err_code == code
+    for token, code in ((11, Code.SUCCESS), (None, Code.CERTIFICATE_FAILURE)):
+        info = None if token is None else AuthorizedInfo(visit_authorized_token=token)
+        moving = ResetOffsetsRequest(client_id=peer.client_id, group_name="g", user="ann", auth_info=info)
+        moved = await peer.connection.request(
+            moving, ResetOffsetsResponse, Method.RESET_OFFSETS, 2, timeout_s=TIMEOUT_S
+        )
+        asking = ResetHistoryRequest(client_id=peer.client_id, auth_info=info)
+        told = await peer.connection.request(asking, ResetHistoryResponse, Method.RESET_HISTORY, 2, timeout_s=TIMEOUT_S)
+        assert (moved.err_code, told.err_code) == (code, code)
     assert "12" not in (await peer.register()).err_msg
     assert (await peer.get())[0].err_code == Code.NOT_FOUND, "a fetch relies on its registration"
     await scripted.stop()

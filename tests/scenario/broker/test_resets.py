@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -176,3 +177,10 @@ async def test_who_asks_must_say_who_he_is() -> None:
             request, ResetOffsetsResponse, Method.RESET_OFFSETS, 2, timeout_s=TIMEOUT_S
         )
         assert (answer.err_code, answer.err_msg) == (Code.BAD_REQUEST, "the request names no user")
+        for user in ("ann\n2026-01-01 bob", "\x1b[31mann"):  # would forge a line of the history
+            forged = await peer.connection.request(
+                replace(request, user=user), ResetOffsetsResponse, Method.RESET_OFFSETS, 2, timeout_s=TIMEOUT_S
+            )
+            assert forged.err_code == Code.BAD_REQUEST
+            assert "cannot be shown" in forged.err_msg
+        assert (await history(peer)).records == ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -50,6 +50,11 @@ async def test_what_cannot_be_moves_nothing() -> None:
                 await tube.reset_group("g", "nosuch", 0)
             with pytest.raises(MessageError):
                 await tube.reset_group("no group", "demo", 0)
+            for strange in ("0", "1:demo:0", 0):
+                with pytest.raises(ConfigError, match="not a Partition"):
+                    await tube.reset_group("g", "demo", 0, partitions=cast("list[Partition]", [strange]))
+            with pytest.raises(ConfigError, match="no partition is named"):
+                await tube.reset_group("g", "demo", 0, partitions=[])
             with pytest.raises(ConfigError, match="1:other:0 is none of topic 'demo'"):
                 await tube.reset_group("g", "demo", 0, partitions=[Partition(1, "other", 0)])
             assert await tube.reset_group("g", "demo", 0, dry_run=True) == {zero: (None, 0), one: (None, 0)}

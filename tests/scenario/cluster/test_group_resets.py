@@ -113,8 +113,9 @@ async def test_a_broker_that_is_away_is_named_and_the_others_move_nothing() -> N
         await fill(cluster, 2)
         operator = Operator(cluster)
         await cluster.kill_broker(2)
-        with pytest.raises(UnavailableError, match="nothing was moved: broker 2 at"):
+        with pytest.raises(UnavailableError, match="nothing was moved: broker 2 at") as raised:
             await operator.reset("latest")
+        assert "cluster health" in (raised.value.hint or "")
         (told,) = (await operator.reset("latest", partitions=["1:0"]))["partitions"]
         assert told["partition"] == "1:demo:0"
         assert [past["partition"] for past in (await operator.history())["resets"]] == ["1:demo:0"]
