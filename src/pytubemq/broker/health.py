@@ -68,6 +68,7 @@ def problems(
     said = (
         orders.removal.problem if orders is not None else None,
         state.resets.problem,
+        state.resets.loss,
         housekeeping.problem if housekeeping is not None else None,
     )
     found += [problem for problem in said if problem is not None]

@@ -2,7 +2,7 @@
 
 The invariants: the file holds whole records only, since it is replaced in one step; it never has more than the newest
 `MAX_RESET_RECORDS`. A record that cannot be written now is written with the next one: the move itself is durable
-elsewhere, so a full disk does not undo it.
+elsewhere, so a full disk does not undo it. A file that cannot be read keeps no Broker from serving: it is set aside.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import msgspec
 
 from pytubemq.errors import CorruptError, NewerVersionError
 from pytubemq.model.limits import MAX_RESET_RECORDS
+from pytubemq.storage.aside import set_aside
 from pytubemq.storage.disk import read_exactly, write_all
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _VERSION: Final = 1
-_FILE: Final = "resets.jsonl"
+FILE: Final = "resets.jsonl"
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -58,23 +59,31 @@ class ResetHistory:
         self._writing = asyncio.Lock()
         self.problem: str | None = None
         """Why the newest records are in memory only; None when all are on disk."""
+        self.loss: str | None = None
+        """What became of a file that could not be read when this was opened."""
 
     @classmethod
     def open(cls, disk: Disk, directory: Path) -> ResetHistory:
-        """The history that `add` wrote last; an empty one if there is none. Blocks.
+        """The history that `add` wrote last; an empty one if there is none, or one that cannot be read, which then has
+        another name. Blocks.
 
         Raises:
-            CorruptError, NewerVersionError: the file is not what this version wrote; it is left untouched.
+            NewerVersionError: the file is not what this version wrote; it is left untouched. OSError: as the disk did.
         """
         history = cls(disk, directory)
-        path = directory / _FILE
+        path = directory / FILE
         if disk.exists(path):
             file = disk.open(path)
             try:
                 data = read_exactly(file, file.size(), 0)
             finally:
                 file.close()
-            history._records.extend(_decode(path, data))
+            try:
+                history._records.extend(decode(path, data))
+            except CorruptError as error:
+                target = set_aside(disk, path)
+                history.loss = f"the history of resets until now is lost: {error.message}; the file is now {target}"
+                logger.warning("%s", history.loss)
         return history
 
     async def add(self, records: Iterable[Reset]) -> None:
@@ -98,7 +107,7 @@ class ResetHistory:
 
     def _write(self, lines: list[msgspec.Struct]) -> None:
         disk = self._disk
-        path, fresh = self._directory / _FILE, self._directory / f"{_FILE}.new"
+        path, fresh = self._directory / FILE, self._directory / f"{FILE}.new"
         if disk.exists(fresh):
             disk.unlink(fresh)
         file = disk.open(fresh, create=True)
@@ -111,7 +120,8 @@ class ResetHistory:
         disk.fsync_dir(self._directory)
 
 
-def _decode(path: Path, data: bytes) -> list[Reset]:
+def decode(path: Path, data: bytes) -> list[Reset]:
+    """What the file `path` says. Raises CorruptError, NewerVersionError."""
     head, _, rest = data.partition(b"\n")
     try:
         if msgspec.json.decode(head, type=_Header).version > _VERSION:
@@ -119,7 +129,7 @@ def _decode(path: Path, data: bytes) -> list[Reset]:
                 f"{path} was written by a newer version", hint="run that version; the file was left untouched"
             )
         return msgspec.json.Decoder(Reset).decode_lines(rest)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptError(
             f"{path} cannot be read: {error}", hint="remove it; only the history of resets is lost with it"
         ) from error

@@ -45,7 +45,7 @@ READABLE_STATUS: Final = 1
 
 _VERSION: Final = 1
 _MAX_FILE_BYTES: Final = 64 * 1024 * 1024
-_FILE: Final = "topics.json"
+FILE: Final = "topics.json"
 _NAME_FORM: Final = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)
 
 
@@ -188,7 +188,7 @@ def load(disk: Disk, directory: Path) -> MasterConfig | None:
     Raises:
         CorruptError, NewerVersionError: the file is not what this version wrote.
     """
-    path = directory / _FILE
+    path = directory / FILE
     if not disk.exists(path):
         return None
     file = disk.open(path)
@@ -196,6 +196,11 @@ def load(disk: Disk, directory: Path) -> MasterConfig | None:
         data = read_exactly(file, min(file.size(), _MAX_FILE_BYTES), 0)
     finally:
         file.close()
+    return decode(path, data)
+
+
+def decode(path: Path, data: bytes) -> MasterConfig:
+    """What the file `path` says. Raises CorruptError, NewerVersionError."""
     try:
         version = msgspec.json.decode(data, type=Mapping[str, msgspec.Raw])["version"]
         if msgspec.json.decode(version, type=int) > _VERSION:
@@ -203,7 +208,7 @@ def load(disk: Disk, directory: Path) -> MasterConfig | None:
                 f"{path} was written by a newer version", hint="run that version; the file was left untouched"
             )
         return msgspec.json.decode(data, type=MasterConfig)
-    except (msgspec.DecodeError, KeyError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
         raise CorruptError(
             f"{path} cannot be read: {error}", hint="remove it; the Master sends the topics again at the next start"
         ) from error
@@ -215,7 +220,7 @@ def save(disk: Disk, directory: Path, config: MasterConfig) -> None:
     Raises:
         OSError: as the disk raised it; the previous file is intact.
     """
-    path, fresh = directory / _FILE, directory / f"{_FILE}.new"
+    path, fresh = directory / FILE, directory / f"{FILE}.new"
     if disk.exists(fresh):
         disk.unlink(fresh)
     file = disk.open(fresh, create=True)

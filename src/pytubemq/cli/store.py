@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.tools.export import Place
     from pytubemq.storage.tools.findings import Finding
     from pytubemq.storage.tools.inspect import Inspected
+    from pytubemq.storage.tools.side_files import Decoders
 
 DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 FINDINGS = ["severity", "file", "byte", "bytes", "topic", "partition", "from", "to", "messages", "what"]
@@ -121,6 +122,13 @@ def _emit_inspected(options: GlobalOptions, found: Inspected, directory: Path) -
     emit_object(options, shown, name="directory")
 
 
+def _beside() -> Decoders:
+    """How a Broker reads what it keeps beside its store."""
+    from pytubemq.broker import reset_history, topics
+
+    return {topics.FILE: topics.decode, reset_history.FILE: reset_history.decode}
+
+
 @store.command("verify")
 @click.argument("directory", type=DIRECTORY)
 @topic_option
@@ -132,7 +140,7 @@ def verify_command(directory: Path, topic: str | None) -> int:
 
     options = current()
     with _bar(options, "checked") as progress:
-        found = verify(directory, topic=topic, progress=progress)
+        found = verify(directory, topic=topic, progress=progress, beside=_beside())
     emit_rows(options, [finding_row(finding, directory) for finding in found.findings], FINDINGS, name="file")
     damaged, fenced = found.count(Severity.DAMAGE), found.count(Severity.FENCED)
     options.say(
@@ -163,7 +171,10 @@ def repair_command(directory: Path, dry_run: bool, yes: bool) -> int:
     options = current()
     copies = directory / f"repair-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     with _bar(options, "checked") as progress:
-        found = plan(directory, progress=progress) if dry_run else repair(directory, copies, progress=progress)
+        if dry_run:
+            found = plan(directory, progress=progress, beside=_beside())
+        else:
+            found = repair(directory, copies, progress=progress, beside=_beside())
     lost = [
         {"topic": fence.topic, "partition": fence.partition_id, "from": fence.from_offset, "to": fence.to_offset,
          "messages": fence.messages, "reason": fence.reason.name.lower()}

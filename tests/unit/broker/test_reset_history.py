@@ -9,7 +9,7 @@ import pytest
 
 from pytubemq.broker import reset_history
 from pytubemq.broker.reset_history import Reset, ResetHistory
-from pytubemq.errors import CorruptError, NewerVersionError
+from pytubemq.errors import NewerVersionError
 from pytubemq.storage.disk import write_all
 from pytubemq.testing.disk import FaultyDisk, Operation
 
@@ -70,10 +70,22 @@ async def test_a_full_disk_is_told_and_the_next_write_brings_all() -> None:
     assert ResetHistory.open(disk, ROOT).newest() == [reset(2), reset(1), reset(0)]
 
 
-@pytest.mark.parametrize(
-    ("data", "error"),
-    [(b'{"version":2}\n', NewerVersionError), (b"", CorruptError), (b'{"version":1}\n{"time_ms":', CorruptError)],
-)
-def test_a_file_that_this_version_did_not_write_is_refused_and_named(data: bytes, error: type[Exception]) -> None:
-    with pytest.raises(error, match=r"resets\.jsonl"):
-        ResetHistory.open(disk_with(data), ROOT)
+def test_a_file_of_a_newer_version_is_refused_and_named() -> None:
+    with pytest.raises(NewerVersionError, match=r"resets\.jsonl"):
+        ResetHistory.open(disk_with(b'{"version":2}\n'), ROOT)
+
+
+@pytest.mark.parametrize("data", [b"", b'{"version":1}\n{"time_ms":', b'{"version":1}\n{"user":"\xff"}', b"\xff\xfe"])
+async def test_a_damaged_file_is_set_aside_told_and_a_new_one_begun(data: bytes) -> None:
+    disk = disk_with(data)
+    history = ResetHistory.open(disk, ROOT)
+    assert history.newest() == []
+    assert history.loss is not None
+    assert "resets.jsonl.damaged" in history.loss
+    kept = disk.open(ROOT / "resets.jsonl.damaged")
+    assert kept.pread(kept.size(), 0) == data
+    kept.close()
+    await history.add([reset(1)])
+    again = ResetHistory.open(disk, ROOT)
+    assert again.newest() == [reset(1)]
+    assert again.loss is None

@@ -153,3 +153,23 @@ def test_export_passes_over_what_is_lost_and_says_so(tube: Tube, imported: Path)
     assert found.code == ExitCode.FAILED
     assert [json.loads(line)["offset"] for line in found.out.splitlines()] == [0, 56]
     assert "1 lost" in found.err
+
+
+@pytest.mark.parametrize("name", ["resets.jsonl", "topics.json"])
+def test_what_lies_beside_the_store_is_verified_and_put_aside_by_a_repair(
+    tube: Tube, imported: Path, name: str
+) -> None:
+    before = (imported / "checkpoint").read_bytes()
+    (imported / name).write_bytes(b"\xffxx")
+    (imported / "notes.txt").write_text("mine")
+    found = tube("store", "verify", str(imported), "-o", "json")
+    assert found.code == ExitCode.FAILED
+    rows = {row["file"]: row["severity"] for row in json.loads(found.out)}
+    assert rows == {name: "damage", "notes.txt": "harmless"}, "what is not checked is named"
+    assert tube("store", "repair", str(imported), "--dry-run").code == ExitCode.DONE
+    assert (imported / name).exists()
+    assert tube("store", "repair", str(imported), "--yes").code == ExitCode.DONE
+    assert not (imported / name).exists()
+    assert (imported / f"{name}.damaged").read_bytes() == b"\xffxx"
+    assert (imported / "checkpoint").read_bytes() == before, "the store itself was sound"
+    assert tube("store", "verify", str(imported)).code == ExitCode.DONE

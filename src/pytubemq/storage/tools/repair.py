@@ -25,6 +25,7 @@ from pytubemq.storage.tools.overlay import OverlayDisk
 from pytubemq.storage.tools.partition_repair import find_end, find_reach, last_message_id, repair_partition
 from pytubemq.storage.tools.rewriting import put_checkpoint
 from pytubemq.storage.tools.salvage import salvage_checkpoint
+from pytubemq.storage.tools.side_files import put_aside
 from pytubemq.storage.tools.verify import Verified, load_checkpoint, verify_files
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk import Disk
     from pytubemq.storage.record import Fence
     from pytubemq.storage.tools.files import StoreFile
+    from pytubemq.storage.tools.side_files import Decoders
 
 
 @dataclass(slots=True)
@@ -50,8 +52,8 @@ class Plan:
     """What `verify` says of the result."""
 
 
-def plan(root: Path, *, progress: Callable[[int, int], None] | None = None) -> Plan:
-    """What `repair` would do; changes nothing.
+def plan(root: Path, *, progress: Callable[[int, int], None] | None = None, beside: Decoders | None = None) -> Plan:
+    """What `repair` would do; changes nothing. `beside`: how the Broker's other files are read, if they are.
 
     Raises:
         StorageError: no store. DirectoryLockedError: a Broker runs there. NewerVersionError, OlderVersionError: another
@@ -59,10 +61,16 @@ def plan(root: Path, *, progress: Callable[[int, int], None] | None = None) -> P
     """
     check_store(root)
     with held(root):
-        return _plan(root, progress)
+        return _plan(root, progress, beside or {})
 
 
-def repair(root: Path, copies: Path, *, progress: Callable[[int, int], None] | None = None) -> Plan:
+def repair(
+    root: Path,
+    copies: Path,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    beside: Decoders | None = None,
+) -> Plan:
     """Do it, after copying what is changed to `copies`, a directory that is not there yet.
 
     Raises:
@@ -70,7 +78,7 @@ def repair(root: Path, copies: Path, *, progress: Callable[[int, int], None] | N
     """
     check_store(root)
     with held(root):
-        found = _plan(root, progress)
+        found = _plan(root, progress, beside or {})
         if not found.done:
             return found
         for path in found.changed:
@@ -79,7 +87,9 @@ def repair(root: Path, copies: Path, *, progress: Callable[[int, int], None] | N
             shutil.copy2(path, target)
         again: list[str] = []
         disk = OsDisk()
-        _mend(disk, root, again.append)
+        if not found.before.is_sound:
+            _mend(disk, root, again.append)
+        put_aside(disk, root, beside or {}, again.append)
         found.after = verify_files(disk, root)
         if not found.after.is_sound:
             worst = next(one for one in found.after.findings if one.severity is Severity.DAMAGE)
@@ -90,12 +100,14 @@ def repair(root: Path, copies: Path, *, progress: Callable[[int, int], None] | N
         return found
 
 
-def _plan(root: Path, progress: Callable[[int, int], None] | None) -> Plan:
+def _plan(root: Path, progress: Callable[[int, int], None] | None, beside: Decoders) -> Plan:
     disk = OverlayDisk()
     found = Plan(verify_files(disk, root, progress=progress))
-    if found.before.is_sound:
+    if not found.before.is_sound:
+        found.fences = _mend(disk, root, found.done.append)
+    put_aside(disk, root, beside, found.done.append)
+    if not found.done:
         return found
-    found.fences = _mend(disk, root, found.done.append)
     found.changed = disk.changed()
     found.after = verify_files(disk, root)
     return found

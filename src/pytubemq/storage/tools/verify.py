@@ -1,7 +1,8 @@
 """Reads a whole store and says what is wrong with it; changes nothing.
 
-The invariant: every byte of every file goes through its check, unless nobody needs it: the lock, what a log or index
-holds beyond the end that the checkpoint tells, and the bytes of holes.
+The invariant: every byte of every file of the store goes through its check, unless nobody needs it: the lock, what a
+log or index holds beyond the end that the checkpoint tells, and the bytes of holes. Files beside it are read as the
+caller says; one that nobody can read is named.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pytubemq.storage.tools.findings import Finding, Severity
 from pytubemq.storage.tools.holding import ReadingDisk, check_store, held
 from pytubemq.storage.tools.journal_check import check_journal
 from pytubemq.storage.tools.segment_check import check_partition
+from pytubemq.storage.tools.side_files import check_side_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.disk import Disk
     from pytubemq.storage.tools.files import PartitionFiles, StoreFile
+    from pytubemq.storage.tools.side_files import Decoders
 
 MAX_FINDINGS: Final = 10_000
 """Listed; those beyond are counted."""
@@ -64,12 +67,19 @@ class Verified:
                 self.findings.append(finding)
 
 
-def verify(root: Path, *, topic: str | None = None, progress: Callable[[int, int], None] | None = None) -> Verified:
+def verify(
+    root: Path,
+    *,
+    topic: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    beside: Decoders | None = None,
+) -> Verified:
     """Check the store in `root`, or one topic of it.
 
     Args:
         topic: only this one's logs and messages; journal blocks and checkpoint are checked all the same.
         progress: told of bytes read and bytes there.
+        beside: how the Broker's other files are read; None: they are left out.
 
     Raises:
         StorageError: no store. DirectoryLockedError: a Broker runs there. NewerVersionError, OlderVersionError: not a
@@ -77,7 +87,10 @@ def verify(root: Path, *, topic: str | None = None, progress: Callable[[int, int
     """
     check_store(root)
     with held(root):
-        return verify_files(ReadingDisk(), root, topic=topic, progress=progress)
+        result = verify_files(ReadingDisk(), root, topic=topic, progress=progress)
+        if beside is not None:
+            result.take(check_side_files(ReadingDisk(), root, beside))
+        return result
 
 
 def verify_files(
