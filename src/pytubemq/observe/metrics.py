@@ -1,7 +1,8 @@
 """What a server tells of itself in figures, as values: which there are, and what they are now.
 
 The invariants: a figure is read when somebody asks, never kept up to date for nobody; its labels are bounded in number
-(`Shown`); counters never go down while their process runs.
+(`Shown`); counters never go down while their process runs, but for what OTHER adds up: a value that goes, or is told
+apart from then on, takes its part with it.
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pytubemq.broker.metrics import BrokerFacts
 
 SNAPSHOT_S: Final = 2.0
+StoreKey = tuple[str, int]
+"""A topic and the number of a store in it."""
 NO_LEAST: Final = 2**63 - 1
 NO_MOST: Final = -(2**63)
 """What the original shows as least and most of nothing."""
@@ -102,8 +104,9 @@ class _Web:
 
 @dataclass(slots=True)
 class _Store:
-    """A store since the last snapshot, and what it was between the two before."""
+    """A store since the last snapshot, or since it was first looked at, and what it was between the two before."""
 
+    since_ms: int
     messages: int
     data_bytes: int
     previous: dict[str, Any]
@@ -122,7 +125,9 @@ class Statistics:
         self._times: dict[str, Since] = {}
         self._calls = Since(Histogram())
         self._methods: dict[str, _Web] = {}
-        self._stores: dict[tuple[str, int], _Store] = {}
+        self._stores: dict[StoreKey, _Store] = {}
+        self._stopped: tuple[int, dict[StoreKey, tuple[int, int]]] = 0, {}
+        """When the stores were closed, and what was in them."""
 
     # --- what is counted here -------------------------------------------------------------------------------
 
@@ -147,23 +152,21 @@ class Statistics:
 
     def stores(self, partitions: Iterable[PartitionFacts], *, refresh: bool) -> dict[str, list[dict[str, Any]]]:
         """By topic its stores, each with what it was between the last two snapshots, and what it is since the last."""
-        sums: dict[tuple[str, int], tuple[int, int]] = {}
-        for partition in partitions:
-            key = (partition.topic, partition.partition_id // STORE_BASE)
-            messages, data_bytes = sums.get(key, (0, 0))
-            sums[key] = messages + messages_between(0, partition.max_offset), data_bytes + partition.max_position
+        sums = _sums((p.topic, p.partition_id, p.max_offset, p.max_position) for p in partitions)
         now_ms = self._wall_ms()
+        if Part.STORES in self._closed:
+            now_ms, then = self._stopped
+            sums = {key: then.get(key, (0, 0)) for key in sums}
         again = refresh and self._may_reset(Part.STORES, now_ms)
         found: dict[str, list[dict[str, Any]]] = {}
-        for (topic, store_id), (messages, data_bytes) in sums.items():
-            store = self._stores.get((topic, store_id))
-            if store is None:
-                empty = self._store_row(0, 0, self._reset_ms[Part.STORES])
-                store = self._stores[topic, store_id] = _Store(messages, data_bytes, empty)
-            current = self._store_row(messages - store.messages, data_bytes - store.data_bytes, now_ms)
-            found.setdefault(topic, []).append({"storeId": store_id, "msgStore": [store.previous, current]})
+        for (topic, store_id), in_it in sums.items():
+            store = self._store((topic, store_id), in_it, now_ms)
+            closed = {"isClosed": Part.STORES in self._closed}
+            current = self._current(store, in_it, now_ms)
+            both = [{**store.previous, **closed}, {**current, **closed}]
+            found.setdefault(topic, []).append({"storeId": store_id, "msgStore": both})
             if again:
-                store.messages, store.data_bytes, store.previous = messages, data_bytes, current
+                self._begin_anew(store, in_it, now_ms)
         if again:
             self._reset_ms[Part.STORES] = now_ms
         return found
@@ -177,6 +180,10 @@ class Statistics:
         if part not in self._closed:
             shown = {Part.SERVICE: lambda: self._details(facts), Part.WEB: self._web, Part.STORES: dict[str, Any]}
             self._closed[part] = shown[part]()
+            if part is Part.STORES:
+                self._stopped = self._wall_ms(), _in_stores(facts)
+                for key, in_it in self._stopped[1].items():
+                    self._store(key, in_it, self._stopped[0])
 
     def open(self, part: Part, facts: BrokerFacts) -> None:
         """Let a part that stood still count anew from here on."""
@@ -186,6 +193,13 @@ class Statistics:
             self._snapshot_service(facts, at_once=True)
         elif part is Part.WEB:
             self._snapshot_web(at_once=True)
+        else:
+            stopped_ms, then = self._stopped
+            now_ms, now = self._wall_ms(), _in_stores(facts)
+            for key, store in self._stores.items():
+                store.previous = self._current(store, then.get(key, (0, 0)), stopped_ms)
+                store.since_ms, (store.messages, store.data_bytes) = now_ms, now.get(key, (0, 0))
+            self._reset_ms[Part.STORES] = now_ms
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -238,22 +252,36 @@ class Statistics:
             self._calls.snapshot()
             self._methods.clear()
 
-    def _store_row(self, messages: int, data_bytes: int, end_ms: int) -> dict[str, Any]:
-        return {
-            "reset_time": date(self._reset_ms[Part.STORES]),
-            "isClosed": Part.STORES in self._closed,
-            "msg_append_size": {"count": messages, **_NO_EXTREMES},
-            "msg_append_dlt": Since(Histogram()).row(),
-            **dict.fromkeys(_NOT_HERE, 0),
-            "file_total_msg_cnt": messages,
-            "file_total_data_size": data_bytes,
-            "file_total_index_size": 0,
-            "file_flush_dlt": Since(Histogram()).row(),
-            "file_flush_data_size": {"count": 0, **_NO_EXTREMES},
-            "file_flush_msg_cnt": {"count": 0, **_NO_EXTREMES},
-            **dict.fromkeys(_NOT_HERE_EITHER, 0),
-            "end_time": date(end_ms),
-        }
+    def _store(self, key: StoreKey, in_it: tuple[int, int], now_ms: int) -> _Store:
+        """A store; one that was never looked at counts from now on."""
+        if key not in self._stores:
+            self._stores[key] = _Store(now_ms, *in_it, _store_row(0, 0, now_ms, now_ms))
+        return self._stores[key]
+
+    def _current(self, store: _Store, in_it: tuple[int, int], end_ms: int) -> dict[str, Any]:
+        return _store_row(in_it[0] - store.messages, in_it[1] - store.data_bytes, store.since_ms, end_ms)
+
+    def _begin_anew(self, store: _Store, in_it: tuple[int, int], now_ms: int) -> None:
+        store.previous = self._current(store, in_it, now_ms)
+        store.since_ms, (store.messages, store.data_bytes) = now_ms, in_it
+
+
+def _store_row(messages: int, data_bytes: int, since_ms: int, end_ms: int) -> dict[str, Any]:
+    return {
+        "reset_time": date(since_ms),
+        "isClosed": False,
+        "msg_append_size": {"count": messages, **_NO_EXTREMES},
+        "msg_append_dlt": Since(Histogram()).row(),
+        **dict.fromkeys(_NOT_HERE, 0),
+        "file_total_msg_cnt": messages,
+        "file_total_data_size": data_bytes,
+        "file_total_index_size": 0,
+        "file_flush_dlt": Since(Histogram()).row(),
+        "file_flush_data_size": {"count": 0, **_NO_EXTREMES},
+        "file_flush_msg_cnt": {"count": 0, **_NO_EXTREMES},
+        **dict.fromkeys(_NOT_HERE_EITHER, 0),
+        "end_time": date(end_ms),
+    }
 
 
 _NO_EXTREMES: Final = {"min": NO_LEAST, "max": NO_MOST}
@@ -276,6 +304,21 @@ _NOT_HERE_EITHER: Final = (
 )
 """Of the original's cache, and of files that all partitions of a store share; there are neither here."""
 _NO_TIMES: Final = Histogram()
+
+
+def _sums(parts: Iterable[tuple[str, int, int, int]]) -> dict[StoreKey, tuple[int, int]]:
+    """Messages and bytes that ever came into each store, by topic, partition id, end offset and end position."""
+    sums: dict[StoreKey, tuple[int, int]] = {}
+    for topic, partition_id, max_offset, max_position in parts:
+        key = (topic, partition_id // STORE_BASE)
+        messages, data_bytes = sums.get(key, (0, 0))
+        sums[key] = messages + messages_between(0, max_offset), data_bytes + max_position
+    return sums
+
+
+def _in_stores(facts: BrokerFacts) -> dict[StoreKey, tuple[int, int]]:
+    facts.look()
+    return _sums((*key, extent.max_offset, extent.max_position) for key, extent in facts.extents.items())
 
 
 def _counts(facts: BrokerFacts) -> dict[str, int]:
