@@ -24,6 +24,7 @@ from pytubemq.storage.index import INDEX_BYTES, encode_index_entry
 from pytubemq.storage.java.layout import find_offsets, find_stores
 from pytubemq.storage.java.log import HEAD_BYTES, Damage, JavaRecord, read_records
 from pytubemq.storage.java.offsets import OwnOffsets, read_offsets
+from pytubemq.storage.journal import is_padding
 from pytubemq.storage.partition_log import Dirty, PartitionLog
 from pytubemq.storage.retention import roll_at
 from pytubemq.storage.run import Run
@@ -116,7 +117,12 @@ def _checkpoint(disk: Disk, root: Path) -> Checkpoint:
     for file in find_journals(disk, root):
         end = checkpoint.journal_position if file.number == checkpoint.journal else HEADER_BYTES
         if file.size_bytes > end and file.number >= checkpoint.journal:
-            raise _in_use(root)
+            opened = disk.open(file.path)
+            try:
+                if not is_padding(opened, end, file.size_bytes):
+                    raise _in_use(root)
+            finally:
+                opened.close()
     return checkpoint
 
 

@@ -18,7 +18,7 @@ from pytubemq.storage.tools.looking import looked_into
 from pytubemq.storage.tools.records import Skipped, messages_of, raw_records
 from pytubemq.storage.tools.verify import verify
 
-from .making import LARGE, fill, held_in
+from .making import LARGE, SMALL, fill, held_in
 
 if TYPE_CHECKING:
     from pytubemq.wire.hot import StoredMessage
@@ -90,11 +90,13 @@ def test_a_topic_is_imported_once_and_others_may_follow(tmp_path: Path) -> None:
     assert verify(root).is_sound
 
 
-def test_a_store_with_other_topics_keeps_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [SMALL, LARGE], ids=["short files", "padding"])
+@pytest.mark.parametrize("close", [False, True])
+def test_a_store_with_other_topics_keeps_them(tmp_path: Path, settings: StoreSettings, *, close: bool) -> None:
     shutil.copytree(RECORDED, tmp_path / "java")
     shutil.move(tmp_path / "java/demo-0", tmp_path / "java/other-0")
     root = tmp_path / "broker-1"
-    held = fill(root, close=False)
+    held = fill(root, settings=settings, close=close)
     import_java(root, tmp_path / "java")
     found = held_in(root)
     assert held.items() <= found.items()
