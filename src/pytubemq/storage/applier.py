@@ -6,22 +6,26 @@ after a checkpoint that no longer needs it is on the device. Whatever fails half
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pytubemq.errors import StorageError
 from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
 from pytubemq.observe.story import PARTITION
 from pytubemq.storage.checkpoint import Checkpoint, write_checkpoint
 from pytubemq.storage.disk import flush_directory, open_file
+from pytubemq.storage.files import LostFileError
 from pytubemq.storage.journal import journal_path
+from pytubemq.storage.log_survey import FoundLog, survey_log
 from pytubemq.storage.partition_log import Dirty
 from pytubemq.storage.retention import roll_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping
+    from collections.abc import Callable, Container, Mapping, MutableMapping
     from pathlib import Path
 
     from pytubemq.model.policy import RetentionPolicy
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
     from pytubemq.storage.segment import Segment
     from pytubemq.storage.staging import Prepared
     from pytubemq.storage.windows import Windows
+
+_log = logging.getLogger(__name__)
 
 _STEP_BYTES: Final = 64 * MIB
 """Applied together: few enough to leave memory steadily, many enough for few system calls per partition."""
@@ -66,6 +72,11 @@ class _Queued:
     runs: list[Run]
     size_bytes: int
     place: _Place
+
+    def only(self, keys: Container[PartitionKey]) -> _Queued:
+        """What it has of some partitions."""
+        runs = [run for run in self.runs if (run.topic, run.partition_id) in keys]
+        return _Queued(runs, sum(run.size_bytes for run in runs), self.place)
 
     @property
     def cost_bytes(self) -> int:
@@ -113,7 +124,15 @@ class Applier:
         self._whole_disk_from = whole_disk_from
         self._retention = retention
         self._fences = fences
-        self._damaged = damaged
+        self._damaged = dict(damaged)
+        self._troubled = dict.fromkeys(damaged)
+        """Partitions of which the files cannot be used, the one first that is to be looked at next."""
+        self._stuck: dict[PartitionKey, None] = {}
+        """Those of them that cannot even begin another segment."""
+        self._held: list[_Queued] = []
+        """What was published of these, and is nowhere but in memory and in the journal."""
+        self._behind_held: _Place | None = None
+        """What is reached as soon as nothing is held."""
         self._queue: deque[_Queued] = deque()
         self._dirty = Dirty()
         self._last = checkpoint
@@ -165,6 +184,7 @@ class Applier:
             OSError: nothing is lost; call again.
         """
         with self._turn:
+            self._look_again()
             total = self._apply_queued()
             if self._is_due():
                 self._checkpoint()
@@ -186,11 +206,18 @@ class Applier:
         """
         with self._turn:
             self._apply_queued()
+            if any(key[0] != topic for key in self._stuck):
+                # A start replays the journal from before the checkpoint then, with what it has of the topic.
+                raise StorageError(
+                    f"topic {topic} cannot be removed while the journal is kept for others",
+                    hint="it is tried again by itself; see which partitions cannot be used",
+                )
             logs = [log for log in list(self._partitions.values()) if log.topic == topic]
             with self._lock:
                 positions = [key for key in self._confirmed if key[1] == topic]
-            if positions or any(log.applied_ordinal for log in logs):
+            if positions or self._held or any(log.applied_ordinal for log in logs):
                 self._checkpoint(without=topic)
+                self._release(lambda key: key[0] == topic)
             with self._lock:
                 for log in logs:
                     del self._partitions[topic, log.partition_id]
@@ -239,18 +266,82 @@ class Applier:
 
     def _write(self, blocks: list[_Queued]) -> None:
         ends = {(run.topic, run.partition_id): run.end_ordinal for block in blocks for run in block.runs}
-        for partition, end in ends.items():
-            roll = roll_at(self._retention.get(partition[0]), self._segment_bytes)
-            self._partitions[partition].apply(end, self._files, self._dirty, roll)
+        for key, end in ends.items():
+            if key in self._stuck or not self._apply_to(key, end):
+                self._stuck[key] = None
         size = sum(block.size_bytes for block in blocks)
+        held = [kept for block in blocks if (kept := block.only(self._stuck)).runs] if self._stuck else []
         with self._lock:
             for _ in blocks:
                 self._queue.popleft()
             self._queued_bytes -= size
-            self.unapplied_bytes -= sum(block.cost_bytes for block in blocks)
-            self._reached = blocks[-1].place
+            self.unapplied_bytes -= sum(block.cost_bytes for block in blocks) - sum(kept.cost_bytes for kept in held)
+            self._held += held
+            self._behind_held = blocks[-1].place
+            if not self._held:
+                self._reached = self._behind_held
         self.applied_bytes += size
         self._since_checkpoint += size
+
+    # --- partitions whose files cannot be used -----------------------------------------------------------------------
+
+    def _apply_to(self, key: PartitionKey, end: int) -> bool:
+        """Apply what a partition has up to a message; False if its files do not let it. Raises OSError."""
+        log = self._partitions[key]
+        roll = roll_at(self._retention.get(log.topic), self._segment_bytes)
+        for _ in range(2):  # in another segment, if the one begun cannot be written on
+            try:
+                log.apply(end, self._files, self._dirty, roll)
+                return True
+            except LostFileError as error:
+                self._set_aside(log, error.text)
+        return False
+
+    def _set_aside(self, log: PartitionLog, text: str) -> None:
+        if log.problem is None:
+            _log.error("%s:%d cannot be used: %s", log.topic, log.partition_id, text)
+        log.set_aside(text, self._files)
+        self._troubled.setdefault((log.topic, log.partition_id))
+
+    def _look_again(self) -> None:
+        """Use partitions again of which the files are there again. The first of which they are not ends it, so that it
+        costs little however many there are."""
+        for key in list(self._troubled):
+            log = self._partitions.get(key)
+            del self._troubled[key]
+            if log is not None and not self._is_mended(key, log):
+                self._troubled[key] = None
+                return
+
+    def _is_mended(self, key: PartitionKey, log: PartitionLog) -> bool:
+        if key in self._stuck:
+            if not self._apply_to(key, self._held_end(key)):
+                return False
+            self._release(lambda other: other == key)
+        end = self._end(key, log, 0)
+        found = survey_log(self._disk, FoundLog(log.topic, log.partition_id, log.directory, end))
+        if found.problem is not None:
+            log.problem = found.problem
+            return False
+        log.take_back(found.segments, self._files)
+        self._damaged.pop(key, None)
+        _log.info("%s:%d can be used again", log.topic, log.partition_id)
+        return True
+
+    def _held_end(self, key: PartitionKey) -> int:
+        runs = [run for block in self._held for run in block.runs if (run.topic, run.partition_id) == key]
+        return runs[-1].end_ordinal
+
+    def _release(self, of: Callable[[PartitionKey], bool]) -> None:
+        """Nothing of these partitions is held any more."""
+        self._stuck = {key: None for key in self._stuck if not of(key)}
+        held = [kept for block in self._held if (kept := block.only(self._stuck)).runs]
+        with self._lock:
+            self.unapplied_bytes -= sum(block.cost_bytes for block in self._held)
+            self.unapplied_bytes += sum(block.cost_bytes for block in held)
+            self._held = held
+            if not held and self._behind_held is not None:
+                self._reached = self._behind_held
 
     def _is_due(self) -> bool:
         reached = self._reached
@@ -264,7 +355,7 @@ class Applier:
         """Write down how far the logs reach, but for those of a topic that goes and for segments that do."""
         dropped = dropped or {}
         last, reached = self._last, self._reached
-        self._flush()
+        lost = self._flush()
         with self._lock:
             confirmed = {key: offset for key, offset in self._confirmed.items() if key[1] != without}
             windows = self._windows.snapshot(without=without)
@@ -286,6 +377,8 @@ class Applier:
             if log.applied_ordinal and log.topic != without
         }
         fences = [fence for fence in self._fences.all() if fence.topic != without]
+        if without is not None and self._held:  # of nothing else
+            reached = self._behind_held
         if reached is None:  # nothing was applied since the last one
             reached = _Place(last.journal, last.journal_position, last.next_sequence, last.last_message_id)
         made = Checkpoint(*reached, known_sequence, ends, confirmed, windows, fences)
@@ -294,22 +387,37 @@ class Applier:
             with suppress(OSError):  # what stays behind is removed when the store is opened next
                 self._disk.unlink(journal_path(self._root / "journal", number))
         made.forget()
-        self._last, self._reached, self._dirty, self._since_checkpoint = made, None, Dirty(), 0
+        self._last, self._reached, self._since_checkpoint = made, None, 0
+        self._dirty = Dirty(lost)
         self._is_urgent = False
         self.checkpoints += 1
         PARTITION.tell("checkpoint", journal=made.journal, partitions=len(ends), positions=len(confirmed))
 
-    def _flush(self) -> None:
-        """See that everything written into the logs since the last checkpoint is on the device."""
+    def _flush(self) -> dict[Segment, PartitionLog]:
+        """See that everything written into the logs since the last checkpoint is on the device; returns what is not,
+        as its files are not to be had. It is flushed when they are."""
         dirty = self._dirty
+        lost: dict[Segment, PartitionLog] = {}
         files = 2 * len(dirty.segments) + len(dirty.directories)
         if files >= self._whole_disk_from and self._disk.sync_all(self._root):
-            return
-        for path in sorted(path for segment in dirty.segments for path in (segment.log_name, segment.index_name)):
-            with self._files.borrow(path) as file:
-                file.fdatasync()
+            return lost
+        for segment, log in sorted(dirty.segments.items(), key=lambda item: item[0].log_name):
+            try:
+                for path in (segment.log_name, segment.index_name):
+                    with self._files.borrow(path) as file:
+                        file.fdatasync()
+            except LostFileError as error:
+                if segment in log.segments:
+                    self._set_aside(log, error.text)
+                    lost[segment] = log
         for directory in sorted(dirty.directories):
-            flush_directory(self._disk, directory)
+            try:
+                flush_directory(self._disk, directory)
+            except (FileNotFoundError, NotADirectoryError):
+                for log in set(dirty.segments.values()):
+                    if directory in (log.directory, log.directory.parent):
+                        self._set_aside(log, f"{directory} is missing")
+        return lost
 
     def _end(self, key: PartitionKey, log: PartitionLog, dropped: int) -> LogEnd:
         known = self._damaged.get(key)

@@ -157,6 +157,16 @@ def flush_directory(disk: Disk, path: Path) -> None:
         raise
 
 
+def list_directory(disk: Disk, path: Path) -> list[str]:
+    """`disk.listdir` likewise."""
+    try:
+        return disk.listdir(path)
+    except OSError as error:
+        if error.errno in _NOT_OPENED:
+            raise NotOpenedError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
 def write_all(file: DiskFile, buffers: Sequence[bytes], position: int) -> int:
     """Write all buffers at `position`, however short the single writes come out; returns the position after them.
 

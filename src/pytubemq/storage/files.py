@@ -11,7 +11,7 @@ from collections import OrderedDict
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.storage.disk import NotOpenedError, open_file
 
@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk import Disk, DiskFile
 
 
+NO_PLACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+"""Errors with which no other file could be made either."""
+
+
 class LostFileError(OSError):
-    """A file that should be there is missing or cannot be opened: trouble of its partition alone."""
+    """A file that should be there is missing, or one cannot be opened or made: trouble of its partition alone."""
 
     @property
     def text(self) -> str:
@@ -72,8 +76,8 @@ class FileCache:
         """The file at `path`, open while a `with` runs; with `create` an absent one is made.
 
         Raises:
-            NotOpenedError: no handle or memory for it now. LostFileError: a file that should be there cannot be opened.
-            OSError: one cannot be made.
+            NotOpenedError: no handle or memory for it now. LostFileError: the file cannot be opened, or not be made.
+            OSError: there is no place to make one.
         """
         return _Borrowed(self, self._take(str(path), create))
 
@@ -106,7 +110,7 @@ class FileCache:
         except NotOpenedError:
             raise
         except OSError as error:
-            if create:
+            if create and error.errno in NO_PLACE:
                 raise
             raise LostFileError(error.errno, error.strerror, path) from error
 

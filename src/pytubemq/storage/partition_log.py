@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytubemq.errors import Code, CorruptError, OffsetMovedError, StorageError
 from pytubemq.model.offset import OFFSET_UNIT, to_offset, to_ordinal
 from pytubemq.observe.story import PARTITION
-from pytubemq.storage.files import LostFileError
+from pytubemq.storage.files import NO_PLACE, LostFileError
 from pytubemq.storage.index import INDEX_BYTES
 from pytubemq.storage.lookup import MendedView, Stretch, entry_at, first_since
 from pytubemq.storage.mending import Border, Mended
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class Dirty:
     """What must be flushed before a checkpoint may speak of it."""
 
-    segments: set[Segment] = field(default_factory=set)
+    segments: dict[Segment, PartitionLog] = field(default_factory=dict)
     directories: set[Path] = field(default_factory=set)
 
 
@@ -164,12 +164,13 @@ class PartitionLog:
         """Write what is published before message `stop` into segments and let it leave memory.
 
         Raises:
+            LostFileError: a file cannot be opened or made: `set_aside` lets another be begun.
             OSError: some of it may be written; the rest stays in memory, call again.
         """
         while self.applied_ordinal < stop:
             segment = self._segment_for(self.tail[0], files, dirty, roll)
             now = self._fitting(segment, stop, roll)
-            dirty.segments.add(segment)
+            dirty.segments[segment] = self
             segment.write(files, now)
             with self._lock:
                 self.applied_ordinal, self.applied_position = now[-1].end_ordinal, now[-1].end_position
@@ -213,7 +214,12 @@ class PartitionLog:
             if fits and not self.closing and not last.damaged and not self._is_past(last, run, files, roll):
                 return last
         segment = Segment(self.directory, run.base_ordinal, run.base_position, first_time_ms=run.first_time_ms)
-        files.disk.makedirs(self.directory)
+        try:
+            files.disk.makedirs(self.directory)
+        except OSError as error:
+            if error.errno in NO_PLACE:
+                raise
+            raise LostFileError(error.errno, error.strerror, str(self.directory)) from error
         topic_directory = self.directory.parent
         dirty.directories.update((self.directory, topic_directory, topic_directory.parent))
         segment.create(files)
@@ -227,6 +233,29 @@ class PartitionLog:
             self.segments = (*self.segments, segment)
             self.closing = False
         return segment
+
+    def set_aside(self, problem: str, files: FileCache) -> None:
+        """Nothing on disk can be used for now; what is to be applied begins a segment, so that all is whole once the
+        files are."""
+        with self._lock:
+            self.problem = self.problem or problem
+            self.closing = True
+            self.segments = self._filled
+        for segment in self.segments[-1:]:
+            files.forget(segment.log_path)
+            files.forget(segment.index_path)
+
+    def take_back(self, found: Sequence[Segment], files: FileCache) -> None:
+        """The files can be used again: all segments of the partition that hold something, as they lie on disk."""
+        known = {segment.base_ordinal: segment for segment in self.segments}
+        segments = tuple(known.get(segment.base_ordinal, segment) for segment in found)
+        for segment in segments:  # what is held open may be files that were taken away
+            files.forget(segment.log_path)
+            files.forget(segment.index_path)
+        with self._lock:
+            self.segments = segments + tuple(segment for segment in self.segments if not segment.records)
+            self.problem = None
+        self._troubles.forget(segments)
 
     def _is_past(self, segment: Segment, run: Run, files: FileCache, roll: Roll) -> bool:
         """Whether a run came too late for a segment, or before what is in it: times rise within a segment."""

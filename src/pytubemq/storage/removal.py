@@ -30,7 +30,12 @@ def remove_topic(files: FileCache, logs: Path, topic: str) -> None:
         return
     for name in sorted(disk.listdir(directory)):
         partition = directory / name
-        for file in sorted(disk.listdir(partition)):
+        try:
+            held = sorted(disk.listdir(partition))
+        except NotADirectoryError:  # not ours, and in the way
+            disk.unlink(partition)
+            continue
+        for file in held:
             disk.unlink(partition / file)
             files.forget(partition / file)  # only now: nobody can open it again
         disk.rmdir(partition)

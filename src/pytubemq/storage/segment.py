@@ -6,6 +6,7 @@ simply written again, and what lies beyond the known end means nothing.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,9 +68,10 @@ class Segment:
         return HEADER_BYTES + records * INDEX_BYTES
 
     def begun_ms(self, files: FileCache) -> int | None:
-        """When its first message came; None if its index does not tell. Raises OSError."""
+        """When its first message came; None if its index does not tell or cannot be read. Raises as `borrow`."""
         if self.first_time_ms is None:
-            with files.borrow(self.index_name) as file:
+            entry = None
+            with files.borrow(self.index_name) as file, suppress(OSError):
                 entry = decode_index_entry(file.pread(INDEX_BYTES, self.index_size(0)), 0)
             if entry is not None:
                 self.first_time_ms = entry.append_time_ms

@@ -287,7 +287,7 @@ class BrokerStore(StoreReads):
             staging,
             self._partitions,
             self._windows,
-            self._still_carried(),
+            self._carried,
             self.durability_of,
             last_message_id=last,
             now_ms=now_ms,
@@ -334,7 +334,6 @@ class BrokerStore(StoreReads):
         """Make a written batch readable; what became of each message and pack, in the order staged."""
         if prepared is not self._in_flight or not prepared.written:
             raise RuntimeError("only the batch under way can be published, and only once it is written")
-        self._in_flight, self._carried = None, Carried()
         self._make_readable(prepared)
         self.stats.blocks += 1
         self.stats.messages += prepared.messages
@@ -348,25 +347,25 @@ class BrokerStore(StoreReads):
         next one, too."""
         if prepared is not self._in_flight:
             return
-        self._in_flight = None
         runs = prepared.runs[: prepared.readable]
         owed = {(run.topic, run.partition_id): run.end_ordinal for run in runs}
-        self._carried = Carried(
+        carried = Carried(
             [(self._partitions[run.topic, run.partition_id], run) for run in runs],
             [item for item in prepared.sequences if item.place.ordinal < owed.get((item.topic, item.partition_id), 0)],
         )
+        with self._lock:
+            self._in_flight, self._carried = None, carried
 
-    def _still_carried(self) -> Carried:
-        """What the next block owes, without topics that were dropped meanwhile."""
-        carried = self._carried
-        if not carried.runs:
-            return carried
-        runs = [(log, run) for log, run in carried.runs if self._partitions.get((run.topic, run.partition_id)) is log]
-        kept = {(run.topic, run.partition_id) for _, run in runs}
-        return Carried(runs, [item for item in carried.sequences if (item.topic, item.partition_id) in kept])
+    def _is_under_way(self, topic: str) -> bool:
+        """Whether messages of a topic are in the block under way, or are owed to the next one."""
+        with self._lock:
+            runs = [run for _, run in self._carried.runs]
+            runs += self._in_flight.runs if self._in_flight is not None else []
+        return any(run.topic == topic for run in runs)
 
     def _make_readable(self, prepared: Prepared) -> None:
         with self._lock:
+            self._in_flight, self._carried = None, Carried()
             for run in prepared.runs[prepared.readable :]:
                 self._partitions[run.topic, run.partition_id].publish(run)
             self._windows.publish(prepared.sequences, prepared.changed)
@@ -454,6 +453,11 @@ class BrokerStore(StoreReads):
         """
         with self._removing:
             self._check_usable()
+            if self._is_under_way(topic):
+                raise StorageError(
+                    f"topic {topic} cannot be removed: messages of it are on their way to the journal",
+                    hint="it is tried again by itself as soon as they are written",
+                )
             self._on_disk(lambda: self._applier.drop(topic))
             self._fences.forget(topic)
             # One of the same name may come, and have files of the same names.
@@ -565,6 +569,6 @@ def _told(loss: Loss, synced: int) -> str:
 
 def _unusable(root: Path, error: OSError) -> StorageError:
     return StorageError(
-        f"cannot use {root}: {error.strerror or error}",
+        f"cannot use {error.filename or root}: {error.strerror or error}",
         hint="check that it is a directory which this user may read and write, or give another one",
     )

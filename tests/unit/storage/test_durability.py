@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pytubemq.core.sequences import ProducerMark
-from pytubemq.errors import DiskFailedError, DiskFullError
+from pytubemq.errors import DiskFailedError, DiskFullError, StorageError
 from pytubemq.model.durability import Durability
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.store import BrokerStore
@@ -156,7 +156,7 @@ def test_a_stop_writes_what_is_still_owed() -> None:
     assert topic_payloads(open_store(disk), "memory") == [b"m"]
 
 
-def test_a_topic_that_was_dropped_meanwhile_is_owed_nothing() -> None:
+def test_what_a_topic_is_owed_is_written_before_the_topic_is_dropped() -> None:
     disk = FaultyDisk()
     store = open_store(disk)
     disk.fail(Operation.WRITE, errno.ENOSPC, path_contains="journal", times=1)
@@ -167,6 +167,9 @@ def test_a_topic_that_was_dropped_meanwhile_is_owed_nothing() -> None:
     with pytest.raises(DiskFullError):
         store.write(prepared)
     store.abandon(prepared)
+    with pytest.raises(StorageError, match="on their way"):
+        store.drop("memory")
+    send(store, b"the next block", topic="disk")
     store.drop("memory")
     store.ensure_partition("memory", 0)
     [item] = send(store, b"new", topic="memory", producer=MARK)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pytubemq.core.sequences import Place, Window
 from pytubemq.errors import NewerVersionError, OlderVersionError
 from pytubemq.storage.entry import EntryEncoder, varint
-from pytubemq.storage.files import FileCache
+from pytubemq.storage.files import FileCache, LostFileError
 from pytubemq.storage.header import HEADER_BYTES, VERSION, FileHeader, FileKind, decode_header
 from pytubemq.storage.index import INDEX_BYTES, IndexEntry, decode_index_entry, encode_index_entry, last_record_at
 from pytubemq.storage.record import (
@@ -55,8 +55,9 @@ def test_few_files_are_open_and_none_is_closed_under_its_user() -> None:
 def test_a_file_that_cannot_be_opened_is_not_remembered() -> None:
     files = FileCache(FaultyDisk(), limit=2)
     for _ in range(2):
-        with pytest.raises(FileNotFoundError), files.borrow(Path("/nothing")):
+        with pytest.raises(LostFileError, match="No such file") as raised, files.borrow(Path("/nothing")):
             pass
+        assert raised.value.text == "/nothing is missing"
     assert files.open_files == 0
 
 

@@ -1,0 +1,172 @@
+"""What lies on disk of each partition, held against what a checkpoint says of it.
+
+The invariant: nothing is changed, and whatever is wrong with a partition's files is said of that partition alone. Only
+want of handles, and files of another version, concern the whole.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.storage.disk import NotOpenedError, list_directory, open_file, read_exactly
+from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind, decode_header
+from pytubemq.storage.index import INDEX_BYTES, decode_index_entry
+from pytubemq.storage.record import LogEnd, PartitionKey
+from pytubemq.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytubemq.storage.disk import Disk
+    from pytubemq.storage.index import IndexEntry
+
+_SEGMENT_FILE = re.compile(r"(\d{20})\.(log|index)")
+_KINDS: Final = {"log": FileKind.LOG, "index": FileKind.INDEX}
+
+
+@dataclass(slots=True)
+class FoundLog:
+    """A partition on disk: its sound segments up to the checkpoint, and files beyond it that go."""
+
+    topic: str
+    partition_id: int
+    directory: Path
+    end: LogEnd
+    segments: list[Segment] = field(default_factory=list)
+    leftovers: list[Path] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Bytes of each file by name."""
+    problem: str | None = None
+    """Why the partition cannot be used: the first file that is missing, too short or damaged in its header."""
+
+    def trouble(self, what: str) -> None:
+        """Take note of a problem; the first one is told."""
+        self.problem = self.problem or what
+
+
+def survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) -> tuple[list[FoundLog], list[Path]]:
+    """All partitions below `directory` or in `ends`, and the directories of topics without one.
+
+    Raises:
+        NewerVersionError, OlderVersionError: naming the file. NotOpenedError: no handle.
+        OSError: `directory` itself cannot be read.
+    """
+    found: list[FoundLog] = []
+    empty: list[Path] = []
+    missing = dict(ends)
+    unreadable: dict[str, str] = {}
+    for topic in sorted(disk.listdir(directory)):
+        path = directory / topic
+        try:
+            names = sorted(list_directory(disk, path))
+        except NotADirectoryError:
+            continue  # not ours
+        except NotOpenedError:
+            raise
+        except OSError as error:
+            unreadable[topic] = f"{path} cannot be read: {error.strerror or error}"
+            continue
+        if not names:
+            empty.append(path)
+        for name in names:
+            if name.isascii() and name.isdigit():
+                end = missing.pop((topic, int(name)), LogEnd(0, 0))
+                found.append(survey_log(disk, FoundLog(topic, int(name), path / name, end)))
+    for (topic, partition_id), end in missing.items():
+        log = FoundLog(topic, partition_id, directory / topic / str(partition_id), end)
+        if topic in unreadable:
+            log.trouble(unreadable[topic])
+        elif end.first_ordinal < end.ordinal:
+            log.trouble(f"{log.directory} is missing; it should hold {end.ordinal - end.first_ordinal} messages")
+        found.append(log)
+    return found, empty
+
+
+def survey_log(disk: Disk, log: FoundLog) -> FoundLog:
+    """Fill in what is found of a partition. Raises as `survey_logs`, but no other OSError."""
+    try:
+        names = sorted(list_directory(disk, log.directory))
+    except NotOpenedError:
+        raise
+    except OSError as error:
+        log.trouble(f"{log.directory} cannot be read: {error.strerror or error}")
+        return log
+    end = log.end
+    bases: dict[int, int] = {}
+    for name in names:
+        if match := _SEGMENT_FILE.fullmatch(name):
+            path, base = log.directory / name, int(match[1])
+            counts = end.first_ordinal <= base < end.ordinal
+            if not counts:
+                log.leftovers.append(path)
+            try:
+                header, log.sizes[name] = read_header(disk, path, _KINDS[match[2]])
+            except NotOpenedError:
+                raise
+            except OSError as error:
+                if counts:
+                    log.trouble(f"{path} cannot be read: {error.strerror or error}")
+                continue
+            if counts and (
+                header is None or header.number != base or bases.setdefault(base, header.base) != header.base
+            ):
+                log.trouble(f"{path} is damaged at byte 0: the header fails its check")
+    log.segments = [Segment(log.directory, base, position) for base, position in sorted(bases.items())]
+    if end.ordinal > end.first_ordinal and end.first_ordinal not in bases:
+        first = Segment(log.directory, end.first_ordinal, end.first_position)
+        log.trouble(f"{first.log_path} is missing; the partition begins there")
+    for segment, following in zip_longest(log.segments, log.segments[1:]):
+        _survey_segment(disk, log, segment, following)
+    return log
+
+
+def _survey_segment(disk: Disk, log: FoundLog, segment: Segment, following: Segment | None) -> None:
+    """Say how many index entries of a segment count, and whether its files hold what they must."""
+    index_bytes = log.sizes.get(segment.index_path.name, 0)
+    if following is None:
+        end_ordinal, end_position = log.end.ordinal, log.end.position
+        segment.records = log.end.last_records
+    else:
+        end_ordinal, end_position = following.base_ordinal, following.base_position
+        segment.records = max(1, (index_bytes - HEADER_BYTES) // INDEX_BYTES)
+    for path, needed in (
+        (segment.log_path, segment.log_size(end_position)),
+        (segment.index_path, segment.index_size(segment.records)),
+    ):
+        size = log.sizes.get(path.name)
+        if size is None:
+            log.trouble(f"{path} is missing")
+        elif size < needed:
+            log.trouble(f"{path} is damaged at byte {size}: {needed - size} bytes are missing")
+    if following is not None and segment.index_path.name in log.sizes:
+        try:
+            last = _last_entry(disk, segment)
+        except NotOpenedError:
+            raise
+        except OSError as error:
+            log.trouble(f"{segment.index_path} cannot be read: {error.strerror or error}")
+            return
+        if last is not None and last.end_ordinal < end_ordinal:
+            lacking = end_ordinal - last.end_ordinal
+            log.trouble(f"{segment.index_path} is damaged at byte {index_bytes}: {lacking} messages are missing")
+
+
+def _last_entry(disk: Disk, segment: Segment) -> IndexEntry | None:
+    file = open_file(disk, segment.index_path)
+    try:
+        data = read_exactly(file, INDEX_BYTES, segment.index_size(segment.records - 1))
+    finally:
+        file.close()
+    return decode_index_entry(data, 0)
+
+
+def read_header(disk: Disk, path: Path, kind: FileKind) -> tuple[FileHeader | None, int]:
+    """A file's header, None if it fails its check, and its size. Raises as `survey_logs`."""
+    file = open_file(disk, path)
+    try:
+        return decode_header(read_exactly(file, HEADER_BYTES, 0), kind, path), file.size()
+    finally:
+        file.close()
