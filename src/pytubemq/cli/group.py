@@ -11,6 +11,7 @@ from pytubemq.cli.names import group_name, reset_place, topic_name
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.target import http_url
+from pytubemq.errors import ExitCode
 from pytubemq.model.limits import MAX_USER_CHARS
 
 MOVED = ["partition", "old_offset", "new_offset", "old_lag", "new_lag"]
@@ -31,6 +32,8 @@ def list_groups(http: str | None) -> None:
     options = current()
     rows = Api(http_url(options, http), timeout_s=options.timeout_s).get("groups")
     emit_rows(options, rows, COLUMNS, name="name")
+    for line in sorted({line for row in rows for line in (*row.get("unreachable", ()), *row.get("cannot_tell", ()))}):
+        options.say(f"not told: {line}")
 
 
 @group.command("show")
@@ -75,14 +78,15 @@ def reset(
 @click.argument("name", callback=group_name)
 @http_option
 @global_options
-def history(name: str, http: str | None) -> None:
-    """Who moved a group, when, from where to where; the newest first."""
+def history(name: str, http: str | None) -> int:
+    """Who moved a group, when, from where to where; the newest first. Ends with 5 if Brokers cannot be asked."""
     options = current()
     api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
     found = api.get("groups", name, "resets")
     emit_rows(options, found["resets"], HISTORY, name="partition")
     for line in (*found["unreachable"], *found["cannot_tell"]):
         options.say(f"not told: {line}")
+    return ExitCode.UNREACHABLE if found["unreachable"] else ExitCode.DONE
 
 
 def _user() -> str:

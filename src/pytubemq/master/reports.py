@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq._version import __version__
+from pytubemq.errors import Code, UnavailableError
 from pytubemq.master import origins
 from pytubemq.master.answers import SYSTEM_TOPIC
 from pytubemq.master.closed import closed_topics
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 
 _OUT_OF_USE = (ManageStatus.DRAFT.text, ManageStatus.OFFLINE.text)
+_MOST_SHOWN: Final = 8
+"""Brokers in one error; the others are counted."""
 
 
 class Reports:
@@ -178,18 +181,42 @@ class Reports:
     def _online(self) -> dict[int, Address]:
         return {broker_id: run.address for broker_id, run in self.rooms.runs.items() if run.online}
 
+    def away(self) -> list[str]:
+        """Brokers that there are and that cannot be asked now, as `unreachable` names them."""
+        online = self._online()
+        return [
+            f"broker {broker_id} at {record.address}: it is away"
+            for broker_id, record in sorted(self.catalogue.brokers.items())
+            if broker_id not in online and record.manage_status.text not in _OUT_OF_USE
+        ]
+
     # --- groups -------------------------------------------------------------------------------------------------
 
     async def groups(self) -> list[GroupView]:
-        """All groups, also those without members that have confirmed something."""
+        """All groups, also those without members that have confirmed something.
+
+        Raises:
+            UnavailableError: none is known, and a Broker that may know one cannot be asked.
+        """
         offsets = await self.inspector.offsets(self._online(), all_groups=True)
-        return [self._group(name, offsets) for name in sorted({*self.members.groups, *offsets.confirmed})]
+        offsets.unreachable += self.away()
+        names = sorted({*self.members.groups, *offsets.confirmed})
+        if not names and offsets.unreachable:
+            raise _untold("which groups there are", offsets)
+        return [self._group(name, offsets) for name in names]
 
     async def group(self, name: str) -> GroupDetail | None:
-        """One group; None if there is no such one."""
+        """One group; None if there is no such one.
+
+        Raises:
+            UnavailableError: a Broker that may know it cannot be asked, and nobody else knows it.
+        """
         offsets = await self.inspector.offsets(self._online(), groups=[name])
+        offsets.unreachable += self.away()
         group = self.members.groups.get(name)
         if group is None and not offsets.confirmed.get(name):
+            if offsets.unreachable:
+                raise _untold(f"whether there is a group {name}", offsets)
             return None
         view = self._group(name, offsets)
         fields = {field: getattr(view, field) for field in GroupView.__struct_fields__}
@@ -374,3 +401,14 @@ def _members(group: Group | None) -> list[MemberView]:
             )
         )
     return found
+
+
+def _untold(what: str, offsets: Offsets) -> UnavailableError:
+    """Who cannot be asked may know better."""
+    shown = "; ".join(offsets.unreachable[:_MOST_SHOWN])
+    more = len(offsets.unreachable) - _MOST_SHOWN
+    return UnavailableError(
+        f"{what} cannot be told: {shown}" + (f"; and {more} more" if more > 0 else ""),
+        hint="Brokers keep what groups have confirmed: start them, or wait until they have registered",
+        code=Code.SERVICE_UNAVAILABLE,
+    )

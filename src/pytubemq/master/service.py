@@ -13,6 +13,8 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pytubemq._version import __version__
 from pytubemq.core.reset_target import parse_reset_target
 from pytubemq.errors import Code, NotFoundError, UnavailableError
@@ -274,11 +276,15 @@ class MasterService:
         return self._reports.brokers()
 
     async def groups(self) -> list[GroupView]:
-        """All groups that have members or have confirmed anything, by name."""
+        """All groups that have members or have confirmed anything, by name. Raises UnavailableError: cannot be told."""
         return await self._reports.groups()
 
     async def group(self, name: str) -> GroupDetail:
-        """One group with members, assignment and lag. Raises NotFoundError."""
+        """One group with members, assignment and lag.
+
+        Raises:
+            NotFoundError: there is none. UnavailableError: that cannot be told, as Brokers are away.
+        """
         found = await self._reports.group(name)
         if found is None:
             raise NotFoundError(
@@ -329,7 +335,8 @@ class MasterService:
     async def group_resets(self, name: str, *, most: int = 100) -> ResetHistory:
         """Who moved a group, when, from where to where; the newest first."""
         check_group(name)
-        return await self._resets.history(self._reports.addresses(), name, most=most)
+        found = await self._resets.history(self._reports.addresses(), name, most=most)
+        return msgspec.structs.replace(found, unreachable=[*found.unreachable, *self._reports.away()])
 
     async def health(self) -> Health:
         """The verdict, with reasons."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytubemq.errors import NotFoundError, UnavailableError
 from pytubemq.model.ids import Address
 from pytubemq.net.server import RpcServer
 from pytubemq.wire.codec import decode, encode
@@ -20,7 +21,7 @@ from pytubemq.wire.messages.extension import (
 )
 from pytubemq.wire.messages.master import EventProto
 from pytubemq.wire.methods import Method, Service
-from tests.scenario.master.town import WAIT_MS, FakeConsumer, town
+from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeConsumer, town
 
 if TYPE_CHECKING:
     from pytubemq.net.call import Call
@@ -94,6 +95,21 @@ async def test_lag_is_exact_and_a_broker_that_is_gone_is_named() -> None:
         for task in serving:
             task.cancel()
     await server.close()
+
+
+async def test_while_brokers_are_away_no_group_is_said_not_to_be() -> None:
+    async with town() as t:
+        assert await t.master.groups() == []
+        with pytest.raises(NotFoundError, match="no group gw"):
+            await t.master.group("gw")
+        broker = await t.peer(FakeBroker, broker_id=1, address=GONE)
+        await broker.register()  # it is on its way, and not online yet
+        named = f"broker 1 at {GONE}: it is away"
+        with pytest.raises(UnavailableError, match=named):
+            await t.master.group("gw")
+        with pytest.raises(UnavailableError, match=named):
+            await t.master.groups()
+        assert (await t.master.group_resets("gw")).unreachable == [named]
 
 
 async def test_a_broker_of_the_original_is_named_as_such_and_not_asked() -> None:
