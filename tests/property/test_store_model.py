@@ -265,7 +265,8 @@ class StoreModel(RuleBasedStateMachine):
         policy = RetentionPolicy(age_s, size_bytes)
         allowed = 1 << 62 if size_bytes is not None else self.now_ms - (age_s or 0) * 1000 if age_s is not None else 0
         try:
-            self.store.set_retention(topic, policy)
+            for other in "ab":
+                self.store.set_retention(other, policy if other == topic else None)
             done = self.store.retain(self.now_ms)
         except DiskFullError:
             return
