@@ -14,7 +14,7 @@ from pytubemq.cli.options import GlobalOptions, current, global_options, master_
 from pytubemq.cli.sink import Sink
 from pytubemq.cli.target import http_url, masters
 from pytubemq.cli.why_nothing import Why
-from pytubemq.errors import ConfigError, TubeError, UnavailableError, UnreachableError
+from pytubemq.errors import ConfigError, CorruptError, TubeError, UnavailableError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 BATCH_MESSAGES = 500
 READ_MESSAGES = 5_000
+LOSSES_SAID = 10
+"""Places with lost messages that are named; the others are counted."""
+LOSS_HINT = "all else was printed; stop the Broker and see what can be saved:  pytubemq store verify DIRECTORY"
 
 
 @click.command(epilog=f"""\b
@@ -103,10 +106,14 @@ class Wanted:
 
 
 class Unread:
-    """The Brokers that a free read passes over, each with the reason: the rest is read first, then this is an error."""
+    """What a free read passes over, with the reasons: Brokers, and messages that are lost. The rest is read first, then
+    this is an error."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: GlobalOptions) -> None:
+        self._options = options
         self._why: dict[int, TubeError] = {}
+        self._losses: list[CorruptError] = []
+        self._more_losses = 0
 
     def __contains__(self, partition: Partition) -> bool:
         return partition.broker_id in self._why
@@ -120,10 +127,22 @@ class Unread:
         self._why[partition.broker_id] = error
         return True
 
+    def lose(self, error: CorruptError) -> None:
+        """Messages that cannot be read were passed over."""
+        if len(self._losses) < LOSSES_SAID:
+            error.hint = LOSS_HINT
+            self._losses.append(error)
+            self._options.say(f"passed over: {error.message}")
+        else:
+            self._more_losses += 1
+
     def check(self) -> None:
         """Raise why something was not read; nothing if all was."""
-        if self._why:
-            first, *others = self._why.values()
+        if self._more_losses:
+            self._options.say(f"passed over: {self._more_losses} more places with messages that are lost")
+        if self._why or self._losses:
+            every: list[TubeError] = [*self._why.values(), *self._losses]
+            first, *others = every
             for other in others:
                 first.add_note(other.message)
             raise first
@@ -192,13 +211,13 @@ async def _read(
 ) -> None:
     partitions = await tube.partitions(topic)
     await wanted.sink.open()  # not before: with an unknown topic there is nothing to print
-    unread = Unread()
+    unread = Unread(options)
     if follow:
         await _follow(options, tube, partitions, wanted, unread, earliest=earliest, idle_s=idle_s)
     else:
         for partition in partitions:
             if partition not in unread:
-                error = await _read_one(tube, partition, wanted, earliest=earliest, follow=False, idle_s=idle_s)
+                error = await _read_one(tube, partition, wanted, unread, earliest=earliest, follow=False, idle_s=idle_s)
                 if error is not None:
                     unread.add(partition, error)
             if wanted.done:
@@ -218,7 +237,7 @@ async def _follow(
     idle_s: float | None,
 ) -> None:
     async def follow(partition: Partition) -> None:
-        error = await _read_one(tube, partition, wanted, earliest=earliest, follow=True, idle_s=idle_s)
+        error = await _read_one(tube, partition, wanted, unread, earliest=earliest, follow=True, idle_s=idle_s)
         if error is not None and unread.add(partition, error):
             options.say(f"passed over: {error.message}")
 
@@ -239,24 +258,34 @@ async def _read_one(
     tube: Tube,
     partition: Partition,
     wanted: Wanted,
+    unread: Unread,
     *,
     earliest: bool,
     follow: bool,
     idle_s: float | None,
 ) -> TubeError | None:
-    """Read one partition; returns why it cannot be begun, if its Broker is away or one of the original."""
+    """Read one partition, behind what is lost, too; returns why it cannot be begun, if its Broker is away or one of the
+    original."""
     from pytubemq.client.options import Start
 
-    reader = tube.reader(
-        partition, start=Start.EARLIEST if earliest else Start.LATEST, end=None if follow else Start.LATEST
-    )
-    async with contextlib.AsyncExitStack() as stack:
-        try:
-            await stack.enter_async_context(reader)
-        except (ConfigError, UnavailableError, UnreachableError) as error:
-            return error
-        async for batch in reader.batches(max_messages=READ_MESSAGES, idle_timeout_s=idle_s):
-            await wanted.put(batch.messages)
-            if wanted.done:
-                break
+    start: int | Start | None = Start.EARLIEST if earliest else Start.LATEST
+    end: int | Start | None = None if follow else Start.LATEST
+    while start is not None:
+        reader = tube.reader(partition, start=start, end=end)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(reader)
+            except (ConfigError, UnavailableError, UnreachableError) as error:
+                return error
+            start, end = None, reader.end
+            try:
+                async for batch in reader.batches(max_messages=READ_MESSAGES, idle_timeout_s=idle_s):
+                    await wanted.put(batch.messages)
+                    if wanted.done:
+                        break
+            except CorruptError as error:
+                if reader.behind_loss is None:
+                    raise
+                unread.lose(error)
+                start = reader.behind_loss
     return None

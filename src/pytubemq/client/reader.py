@@ -67,6 +67,8 @@ class Reader:
         self._stop: int | None = None
         self._reads: set[asyncio.Task[ReadBatch | None]] = set()
         self._closed = True
+        self.behind_loss: int | None = None
+        """After a CorruptError: the offset from which another reader can go on."""
         self.ended = False
         """Whether it was closed."""
 
@@ -185,6 +187,7 @@ class Reader:
             kept = {position for position in found.malformed if position < len(before)}
             return Portions(before, kept, start, first)
         reasons = [one.reason for one in found.unreadable if one.offset is None or one.offset < until]
+        self.behind_loss = until
         raise CorruptError(
             f"{self.partition} from offset {first} to before {until} ({messages_between(first, until)} messages) "
             f"cannot be read: {reasons[0] if reasons else 'they are lost to damage'}",

@@ -198,6 +198,7 @@ class Node:
                     journal_segment_bytes=section.journal_segment_bytes,
                     reserve_bytes=section.reserve_bytes,
                     check_on_read=section.check_on_read,
+                    check_packs_on_read=section.check_packs_on_read,
                     max_open_files=self._shares().log_files,
                 ),
             ),

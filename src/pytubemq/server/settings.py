@@ -81,9 +81,16 @@ class BrokerSection(Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             description="check each record again when it is read from the disk, so that damage is not handed on; costs "
-            "time, and clients check each message themselves"
+            "time for each single message, and clients check each message themselves"
         ),
     ] = False
+    check_packs_on_read: Annotated[
+        bool,
+        Meta(
+            description="the same where packs are read, at a small cost for each message, so that this Broker notices "
+            "and tells damage on its disk"
+        ),
+    ] = True
     heartbeat_period_s: Annotated[
         float, Meta(gt=0, le=60, description="time between heartbeats to a Master that does not hold them")
     ] = 8.0

@@ -42,13 +42,17 @@ _MOST_TOLD: Final = 20
 class StoreReads:
     """What readers ask of a `BrokerStore`."""
 
-    def __init__(self, disk: Disk, *, max_open_files: int, check_on_read: bool) -> None:
+    def __init__(
+        self, disk: Disk, *, max_open_files: int, check_on_read: bool, check_packs_on_read: bool = False
+    ) -> None:
         self.stats = StoreStats()
         self._lock = Lock()
         self._partitions: dict[tuple[str, int], PartitionLog] = {}
         self._files = FileCache(disk, limit=max_open_files)
         self._fences = Fences()
-        self._reader = SegmentReader(self._files, check=check_on_read, on_damage=self._damaged)
+        self._reader = SegmentReader(
+            self._files, check=check_on_read, check_packs=check_packs_on_read, on_damage=self._damaged
+        )
 
     def ends(self, topic: str, partition_id: int) -> tuple[int, int]:
         """Offset of the first message kept, and the one behind the last readable. NotFoundError if unknown."""

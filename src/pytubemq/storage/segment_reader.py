@@ -33,7 +33,7 @@ from pytubemq.storage.lookup import (
 from pytubemq.storage.mending import Border, mend
 from pytubemq.storage.run import record_is_sound
 from pytubemq.storage.scan import DamagedBytes, LogRecord, scan_log
-from pytubemq.storage.selection import has_hole
+from pytubemq.storage.selection import has_hole, has_pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -70,15 +70,22 @@ class SegmentReader:
 
     Args:
         check: whether each record's check is computed when it is read.
+        check_packs: whether that is done at least where packs are read.
         on_damage: told of a segment whose index was mended: what was lost, the reason being its record or its index,
             and how many entries were built anew. It may be told again of the same.
     """
 
     def __init__(
-        self, files: FileCache, *, check: bool, on_damage: Callable[[Stretch, Sequence[Lost], int, bool], None]
+        self,
+        files: FileCache,
+        *,
+        check: bool,
+        check_packs: bool = False,
+        on_damage: Callable[[Stretch, Sequence[Lost], int, bool], None],
     ) -> None:
         self._files = files
         self.check = check
+        self.check_packs = check_packs
         self._on_damage = on_damage
         self._lock = Lock()
         self._mended: OrderedDict[Segment, Mended] = OrderedDict()
@@ -185,9 +192,10 @@ class _Reading:
         self._mended = reader.mended(stretch)
         self.view: IndexView = FileView(stretch, self._read_index) if self._mended is None else MendedView(self._mended)
 
-    @property
-    def _checking(self) -> bool:
-        return self._reader.check or self._segment.damaged
+    def _checks(self, index: bytes) -> bool:
+        """Whether the records of a piece of the index are checked."""
+        reader = self._reader
+        return reader.check or self._segment.damaged or (reader.check_packs and has_pack(index))
 
     def seek(self, ordinal: int) -> None:
         """Stand before the record that holds a message."""
@@ -212,7 +220,8 @@ class _Reading:
         index = self.view.chunk(self._at, self._wanted(selector))
         if not index:
             raise DamagedIndexError
-        if selector.codes is None and not self._checking and not has_hole(index):
+        checking = self._checks(index)
+        if selector.codes is None and not checking and not has_hole(index):
             taken = selector.fitting(index)
             if taken and self._mended is None:
                 _prove_stretch(index, taken, selector, self._stretch.end)
@@ -225,7 +234,7 @@ class _Reading:
         ranges = selector.take_ranges()
         for start, end in _spans(ranges):
             span = self._read_log(end - start, self._segment.log_size(start))
-            if self._checking or len(span) != end - start:
+            if checking or len(span) != end - start:
                 self._check(index[: taken * INDEX_BYTES], span, start, end)
             inside = [(low, high) for low, high in ranges if start <= low and high <= end]
             parts += [span] if len(inside) == 1 else [span[low - start : high - start] for low, high in inside]

@@ -148,6 +148,11 @@ def has_hole(index: bytes) -> bool:
     return RecordKind.HOLE in index[_KIND_AT::INDEX_BYTES]
 
 
+def has_pack(index: bytes) -> bool:
+    """Whether an entry says that it is a pack; unchecked."""
+    return RecordKind.PACK in index[_KIND_AT::INDEX_BYTES]
+
+
 def _end_of(index: bytes, taken: int) -> tuple[int, int]:
     """Ordinal and position behind entry number `taken` - 1; of no other entry, so that checking that one will do."""
     position, ordinal, size, count = _END.unpack_from(index, (taken - 1) * INDEX_BYTES)

@@ -83,6 +83,8 @@ class StoreSettings:
     """A checkpoint that has to flush so many files flushes the whole file system instead, which then costs less."""
     check_on_read: bool = False
     """Whether each record's check is computed when it is read from disk; an index entry's always is."""
+    check_packs_on_read: bool = False
+    """Whether that is done where packs are read, which costs little for each message."""
 
 
 class BrokerStore(StoreReads):
@@ -90,7 +92,12 @@ class BrokerStore(StoreReads):
 
     def __init__(self, root: Path, disk: Disk, settings: StoreSettings, held: DirectoryLock) -> None:
         """Use `open`: this does not recover."""
-        super().__init__(disk, max_open_files=settings.max_open_files, check_on_read=settings.check_on_read)
+        super().__init__(
+            disk,
+            max_open_files=settings.max_open_files,
+            check_on_read=settings.check_on_read,
+            check_packs_on_read=settings.check_packs_on_read,
+        )
         self.root = root
         self.settings = settings
         self._disk = disk

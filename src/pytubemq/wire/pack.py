@@ -155,7 +155,7 @@ def read_columns(data: bytes | memoryview, *, check: bool = True) -> Columns:
     if payloads_at + sum(lengths) != size:
         raise FormatError(f"a pack names {sum(lengths)} bytes of messages and holds {size - payloads_at}")
     if check and crc32(view[_CRC.size :]) != _CRC.unpack_from(data)[0]:
-        raise FormatError("a pack fails its check; it was damaged on the way")
+        raise FormatError("a pack fails its check; it was damaged, on the way or where it was kept")
     flags = codes = None
     if which & _FLAGS:
         flags = _column(_INT, view[at : at + 4 * count])

@@ -6,9 +6,14 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
+from pytubemq import connect
+from pytubemq.broker import health
 from pytubemq.errors import ExitCode
+from pytubemq.model.ids import Partition
+from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.extensions import OURS, Capability
 
@@ -54,3 +59,50 @@ async def test_a_broker_that_is_away_is_passed_over_and_said(tube: CommandLine) 
         assert (found.returncode, found.stdout) == (ExitCode.UNREACHABLE, b"here\n")
         assert found.stderr.count(b"is away") == 1
         assert b"Broker 1" in found.stderr
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("packs", [False, True])
+async def test_what_is_lost_is_passed_over_and_said_and_the_rest_is_printed(
+    tube: CommandLine, monkeypatch: pytest.MonkeyPatch, check: bool, packs: bool
+) -> None:
+    monkeypatch.setattr(health, "LOOK_S", 0.0)
+    settings = {"broker.check_on_read": check, "broker.check_packs_on_read": check}
+    if packs and check:
+        settings = {}  # so it is by default
+    async with EmbeddedCluster(settings=settings) as cluster:
+        await cluster.create_topic("t", partitions=2)
+        bodies = [[b"%d-%d-%s" % (part, number, b"x" * 50) for number in range(20)] for part in range(2)]
+        async with connect(cluster.master) as client, client.producer("t") as producer:
+            for part in range(2):
+                for at in (0, 10):
+                    lot = bodies[part][at : at + 10]
+                    if packs:
+                        await producer.send_many(lot, partition=Partition(1, "t", part))
+                    else:
+                        for message in lot:
+                            await producer.send(message, partition=Partition(1, "t", part))
+        await cluster.stop_broker(1)
+        (log,) = (cluster.data_dir / "broker-1/logs/t/0").glob("*.log")
+        data = log.read_bytes()
+        at = data.index(b"0-3-x")
+        log.write_bytes(data[:at] + b"0-3-X" + data[at + 5 :])
+        await cluster.restart_broker(1)
+        found = await asyncio.to_thread(tube, "consume", "t", "--master", cluster.master)
+        printed = found.stdout.split()
+        lost = [body for body in bodies[0] if body not in printed]
+        assert bodies[0][3] in lost
+        assert lost == bodies[0][3:4] or (packs and set(lost) <= set(bodies[0][:10])), "the rest of the partition"
+        assert printed == [body for body in (*bodies[0], *bodies[1]) if body not in lost], "and the others"
+        assert found.returncode == ExitCode.FAILED
+        said = found.stderr.decode()
+        assert f"passed over: 1:t:0 from offset {28 * bodies[0].index(lost[0])} to before" in said
+        assert f"({len(lost)} messages) cannot be read" in said
+        assert "pytubemq store verify" in said
+        told = await asked(cluster)
+        assert (f"messages lost to damage: {len(lost)}" in told) is check, "the Broker noticed, too"
+
+
+async def asked(cluster: EmbeddedCluster) -> str:
+    async with httpx.AsyncClient() as http:
+        return (await http.get(cluster.broker_pages[1].replace("broker.htm", "health"))).text

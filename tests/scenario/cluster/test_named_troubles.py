@@ -53,7 +53,7 @@ async def test_messages_lost_to_damage_are_named_and_counted(
     async with EmbeddedCluster(settings={"broker.check_on_read": True}) as cluster:
         await damaged(cluster, flip)
         async with connect(cluster.master) as tube, tube.reader("1:demo:0", end=Start.LATEST) as reader:
-            with pytest.raises(CorruptError, match="1 records of 1:demo:0"):
+            with pytest.raises(CorruptError, match=r"^1:demo:0 .* \(1 messages\) cannot be read"):
                 [batch async for batch in reader.batches()]
         found = await asked(cluster, "health")
         assert (found.status_code, found.json()["status"]) == (200, "degraded")
