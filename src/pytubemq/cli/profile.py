@@ -53,4 +53,4 @@ def add(name: str, master: str, http: str) -> None:
     """Add or replace a profile and make it the current one."""
     options = current()
     path = save_profile(Profile(name, master, http))
-    options.say(f"saved in {path}\nNext:  {options.next('pytubemq cluster health')}")
+    options.say(f"saved in {path}; commands now work with {name!r}\nNext:  {options.next('pytubemq cluster health')}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pytubemq.errors import BadRequestError, Code, FormatError, TubeError, UnavailableError, refused
+from pytubemq.errors import BadRequestError, Code, FormatError, NotFoundError, TubeError, UnavailableError, refused
 from pytubemq.master.inspect import CLIENT_ID, Inspector, Offsets
 from pytubemq.master.views import GroupReset, MovedPosition, PastReset, ResetHistory, iso
 from pytubemq.model.ids import Partition
@@ -212,17 +212,17 @@ def chosen(partitions: Iterable[Partition], names: Iterable[str]) -> list[Partit
     """The partitions that are named: `0` (of each Broker), `1:0` (of Broker 1) or `1:demo:0`; all if none is.
 
     Raises:
-        BadRequestError: there is none of a name.
+        NotFoundError: there is none of a name.
     """
     all_of_them = list(partitions)
     wanted: list[Partition] = []
     for name in names:
         fitting = [partition for partition in all_of_them if _fits(partition, name.strip())]
         if not fitting:
-            raise BadRequestError(
+            raise NotFoundError(
                 f"there is no partition {name[:80]!r}",
                 hint="give its number (0), with its Broker before it (1:0), or 1:topic:0; `topic show` lists them",
-                code=Code.BAD_REQUEST,
+                code=Code.NOT_FOUND,
             )
         wanted += fitting
     return list(dict.fromkeys(wanted)) or all_of_them

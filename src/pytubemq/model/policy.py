@@ -137,7 +137,6 @@ def _not_a_policy(text: str, longest_age_s: int) -> BadRequestError:
     return BadRequestError(
         f"not a delete policy: {text[:80]!r}",
         hint=f"write an age (3600s, 90m, 72h, 7d; at most {longest_age_s // 3600} hours), a size of a partition (10GB; "
-        "at most 1024TB) or both behind "
-        "`delete`, as in delete,72h,10GB; or keep, for ever",
+        "at most 1024TB) or both: 72h,10GB, as a delete policy delete,72h,10GB; or forever, as a delete policy keep",
         code=Code.BAD_REQUEST,
     )

@@ -116,6 +116,7 @@ class Journal:
             self._sync(file)
             self._synced = self.sequence
         prepared.flushed = prepared.flush
+        prepared.journal_bytes = end - self.end
         self.end = end
         self.sequence += 1
         prepared.journal, prepared.journal_end, prepared.next_sequence = self.number, end, self.sequence

@@ -225,6 +225,8 @@ class Prepared:
     flushed: bool = False
     journal: int = 0
     journal_end: int = 0
+    journal_bytes: int = 0
+    """The size of its block, with head and records."""
     next_sequence: int = 0
 
     @property

@@ -346,7 +346,7 @@ class BrokerStore(StoreReads):
         self.stats.messages += prepared.messages
         self.stats.repeats += prepared.repeats
         self.stats.forgotten_windows = self._windows.forgotten
-        self.stats.journal_bytes += prepared.size_bytes
+        self.stats.journal_bytes += prepared.journal_bytes
         return prepared.appended
 
     def abandon(self, prepared: Prepared) -> None:

@@ -99,7 +99,7 @@ async def test_nothing_is_moved_unless_every_partition_can_be() -> None:
         operator = Operator(cluster)
         with pytest.raises(BadRequestError, match=r"nothing was moved: .*offset 2800 is not in partition 0 of demo"):
             await operator.reset("offset:2800")
-        with pytest.raises(BadRequestError, match="there is no partition '7'"):
+        with pytest.raises(NotFoundError, match="there is no partition '7'"):
             await operator.reset("latest", partitions=["7"])
         with pytest.raises(BadRequestError, match="not a place to go to: 'soon'"):
             await operator.reset("soon")

@@ -252,7 +252,8 @@ def test_names_are_quoted_in_the_path(api: FakeApi) -> None:
 
 def test_profiles_pick_the_cluster(tube: Tube, api: FakeApi) -> None:
     tube("profile", "add", "a", "--master", "m:1", "--http", api.url)
-    tube("profile", "add", "b", "--master", "m:2", "--http", "http://127.0.0.1:1")
+    added = tube("profile", "add", "b", "--master", "m:2", "--http", "http://127.0.0.1:1")
+    assert "commands now work with 'b'" in added.err, "nobody is led to another cluster unawares"
     assert tube("topic", "list").code == ExitCode.UNREACHABLE
     assert tube("-P", "a", "topic", "list").code == ExitCode.DONE
     assert tube("profile", "use", "a").code == ExitCode.DONE

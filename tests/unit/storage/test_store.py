@@ -61,6 +61,18 @@ def test_an_appended_message_tells_where_and_when() -> None:
     assert messages(store, 0)[0].check_sum == 123
 
 
+def test_the_bytes_of_the_journal_are_counted_as_the_file_grows_also_by_a_position_alone() -> None:
+    store = open_store(FaultyDisk())
+    before = store._journal.end
+    for _ in range(2):
+        staging = store.staging()
+        staging.confirm("g", "demo", 0, 0)
+        prepared = store.prepare(staging, NOW_MS)
+        store.write(prepared)
+        store.publish(prepared)
+    assert store.stats.journal_bytes == store._journal.end - before > 0
+
+
 def test_unknown_partitions_and_bad_names_are_refused() -> None:
     store = open_store(FaultyDisk())
     with pytest.raises(NotFoundError, match="no partition 7 of topic 'demo'"):
