@@ -23,6 +23,8 @@ async def main(given):
     ):
         begin_ns = [1 << 62]
 
+        confirms = set()
+
         async def read():
             async for batch in consumer.batches():
                 now_ns = time.perf_counter_ns()
@@ -30,7 +32,9 @@ async def main(given):
                     stamp_ns, of_run = STAMP.unpack_from(message.body)
                     if of_run == run and stamp_ns >= begin_ns[0]:
                         latencies.append((now_ns - stamp_ns) / 1e9)
-                await batch.confirm()
+                # beside the reading: every confirm waits for a flush, as no peer's automatic commit does
+                confirms.add(confirm := asyncio.create_task(batch.confirm()))
+                confirm.add_done_callback(confirms.discard)
 
         reading = asyncio.create_task(read())
         async with asyncio.timeout(30):
@@ -40,7 +44,7 @@ async def main(given):
         await producer.flush()
         await until_read(reading, latencies, int(given["rate"] * given["measure_s"] * 0.98))
         reading.cancel()
-        await asyncio.wait({reading})
+        await asyncio.wait({reading, *confirms})
     return {"latency_ms": percentiles(latencies), "messages": len(latencies), "late_ms": round(late[0] * 1000, 2)}
 
 
