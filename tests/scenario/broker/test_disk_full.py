@@ -60,9 +60,7 @@ def _own_namespace() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     new_user, new_mounts = 0x10000000, 0x00020000
     if libc.unshare(new_user | new_mounts):
-        raise OSError(
-            ctypes.get_errno(), "nothing can be mounted here: run this as root, or allow user namespaces"
-        )
+        raise OSError(ctypes.get_errno(), "nothing can be mounted here: run this as root, or allow user namespaces")
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)

@@ -95,7 +95,7 @@ def test_a_damaged_answer_is_taken_only_where_protobuf_takes_it(items: list[Any]
         assert fetched == "refused"
         return
     singles = [found for found in fetched.records if not isinstance(found, pack_fetch.Pack)]
-    # where protobuf had to be asked they come in the order of their offsets, which a Broker's always rise and these do not
+    # where protobuf had to be asked they come in the order of their offsets, which rise at any Broker but not here
     assert sorted(single.payload for single in singles) == sorted(message.pay_load_data for message in whole.messages)
     assert len(fetched.records) - len(singles) + len(fetched.damaged) == len(whole.packs)
     assert fetched.head.next_offset == whole.next_offset
