@@ -113,9 +113,10 @@ class Lane:
         """Take out of the queue what is past its deadline, and what was cancelled."""
         return self.take_all(lambda unit: unit.deadline_s <= now_s or unit.future.done())
 
-    def take_movable(self) -> list[Unit]:
-        """Take those out of the queue that may go to another Broker: of the others this one may have a part."""
-        return self.take_all(lambda unit: unit.may_move and not self.keeps(unit))
+    def take_movable(self, wanted: Callable[[Unit], bool] = lambda _: True) -> list[Unit]:
+        """Take those out of the queue that may go elsewhere, as far as `wanted`: of the others this Broker may have a
+        part."""
+        return self.take_all(lambda unit: unit.may_move and not self.keeps(unit) and wanted(unit))
 
     def keeps(self, unit: Unit) -> bool:
         """Whether only its partition knows whether this is a repeat."""

@@ -159,6 +159,8 @@ class Outgoing:
         age_s = self._loop.time() - (unit.deadline_s - limit_s)
         if may_retry(error, age_s=age_s, limit_s=limit_s):
             self._retried += unit.count
+            if _is_partitions_own(error):
+                self._router.partition_failed(unit.partition, self._loop.time())
             return True
         self._end(unit, final_error(unit, error))
         return False
@@ -168,7 +170,12 @@ class Outgoing:
         self._filling = None
 
     def broker_failed(self, lane: Lane, error: TubeError) -> None:
-        """Leave the Broker out for a while, and give its free messages to others if there are any."""
+        """Leave the Broker out for a while, and give its free messages to others if there are any; or only those of a
+        partition that it cannot serve."""
+        if _is_partitions_own(error):
+            self._filling = None
+            self._reroute(lane.take_movable(lambda unit: self._router.is_left_out(unit.partition)))
+            return
         if not isinstance(error, TransportError | UnavailableError | ServerOverflowError):
             return
         now_s = self._loop.time()
@@ -293,6 +300,11 @@ class Outgoing:
                 self._end(unit, error)
                 self.settled(unit.count, unit.size_bytes)
         self.buffer.wake()
+
+
+def _is_partitions_own(error: TubeError) -> bool:
+    """Whether a Broker that serves says it of one partition, as of one whose files are damaged."""
+    return isinstance(error, UnavailableError) and error.code == Code.INTERNAL_SERVER_ERROR
 
 
 def _route_of(unit: Unit) -> bytes | Partition | None:

@@ -1,8 +1,8 @@
 """Which partition a message goes to.
 
 The invariants: a key always goes to the same partition as long as the set of partitions is the same; messages without
-a key go round all partitions of all Brokers that are believed to work; a Broker that failed is left out for a while,
-but when every Broker has failed none is left out, because a guess beats standing still.
+a key go round all partitions of all Brokers that are believed to work; a Broker or a partition that failed is left out
+for a while, but when every one has failed none is left out, because a guess beats standing still.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Router:
         self._next_change_s = _NEVER
         self._turn = 0
         self._shields: dict[int, _Shield] = {}
+        self._sick: dict[Partition, _Shield] = {}
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
@@ -57,6 +58,7 @@ class Router:
             self._turn = int(self._rng() * len(self._partitions))
         brokers = {partition.broker_id for partition in self._partitions}
         self._shields = {broker: shield for broker, shield in self._shields.items() if broker in brokers}
+        self._sick = {one: shield for one, shield in self._sick.items() if one in self._partitions}
         self._recompute(now_s)
         return before - frozenset(self._partitions)
 
@@ -85,6 +87,19 @@ class Router:
         shield.until_s = now_s + SHIELD.delay_s(shield.failures, self._rng)
         self._recompute(now_s)
 
+    def partition_failed(self, partition: Partition, now_s: float) -> None:
+        """A Broker that serves cannot serve this partition."""
+        shield = self._sick.setdefault(partition, _Shield(0, now_s))
+        if shield.until_s > now_s:
+            return  # of messages that left together each tells the same
+        shield.failures += 1
+        shield.until_s = now_s + SHIELD.delay_s(shield.failures, self._rng)
+        self._recompute(now_s)
+
+    def is_left_out(self, partition: Partition) -> bool:
+        """Whether messages without a key go elsewhere now."""
+        return partition not in self._open
+
     def answered(self, broker_id: int, now_s: float) -> None:
         """A Broker works: forget its failures."""
         if self._shields.pop(broker_id, None) is not None:
@@ -97,9 +112,11 @@ class Router:
 
     def _recompute(self, now_s: float) -> None:
         shielded = {broker: shield.until_s for broker, shield in self._shields.items() if shield.until_s > now_s}
-        left = _interleaved([partition for partition in self._partitions if partition.broker_id not in shielded])
-        self._open = left or _interleaved(self._partitions)
-        self._next_change_s = min(shielded.values(), default=_NEVER)
+        sick = {partition: shield.until_s for partition, shield in self._sick.items() if shield.until_s > now_s}
+        served = [partition for partition in self._partitions if partition.broker_id not in shielded]
+        sound = [partition for partition in served if partition not in sick]
+        self._open = _interleaved(sound or served or self._partitions)
+        self._next_change_s = min([*shielded.values(), *sick.values()], default=_NEVER)
 
 
 def _interleaved(partitions: Sequence[Partition]) -> tuple[Partition, ...]:

@@ -91,3 +91,30 @@ def test_without_partitions_there_is_no_choice() -> None:
     made = Router(rng=lambda: 0.5)
     assert made.choose(0.0) is None
     assert made.choose(0.0, b"key") is None
+
+
+def test_a_partition_that_cannot_be_served_is_left_out_for_a_while_and_its_broker_is_not() -> None:
+    made = router(2)
+    first, second = partitions(2)
+    made.partition_failed(first, 100.0)
+    assert {made.choose(100.0) for _ in range(4)} == {second}
+    assert made.is_left_out(first)
+    assert made.open_brokers(100.0) == {1}
+    later = 100.0 + SHIELD.first_s
+    assert {made.choose(later) for _ in range(4)} == {first, second}
+    made.partition_failed(first, later)
+    assert made.choose(later + SHIELD.first_s) == second, "it is left out longer each time"
+
+
+def test_when_no_partition_can_be_served_none_is_left_out() -> None:
+    made = router(2)
+    for partition in partitions(2):
+        made.partition_failed(partition, 0.0)
+    assert {made.choose(0.0) for _ in range(4)} == set(partitions(2))
+
+
+def test_a_sound_partition_of_a_sound_broker_is_better_than_any_other() -> None:
+    made = router(1, 2)
+    made.failed(1, 0.0)
+    made.partition_failed(Partition(2, "demo", 0), 0.0)
+    assert {made.choose(0.0) for _ in range(4)} == {Partition(2, "demo", 1)}
