@@ -180,6 +180,8 @@ class HeldPartition:
         self._at_newest = self._at_newest and not at_newest
         self._told()
         self.marks.registered(answer.curr_offset, answer.max_offset)
+        if self.marks.hold is Hold.NOTHING:
+            self._rest = None  # it lies behind a batch that nobody has taken, which the Broker hands out again
         if self._at_newest or self._offset is not None:
             return  # asked for meanwhile, so once more
         self._connection = connection

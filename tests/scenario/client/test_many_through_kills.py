@@ -56,3 +56,36 @@ async def test_many_sent_together_stand_once_and_in_order_through_kills_of_the_b
                 async with tube.reader(partition, end=pytubemq.Start.LATEST) as reader:
                     found = [message.body async for batch in reader.batches() for message in batch]
                 assert found == sent[partition.partition_id]
+
+
+async def test_a_part_of_a_pack_that_was_ready_and_not_taken_comes_after_a_restart_too(tmp_path: Path) -> None:
+    async with (
+        EmbeddedCluster(data_dir=tmp_path, broker_in_child=True) as cluster,
+        pytubemq.connect(cluster.master) as tube,
+    ):
+        await cluster.create_topic("demo", partitions=1)
+        async with tube.producer("demo") as producer:
+            await producer.send(b"first")
+            await producer.send_many([b"%d" % n for n in range(8)])
+        async with tube.consumer("g", "demo", start=pytubemq.Start.EARLIEST) as consumer:
+
+            async def fetched_more_than(count: int) -> None:
+                async with asyncio.timeout(60):
+                    while consumer.stats.fetched <= count:  # noqa: ASYNC110 - nothing tells of it
+                        await asyncio.sleep(0.01)
+
+            got: list[bytes] = []
+            killed = False
+            batches = consumer.batches(max_messages=2)
+            while len(got) < 9:
+                batch = await anext(batches)
+                got += [message.body for message in batch]
+                await batch.confirm()
+                if len(got) > 2 and not killed:
+                    killed = True
+                    await fetched_more_than(len(got))  # the next two are ready, and others wait behind them
+                    ready = consumer.stats.fetched
+                    await cluster.kill_broker()
+                    await cluster.restart_broker()
+                    await fetched_more_than(ready)
+        assert got == [b"first", *(b"%d" % n for n in range(8))]
