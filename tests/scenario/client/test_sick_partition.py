@@ -20,6 +20,11 @@ pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
 SICK = Partition(1, "orders", 0)
 
 
+def lose(data_dir: Path) -> None:
+    """Take the partition's files away."""
+    shutil.rmtree(next(data_dir.glob("**/logs/orders/0")))
+
+
 async def test_messages_without_a_key_go_round_a_partition_that_cannot_be_served(tmp_path: Path) -> None:
     async with EmbeddedCluster(data_dir=tmp_path) as cluster:
         await cluster.create_topic("orders", partitions=3)
@@ -27,7 +32,7 @@ async def test_messages_without_a_key_go_round_a_partition_that_cannot_be_served
             for number in range(3):
                 await producer.send(b"before", partition=number)
         await cluster.stop_broker()
-        shutil.rmtree(next(tmp_path.glob("**/logs/orders/0")))
+        lose(tmp_path)
         await cluster.restart_broker()
         async with pytubemq.connect(cluster.master) as tube, tube.producer("orders") as producer:
             receipts = await asyncio.gather(*[producer.send(b"%d" % n) for n in range(50)])

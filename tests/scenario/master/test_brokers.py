@@ -105,7 +105,7 @@ async def test_a_topic_that_cannot_be_made_is_refused() -> None:
             await t.master.create_topic("9lives", 1)
         with pytest.raises(NotFoundError, match="no topic other"):
             await t.master.topic("other")
-        with pytest.raises(NotFoundError, match="no group g"):
+        with pytest.raises(UnavailableError, match="whether there is a group g cannot be told"):
             await t.master.group("g")
         serving.cancel()
 
