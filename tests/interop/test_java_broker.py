@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.interop, pytest.mark.anyio]
+pytestmark = [pytest.mark.interop, pytest.mark.anyio, pytest.mark.timeout(300)]
 
 WAIT_S = 90.0
 """A Java Broker beats every 8 s, and takes two beats to carry a change out and to say so."""
