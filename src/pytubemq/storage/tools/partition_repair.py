@@ -23,6 +23,7 @@ from pytubemq.storage.tools.segment_check import check_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from pytubemq.storage.disk import Disk, DiskFile
     from pytubemq.storage.index import IndexEntry
@@ -181,8 +182,8 @@ class _Repair:
                     Fence(found.topic, found.partition_id, entry.first_ordinal, entry.end_ordinal, FenceReason.RECORD)
                 )
 
-    def _read(self, path: object, size: int, position: int) -> bytes:
-        file = self._disk.open(path)  # type: ignore[arg-type]
+    def _read(self, path: Path, size: int, position: int) -> bytes:
+        file = self._disk.open(path)
         try:
             return read_exactly(file, size, position)
         finally:
