@@ -199,6 +199,11 @@ class Settings(Struct, frozen=True, kw_only=True):
             if key in ("master.listen", "broker.listen"):
                 _check_version(key, text, address)
             if not self.insecure and not is_loopback(address.host):
+                if not is_ip(address.host) and ":" not in text:
+                    raise ConfigError(
+                        f"{key} = {text!r} has no port, and {text.strip()!r} is no address of this machine",
+                        hint=f"write host:port, as in 127.0.0.1:{port}",
+                    )
                 raise ConfigError(
                     f"{key} = {text!r} would listen beyond this machine, without TLS and without authentication",
                     hint="set `insecure = true` to allow it in a network you trust, or listen on 127.0.0.1 "
@@ -239,9 +244,13 @@ def _check_version(key: str, text: str, address: Address) -> None:
 
 def is_loopback(host: str) -> bool:
     """Whether a listening host is this machine's own, seen from nowhere else."""
-    if host == "localhost":
-        return True
+    return host == "localhost" or (is_ip(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def is_ip(host: str) -> bool:
+    """Whether a host is given as an address and not by a name."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        ipaddress.ip_address(host)
     except ValueError:
         return False
+    return True

@@ -25,6 +25,7 @@ ENV_PREFIX = "PYTUBEMQ_"
 _TOO_CLOSE = 0.8
 """A variable without `__` that resembles a top-level key this much is taken for a misspelt one; the others (such as
 those that Kubernetes sets for a service named pytubemq) are none of ours."""
+_SHOWN_CHARS = 80
 
 
 def load_settings(
@@ -141,9 +142,41 @@ def _convert(merged: dict[str, Any], origins: Mapping[str, str]) -> Settings:
         key = found[1] if found else ""
         place = origins.get(key, "settings")
         reason = text.split(" - at ")[0]
+        reason = f": {reason[:1].lower()}{reason[1:]}"
         entry = _KEYS.get(key)
-        hint = None if entry is None else f"{key}: {describe(entry)}"
-        raise ConfigError(f"{place}: {key}: {reason[:1].lower()}{reason[1:]}", hint=hint) from error
+        hint = None
+        if entry is not None:
+            reason = f" is {shown(_value(merged, key))}, {forms}" if (forms := _forms(_bare(entry))) else reason
+            hint = f"{key}: {describe(entry)}"
+        where = "" if place == f"--set {key}" else f"{place}: "
+        raise ConfigError(f"{where}{key}{reason}", hint=hint) from None  # it is all said
+
+
+def _value(merged: Mapping[str, Any], key: str) -> object:
+    value: Any = merged
+    for name in key.split("."):
+        value = value[name]
+    return value
+
+
+def shown(value: object) -> str:
+    """A value as it was given, cut where it is very long."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
+
+
+def _forms(kind: msgspec.inspect.Type) -> str:
+    """What a setting may be, behind the value that it may not be; blank where the reason says it better."""
+    if isinstance(kind, msgspec.inspect.LiteralType):
+        return f"not one of {', '.join(map(str, kind.values))}"
+    if isinstance(kind, msgspec.inspect.IntType | msgspec.inspect.FloatType):
+        name = "a whole number" if isinstance(kind, msgspec.inspect.IntType) else "a number"
+        least = f" above {kind.gt}" if kind.gt is not None else "" if kind.ge is None else f" from {kind.ge}"
+        most = "" if kind.le is None else f" to {kind.le}" if kind.gt is None else f" and up to {kind.le}"
+        return f"not {name}{least}{most}"
+    if isinstance(kind, msgspec.inspect.BoolType):
+        return "not one of true, false"
+    return ""
 
 
 def _place(path: Path, text: str, key: str) -> str:

@@ -102,6 +102,36 @@ def test_a_wrong_value_is_refused_by_name(tmp_path: Path, text: str, said: str) 
         load_settings(write(tmp_path, text), environ={})
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("broker.durability", "foo", "broker.durability is 'foo', not one of disk, memory, process"),
+        ("log.level", "loud", "log.level is 'loud', not one of debug, error, info, warning"),
+        (
+            "broker.segment_bytes",
+            "12",
+            "broker.segment_bytes is '12', not a whole number from 1048576 to 1099511627776",
+        ),
+        ("broker.retention_check_s", "0", "broker.retention_check_s is '0', not a number above 0 and up to 86400"),
+        ("insecure", "perhaps", "insecure is 'perhaps', not one of true, false"),
+    ],
+)
+def test_what_a_setting_may_be_is_said_once(key: str, value: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(None, environ={}, flags={key: value})
+    assert caught.value.message == said
+    assert caught.value.__cause__ is None  # the command line would show it as a second reason
+    assert key in str(caught.value.hint)
+
+
+def test_a_listening_address_that_is_a_word_alone_is_told_its_form() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(None, environ={}, flags={"broker.listen": "foo"})
+    assert caught.value.message == "broker.listen = 'foo' has no port, and 'foo' is no address of this machine"
+    assert caught.value.hint == "write host:port, as in 127.0.0.1:8123"
+    assert load_settings(None, environ={}, flags={"broker.listen": "127.0.0.1"}).broker.listen == "127.0.0.1"
+
+
 BEYOND = ["0.0.0.0:1", "192.168.0.1:1", "example.org:1"]
 
 
