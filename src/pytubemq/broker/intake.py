@@ -19,6 +19,7 @@ from pytubemq.wire.codec import decode
 from pytubemq.wire.payload import HAS_ATTRIBUTES, attributes_fit
 
 if TYPE_CHECKING:
+    from pytubemq.broker.bulk import BulkCall
     from pytubemq.broker.state import BrokerState
     from pytubemq.net.call import Call
     from pytubemq.wire.messages.broker import SendMessageRequestP2B
@@ -69,6 +70,28 @@ class Intake:
                 self._sources.clear()
             self._sources[names] = source
         return source
+
+    def bulk_source(self, bulk: BulkCall, kind: SendKind, items: int, most_items: int, what: str) -> ServedTopic:
+        """The topic of a request with many messages, if nothing speaks against all of them.
+
+        Args:
+            bulk: the request, not answered yet.
+            kind: the request's class.
+            items: how many of `what` it has, or one more than it may.
+            most_items: how many it may have.
+            what: "message", "pack".
+
+        Raises:
+            Refused: none of it may be taken.
+        """
+        served = self.source(bulk.call, kind, bulk.client_id, bulk.topic).served
+        if not items:
+            raise Refused(Code.BAD_REQUEST, f"the request has no {what}")
+        if items > most_items:
+            raise Refused(Code.BAD_REQUEST, f"the request has more than the {most_items} {what}s that are allowed")
+        if bulk.order is not None and (broken := bulk.order.broken()) is not None:
+            raise Refused(*broken)
+        return served
 
     def _checked(self, client_id: str, topic_name: str) -> Source:
         checks.client(client_id)

@@ -12,9 +12,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from pytubemq.broker import told
+from pytubemq.broker.bulk import BulkCall, BulkSend
 from pytubemq.broker.checks import Refused
 from pytubemq.broker.intake import attributes_fault, mark, partition_fault, size_fault
-from pytubemq.broker.send_order import SendOrder
 from pytubemq.broker.submission import PACK_OVERHEAD_BYTES, Refusal
 from pytubemq.core.sequences import NOWHERE, ProducerMark
 from pytubemq.errors import Code, CorruptError, FormatError, NotFoundError
@@ -57,32 +57,21 @@ class _Pack(NamedTuple):
     stretches: list[_Stretch]
 
 
-class _Packs:
+class _Packs(BulkSend):
     """A SEND_PACKS that waits for the journal."""
 
-    __slots__ = ("_call", "_packs", "_state", "_topic", "order", "size_bytes")
+    __slots__ = ("_packs", "_topic")
 
-    confirmations = 0
-
-    def __init__(
-        self, state: BrokerState, call: Call, topic: str, packs: list[_Pack], order: SendOrder | None, size_bytes: int
-    ) -> None:
-        self.order = order
-        self.size_bytes = size_bytes
-        self._state = state
-        self._call = call
+    def __init__(self, bulk: BulkCall, topic: str, packs: list[_Pack], size_bytes: int) -> None:
+        super().__init__(bulk, size_bytes)
         self._topic = topic
         self._packs = packs
-
-    @property
-    def deadline_s(self) -> float:
-        return self._call.deadline_s
 
     def stage(self, staging: Staging) -> int:
         staged = 0
         if MESSAGE.on:
             sizes = ((partition_id, stretch.messages) for partition_id, some in self._packs for stretch in some)
-            told.received(self._call, self._topic, chain.from_iterable(repeat(*size) for size in sizes))
+            told.received(self._bulk.call, self._topic, chain.from_iterable(repeat(*size) for size in sizes))
         for partition_id, stretches in self._packs:
             for at, (messages, _, columns, producer) in enumerate(stretches):
                 if columns is None:
@@ -95,17 +84,9 @@ class _Packs:
         return staged
 
     def written(self, results: Sequence[Result]) -> None:
-        state, call = self._state, self._call
+        state, call = self._bulk.state, self._bulk.call
         call.reply(_answer(state, self._packs, cast("Sequence[AppendedRun]", results)))
         state.counters.put_s.add(state.clock.now_s() - call.received_s)
-
-    def refused(self, refusal: Refusal) -> None:
-        _refuse(self._state, self._call, refusal, self.order)
-
-    def expired(self) -> None:
-        if self.order is not None:
-            self.order.dropped()
-        self._call.drop()
 
 
 class PackHandlers:
@@ -118,24 +99,17 @@ class PackHandlers:
     def send_packs(self, call: Call) -> None:
         """SendPacks: packs of one topic; one answer with spans for each."""
         request = decode_send_packs(call.request.body)
-        seen = request.refusals_seen
-        order = None if seen is None else SendOrder(call.connection, request.client_id, request.topic, seen)
+        bulk = BulkCall(self._state, call, request, send_packs_answer)
         try:
-            served = self._intake.source(call, SendPacksRequestP2B, request.client_id, request.topic).served
-            if not request.packs:
-                raise Refused(Code.BAD_REQUEST, "the request has no pack")
-            if len(request.packs) > MAX_PACKS:
-                raise Refused(Code.BAD_REQUEST, f"the request has more than the {MAX_PACKS} packs that are allowed")
-            if order is not None and (broken := order.broken()) is not None:
-                raise Refused(*broken)
+            served = self._intake.bulk_source(bulk, SendPacksRequestP2B, len(request.packs), MAX_PACKS, "pack")
             packs, size_bytes = self._checked(served, request)
         except Refused as refused:
-            _refuse(self._state, call, refused.refusal, order)
+            bulk.refuse(refused.refusal)
             return
         if not size_bytes:
             call.reply(_answer(self._state, packs, ()))
             return
-        self._state.path.submit(_Packs(self._state, call, served.config.name, packs, order, size_bytes))
+        self._state.path.submit(_Packs(bulk, served.config.name, packs, size_bytes))
 
     def _checked(self, served: ServedTopic, request: SendPacks) -> tuple[list[_Pack], int]:
         """The packs with what is wrong in them, and what those that can be stored count.
@@ -260,10 +234,3 @@ def _answer(state: BrokerState, packs: list[_Pack], results: Sequence[AppendedRu
     return send_packs_answer(
         success=first is None, err_code=err_code, err_msg=err_msg, results=spans, append_time=time_ms
     )
-
-
-def _refuse(state: BrokerState, call: Call, refusal: Refusal, order: SendOrder | None) -> None:
-    if order is not None:
-        order.refused(refusal.code)
-    state.counters.send_refused(refusal.code)
-    call.reply(send_packs_answer(success=False, err_code=refusal.code, err_msg=refusal.text))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from pytubemq.broker import told
+from pytubemq.broker.bulk import BulkCall, BulkSend
 from pytubemq.broker.checks import Refused
 from pytubemq.broker.intake import mark, message_fault, partition_fault
 from pytubemq.broker.send import key_code
-from pytubemq.broker.send_order import SendOrder
 from pytubemq.broker.submission import ENTRY_OVERHEAD_BYTES, Refusal
 from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.limits import MAX_BATCH_ENTRIES
@@ -36,39 +36,23 @@ _Entry: TypeAlias = "tuple[int, bytes, int, int, ProducerMark | None]"
 """Partition id, payload, flag, key code, mark of the producer."""
 
 
-class _Batch:
+class _Batch(BulkSend):
     """A SendBatch that waits for the journal; `faults` are the entries that did not pass the checks, by position."""
 
-    __slots__ = ("_call", "_entries", "_faults", "_state", "_topic", "order", "size_bytes")
-
-    confirmations = 0
+    __slots__ = ("_entries", "_faults", "_topic")
 
     def __init__(
-        self,
-        state: BrokerState,
-        call: Call,
-        topic: str,
-        entries: list[_Entry],
-        faults: dict[int, Refusal],
-        order: SendOrder | None,
-        payload_bytes: int,
+        self, bulk: BulkCall, topic: str, entries: list[_Entry], faults: dict[int, Refusal], payload_bytes: int
     ) -> None:
-        self.order = order
-        self.size_bytes = payload_bytes + ENTRY_OVERHEAD_BYTES * len(entries)
-        self._state = state
-        self._call = call
+        super().__init__(bulk, payload_bytes + ENTRY_OVERHEAD_BYTES * len(entries))
         self._topic = topic
         self._entries = entries
         self._faults = faults
 
-    @property
-    def deadline_s(self) -> float:
-        return self._call.deadline_s
-
     def stage(self, staging: Staging) -> int:
         append, topic, before = staging.append, self._topic, staging.count
         if MESSAGE.on:
-            told.received(self._call, topic, (entry[0] for entry in self._entries))
+            told.received(self._bulk.call, topic, (entry[0] for entry in self._entries))
         late: dict[int, Refusal] = {}
         for partition_id, payload, flag, code, producer in self._entries:
             try:
@@ -86,19 +70,11 @@ class _Batch:
         self._faults = {**self._faults, **{positions[at]: refusal for at, refusal in late.items()}}
 
     def written(self, results: Sequence[Result]) -> None:
-        state, call = self._state, self._call
+        state, call = self._bulk.state, self._bulk.call
         call.reply(batch_answer(cast("Sequence[Appended]", results), self._faults))
         state.counters.put_s.add(state.clock.now_s() - call.received_s)
         if self._faults:
             state.counters.send_refused(self._faults[min(self._faults)].code)
-
-    def refused(self, refusal: Refusal) -> None:
-        _refuse(self._state, self._call, refusal, self.order)
-
-    def expired(self) -> None:
-        if self.order is not None:
-            self.order.dropped()
-        self._call.drop()
 
 
 class BatchHandlers:
@@ -111,25 +87,18 @@ class BatchHandlers:
     def send_batch(self, call: Call) -> None:
         """SendBatch: many messages of one topic; one answer with a code, id and offset for each."""
         batch = hot.decode_send_batch(call.request.body)
-        items, seen = batch.items, batch.refusals_seen
-        order = None if seen is None else SendOrder(call.connection, batch.client_id, batch.topic, seen)
+        bulk = BulkCall(self._state, call, batch, hot.send_batch_answer)
         try:
-            served = self._intake.source(call, SendBatchRequestP2B, batch.client_id, batch.topic).served
-            if not items:
-                raise Refused(Code.BAD_REQUEST, "the batch has no message")
-            if len(items) > MAX_BATCH_ENTRIES:
-                raise Refused(Code.BAD_REQUEST, f"the batch has {len(items)} messages, {MAX_BATCH_ENTRIES} are allowed")
-            if order is not None and (broken := order.broken()) is not None:
-                raise Refused(*broken)
+            served = self._intake.bulk_source(bulk, SendBatchRequestP2B, len(batch.items), MAX_BATCH_ENTRIES, "message")
             entries, faults, payload_bytes = self._checked(served, batch)
         except Refused as refused:
-            _refuse(self._state, call, refused.refusal, order)
+            bulk.refuse(refused.refusal)
             return
         if not entries:
             self._state.counters.send_refused(faults[0].code)
             call.reply(batch_answer((), faults))
             return
-        self._state.path.submit(_Batch(self._state, call, served.config.name, entries, faults, order, payload_bytes))
+        self._state.path.submit(_Batch(bulk, served.config.name, entries, faults, payload_bytes))
 
     def _checked(self, served: ServedTopic, batch: hot.SendBatch) -> tuple[list[_Entry], dict[int, Refusal], int]:
         """The entries that can be taken, what is wrong with the others by their position, and bytes of payload.
@@ -156,13 +125,6 @@ class BatchHandlers:
         fault = self._intake.partition_refusal(served, partition_id) or message_fault(served, payload, flag)
         assert fault is not None  # the caller found that one of the checks fails
         return fault
-
-
-def _refuse(state: BrokerState, call: Call, refusal: Refusal, order: SendOrder | None) -> None:
-    if order is not None:
-        order.refused(refusal.code)
-    state.counters.send_refused(refusal.code)
-    call.reply(hot.send_batch_answer(success=False, err_code=refusal.code, err_msg=refusal.text))
 
 
 def batch_answer(appended: Sequence[Appended], faults: dict[int, Refusal]) -> bytes:
