@@ -13,6 +13,7 @@ from pytubemq.cli.names import topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, http_option, master_option
 from pytubemq.cli.output import emit_object
 from pytubemq.cli.target import http_url, masters
+from pytubemq.cli.words import count_of
 from pytubemq.errors import ConfigError, NotFoundError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -102,4 +103,4 @@ def _run(measure: Callable[..., Any], *, master: str | None, http: str | None, p
 def _make_topic(options: GlobalOptions, http: str | None, topic: str, partitions: int) -> None:
     api = Api(http_url(options, http), timeout_s=options.timeout_s)
     api.post("topics", body={"name": topic, "partitions": partitions})
-    options.say(f"made the topic {topic} with {partitions} partitions")
+    options.say(f"made the topic {topic} with {count_of(partitions, 'partition')}")

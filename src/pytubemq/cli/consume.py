@@ -14,6 +14,7 @@ from pytubemq.cli.options import GlobalOptions, current, global_options, master_
 from pytubemq.cli.sink import Sink
 from pytubemq.cli.target import http_url, masters
 from pytubemq.cli.why_nothing import Why
+from pytubemq.cli.words import count_of
 from pytubemq.errors import ConfigError, CorruptError, TubeError, UnavailableError, UnreachableError
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def consume(
     wanted = Wanted(sink, count, frozenset(types))
     why = Why(options, group, None if master else http_url(options, None)) if group else None
     run_loop(_consume(options, masters(options, master), topic, why, wanted, earliest, tail, idle_s))
-    options.note(f"{sink.written:,} messages")
+    options.note(count_of(sink.written, "message"))
 
 
 class Wanted:
@@ -139,7 +140,7 @@ class Unread:
     def check(self) -> None:
         """Raise why something was not read; nothing if all was."""
         if self._more_losses:
-            self._options.say(f"passed over: {self._more_losses} more places with messages that are lost")
+            self._options.say(f"passed over: {count_of(self._more_losses, 'more place')} with messages that are lost")
         if self._why or self._losses:
             every: list[TubeError] = [*self._why.values(), *self._losses]
             first, *others = every

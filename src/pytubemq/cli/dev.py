@@ -14,6 +14,7 @@ import click
 from pytubemq._version import __version__
 from pytubemq.cli.options import GlobalOptions, current, global_options, is_default
 from pytubemq.cli.output import emit_object
+from pytubemq.cli.words import count_of, size
 
 if TYPE_CHECKING:
     from pytubemq.server.dev import DevReady
@@ -72,16 +73,16 @@ def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool,
             options, {**endpoints.as_dict(), "data": str(ready.data_dir), "profile": ready.profile}, name="master"
         )
     tick = click.style("✓", fg="green") if options.colour else "✓"
-    free = shutil.disk_usage(ready.data_dir).free / 2**30
+    free = size(shutil.disk_usage(ready.data_dir).free)
     lines = [
         f"pytubemq {__version__}   Master, Broker and HTTP in one process   "
         f"data {ready.data_dir} ({'kept' if kept else 'dropped at the end'})",
         *(f"  ! {note}" for note in ready.notes),
         f"  {tick} master    {endpoints.master}",
-        f"  {tick} broker 1  {endpoints.broker}    disk free {free:,.0f} GiB",
+        f"  {tick} broker 1  {endpoints.broker}    disk free {free}",
         f"  {tick} http      {endpoints.http}    loopback only, no login",
         *([f"  {tick} broker 1  {endpoints.broker_http}/broker.htm"] if endpoints.broker_http else []),
-        f"  {tick} topic     {ready.topic}, {ready.partitions} partitions    {_reached_by(ready)}",
+        f"  {tick} topic     {ready.topic}, {count_of(ready.partitions, 'partition')}    {_reached_by(ready)}",
         f"ready in {seconds:.1f} s" + ("; Ctrl-C stops everything" if stays else ""),
     ]
     if stays:

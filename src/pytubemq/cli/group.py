@@ -11,6 +11,7 @@ from pytubemq.cli.names import group_name, reset_place, topic_name
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.target import http_url
+from pytubemq.cli.words import count_of
 from pytubemq.errors import ExitCode
 from pytubemq.model.limits import MAX_USER_CHARS
 
@@ -71,7 +72,7 @@ def reset(
     found = api.post("groups", name, "resets", body=body)
     emit_rows(options, found["partitions"], MOVED, name="partition")
     done = "would move" if dry_run else "moved"
-    options.say(f"{done} {name} in {topic} to {found['to']}: {len(found['partitions'])} partitions")
+    options.say(f"{done} {name} in {topic} to {found['to']}: {count_of(len(found['partitions']), 'partition')}")
 
 
 @group.command("history")

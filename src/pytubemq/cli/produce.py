@@ -16,6 +16,7 @@ from pytubemq.cli.names import topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
 from pytubemq.cli.output import emit_object
 from pytubemq.cli.target import masters
+from pytubemq.cli.words import count_of
 from pytubemq.errors import BufferFullError, MessageError
 from pytubemq.model.limits import MAX_MESSAGE_BYTES
 
@@ -77,7 +78,7 @@ def produce(
             error.add_note(f"sent {results.sent:,} to {topic} before that")
         raise
     if skipped:
-        options.say(f"{skipped} empty line{'s' if skipped > 1 else ''} passed over")
+        options.say(f"{count_of(skipped, 'empty line')} passed over")
     if options.output:
         emit_object(options, {"topic": topic, "sent": results.sent, "skipped": skipped}, name="topic")
     else:

@@ -12,7 +12,7 @@ import click
 
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_rows
-from pytubemq.errors import ConfigError
+from pytubemq.errors import ConfigError, TubeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,15 +76,25 @@ def run(
 
 def _run_node(settings: Settings, role: str, *, stop_on_eof: bool) -> int:
     from pytubemq.server.compose import ROLES, Node
+    from pytubemq.server.processes import failed_line
     from pytubemq.server.run import run_node
 
     node = Node(settings, ROLES[role])
+    serves = False
 
     async def on_ready() -> None:
+        nonlocal serves
+        serves = True
         refusal = {} if node.refused_by_master is None else {"refused_by_master": node.refused_by_master}
         _ready({**node.endpoints.as_dict(), **refusal})
 
-    return run_node(node, on_ready=on_ready, stop_on_eof=stop_on_eof, on_told=node.told)
+    try:
+        return run_node(node, on_ready=on_ready, stop_on_eof=stop_on_eof, on_told=node.told)
+    except TubeError as error:
+        if stop_on_eof and not serves:  # the parent process waits for this line, and has its own user to tell
+            click.echo(failed_line(error))
+            sys.stdout.flush()
+        raise
 
 
 def _run_workers(settings: Settings, count: int, ips: str, *, stop_on_eof: bool) -> int:

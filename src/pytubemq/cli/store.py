@@ -14,6 +14,7 @@ import click
 from pytubemq.cli.names import topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output import emit_object, emit_rows
+from pytubemq.cli.words import count_of
 from pytubemq.core.reset_target import time_target, utc
 from pytubemq.errors import ExitCode
 
@@ -144,11 +145,12 @@ def verify_command(directory: Path, topic: str | None) -> int:
     emit_rows(options, [finding_row(finding, directory) for finding in found.findings], FINDINGS, name="file")
     damaged, fenced = found.count(Severity.DAMAGE), found.count(Severity.FENCED)
     options.say(
-        f"{found.partitions} partitions, {found.journal_files} journal files, {found.read_bytes:,} bytes read: "
-        f"{damaged or 'no'} damaged places, {fenced or 'no'} known losses"
+        f"{count_of(found.partitions, 'partition')}, {count_of(found.journal_files, 'journal file')}, "
+        f"{count_of(found.read_bytes, 'byte')} read: {count_of(damaged, 'damaged place') if damaged else 'no damage'}, "
+        f"{fenced or 'no'} known loss{'' if fenced == 1 else 'es'}"
     )
     if found.unlisted:
-        options.say(f"{found.unlisted} more findings are not listed")
+        options.say(f"not listed: {count_of(found.unlisted, 'more finding')}")
     if not found.is_sound:
         options.say(f"Next:  {options.next('pytubemq store repair')} {directory} --dry-run")
     return ExitCode.DONE if found.is_sound else ExitCode.FAILED
@@ -233,7 +235,7 @@ def export_command(
                 target.write(json.dumps(message.as_json(), ensure_ascii=False).encode() + b"\n")
             if progress is not None and not count.messages % 1000:
                 progress(count.messages, count.wanted)
-    options.say(f"exported {count.messages:,} messages; {count.lost or 'none'} lost")
+    options.say(f"exported {count_of(count.messages, 'message')}; {count.lost or 'none'} lost")
     return ExitCode.FAILED if count.lost else ExitCode.DONE
 
 
@@ -296,7 +298,9 @@ def import_command(directory: Path, source: Path, offsets: Path | None, topics: 
             "positions_left_out": found.positions_left_out, "create": commands,
         }  # fmt: skip
         emit_object(options, whole, name="directory")
-    options.say(f"imported {found.messages:,} messages; {found.bad_places} damaged places were left out")
+    options.say(
+        f"imported {count_of(found.messages, 'message')}; left out {count_of(found.bad_places, 'damaged place')}"
+    )
     options.say("Next:  create the topics at the Master before the Broker starts:\n" + "\n".join(commands))
     return ExitCode.FAILED if found.bad else ExitCode.DONE
 

@@ -10,6 +10,7 @@ from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.target import http_url
 from pytubemq.cli.topic_options import given, settings_options
+from pytubemq.cli.words import count_of
 
 COLUMNS = ["name", "partitions", "brokers", "messages"]
 
@@ -38,7 +39,7 @@ def create(name: str, partitions: int, exist_ok: bool, http: str | None, **setti
     if options.output:
         emit_object(options, made, name="name")
     following = options.next(f"pytubemq produce {name}")
-    options.say(f"created {name} with {partitions} partitions\nNext:  echo hello | {following}")
+    options.say(f"created {name} with {count_of(partitions, 'partition')}\nNext:  echo hello | {following}")
 
 
 @topic.command("list")

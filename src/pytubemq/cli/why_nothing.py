@@ -10,6 +10,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.cli.api import Api
+from pytubemq.cli.words import count_of
 from pytubemq.errors import TubeError
 
 if TYPE_CHECKING:
@@ -67,5 +68,5 @@ def reason(group: dict[str, Any]) -> str:
         return "".join(f"; {one['topic']} is closed for it: {one['why']}" for one in closed)
     members, partitions = group.get("members") or 0, len(group.get("lag") or ())
     if members > partitions > 0:
-        return f"; the group has {members} members and its topics {partitions} partitions"
+        return f"; the group has {count_of(members, 'member')} and its topics {count_of(partitions, 'partition')}"
     return ""

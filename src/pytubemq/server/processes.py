@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -63,7 +63,8 @@ class ServerProcess:
         """Start it and wait until it serves.
 
         Raises:
-            TubeError: it ended, or did not serve in time; the text is the end of its log.
+            TubeError: it ended, with the error that it ended with, if it said so; or did not serve in time; the text is
+                then the end of its log.
         """
         directory = make_directory(self.settings.data_dir)
         path = directory / f"{self.name}.toml"
@@ -86,7 +87,9 @@ class ServerProcess:
         except (TimeoutError, ValueError) as error:
             await self.kill()
             if self._shares_log:
-                raise TubeError(f"{self.name} did not start", hint="what it logged above says why") from None
+                late = isinstance(error, TimeoutError)
+                reason = f"it does not serve after {timeout_s:g} s" if late else "it ended without a reason"
+                raise TubeError(f"{self.name} did not start: {reason}", hint="see what it logged above") from None
             raise TubeError(
                 f"{self.name} as a child process did not start: {self._log_tail(log_start)}",
                 hint=f"its log is {self.log_path}",
@@ -131,6 +134,8 @@ class ServerProcess:
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         found = json.loads(line)
+        if not found.get("ready"):
+            raise _failure(self.name, found)
         self.refused_by_master = found.get("refused_by_master")
         return Endpoints(found.get("master"), found.get("broker"), found.get("http"), found.get("broker_http"))
 
@@ -172,6 +177,26 @@ class ServerProcess:
                 return log.read().decode("utf-8", "replace").strip() or "it said nothing"
         except OSError as error:
             return f"its log cannot be read: {error}"
+
+
+def failed_line(error: TubeError) -> str:
+    """What a child says in the place of the line that says where it serves; `start` raises the same error."""
+    told = {"error": type(error).__name__, "message": error.message, "hint": error.hint, "code": error.code}
+    return json.dumps({"ready": False, **told})
+
+
+def _failure(name: str, told: Mapping[str, Any]) -> TubeError:
+    """The error of `failed_line`, of the same class, so that it ends with the same exit code."""
+    kind = _kinds(TubeError).get(str(told.get("error")), TubeError)
+    return kind(f"{name} did not start: {told.get('message')}", hint=told.get("hint"), code=told.get("code"))
+
+
+def _kinds(root: type[TubeError]) -> dict[str, type[TubeError]]:
+    """The errors that are made of a message, a hint and a code."""
+    found = {root.__name__: root} if root.__init__ is TubeError.__init__ else {}
+    for kind in root.__subclasses__():
+        found |= _kinds(kind)
+    return found
 
 
 def _listening(settings: Settings, section: str, address: str, *, key: str = "listen") -> Settings:

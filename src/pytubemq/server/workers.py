@@ -85,7 +85,10 @@ class Workers:
         if failures or refused:
             await self.close()
         if failures:
-            raise failures[0]
+            first, *others = failures
+            for other in others:
+                first.add_note(other.message if isinstance(other, TubeError) else str(other))
+            raise first
         if refused:
             raise ConfigError(
                 "\n".join(f"{worker.name}: {worker.process.refused_by_master}" for worker in refused),
@@ -134,7 +137,8 @@ class Workers:
                     await worker.process.restart()
                 except (TubeError, OSError) as error:
                     attempt += 1
-                    reason = f"did not start: {error.message if isinstance(error, TubeError) else error}"
+                    text = error.message if isinstance(error, TubeError) else f"did not start: {error}"
+                    reason = text.removeprefix(f"{worker.name} ")
                 else:
                     break
             logger.warning(

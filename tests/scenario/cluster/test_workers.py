@@ -133,6 +133,18 @@ def test_ids_that_are_taken_are_named_and_nothing_is_left_running(running: Runni
     assert running.online() == {1: "online", 2: "online"}
 
 
+def test_why_a_worker_did_not_start_is_the_last_thing_said_with_its_exit_code(running: Running) -> None:
+    taken = running.workers[0]["broker"]
+    more = running.start_broker(
+        "--workers", "1", "--set", "data=elsewhere", "--set", "broker.id=7", "--set", f"broker.listen={taken}"
+    )
+    _, said = more.communicate(timeout=PATIENCE_S)
+    assert more.returncode == ExitCode.BAD_CONFIG
+    last = said.decode().rpartition("error TUBE-config  worker-0 did not start: ")[2]
+    assert taken in last.splitlines()[0]
+    assert "try" in last
+
+
 def test_options_that_do_not_go_together_are_refused(tube: CommandLine) -> None:
     for arguments in (("all", "--workers", "2"), ("broker", "--worker-ip", "spread"), ("broker", "--workers", "0")):
         found = tube("server", "run", *arguments)
@@ -162,7 +174,8 @@ async def test_one_that_cannot_start_is_tried_again_until_it_can(
             os.kill(second.process.pid, signal.SIGKILL)
             await until(lambda: second.restarts >= 3, timeout_s=PATIENCE_S)
             assert second.down is not None
-            assert "did not start" in caplog.text
+            said = f"worker-1 (Broker 2) did not start: Broker cannot listen on {first.process.endpoints.broker}"
+            assert said in caplog.text
             assert first.down is None
             second.process.settings = settings
             await until(lambda: second.down is None, timeout_s=PATIENCE_S)

@@ -33,7 +33,7 @@ def test_a_move_wants_to_be_sure_and_shows_from_where_to_where(
         ["partition", "old_offset", "new_offset", "old_lag", "new_lag"],
         ["1:flights:0", "-", "280", "10", "0"],
     ]
-    assert "moved readers in flights to latest: 1 partitions" in found.err
+    assert "moved readers in flights to latest: 1 partition\n" in found.err
     body = {"topic": "flights", "to": "-10m", "partitions": ["0", "2:1"], "dry_run": False, "user": "ann"}
     assert api.asked == [("POST", "/api/v1/groups/readers/resets", body)]
 
