@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -141,6 +142,8 @@ class StoreModel(RuleBasedStateMachine):
         self.model = Model()
         self.unknown: Model | None = None
         """What is there if the batch of unknown fate is."""
+        self.unknown_behind: Model | None = None
+        """What is there if the one prepared behind it is, too."""
         self.unknown_drop: str | None = None
         self.unknown_retention: int | None = None
         """Messages older than this may be gone."""
@@ -159,19 +162,26 @@ class StoreModel(RuleBasedStateMachine):
 
     def _prepare(self, batch: list[Item], confirm: int | None) -> tuple[Prepared, list[list[tuple[int, int]]]]:
         """The batch, and what must become of each item; `unknown` is the model with it."""
+        prepared, self.unknown, expected = self._prepare_on(self.model, batch, confirm)
+        return prepared, expected
+
+    def _prepare_on(
+        self, before: Model, batch: list[Item], confirm: int | None = None
+    ) -> tuple[Prepared, Model, list[list[tuple[int, int]]]]:
+        """The batch behind what `before` says, the model with it, and what must become of each item."""
         staging = self.store.staging()
-        after = deepcopy(self.model)
-        times = {partition: self._time_of(partition) for partition in PARTITIONS}
+        after = deepcopy(before)
+        times = {partition: self._time_of(before, partition) for partition in PARTITIONS}
         # Within a block everything of one partition stands together, in the order staged.
         expected = [self._stage(staging, after, item, times[item.partition]) for item in batch]
         if confirm is not None:
             staging.confirm("g", "a", 0, confirm)
             after.confirmed["g", "a", 0] = confirm
-        self.unknown = after
-        return self.store.prepare(staging, self.now_ms), [outcome for outcomes in expected for outcome in outcomes]
+        prepared = self.store.prepare(staging, self.now_ms)
+        return prepared, after, [outcome for outcomes in expected for outcome in outcomes]
 
-    def _time_of(self, partition: tuple[str, int]) -> int:
-        messages = self.model.messages[partition]
+    def _time_of(self, model: Model, partition: tuple[str, int]) -> int:
+        messages = model.messages[partition]
         return max(self.now_ms, messages[-1].time_ms) if messages else self.now_ms
 
     def _stage(self, staging: Staging, after: Model, item: Item, time_ms: int) -> list[list[tuple[int, int]]]:
@@ -207,16 +217,52 @@ class StoreModel(RuleBasedStateMachine):
     @rule(batch=BATCHES, confirm=st.none() | st.integers(0, 1000))
     def send(self, batch: list[Item], confirm: int | None) -> None:
         prepared, expected = self._prepare(batch, confirm)
+        if self._write(prepared):
+            self._publish(prepared, expected)
+
+    @precondition(lambda self: not self.failed)
+    @rule(first=BATCHES, second=BATCHES, together=st.booleans(), let_go=st.booleans())
+    def send_one_behind_the_other(self, first: list[Item], second: list[Item], together: bool, let_go: bool) -> None:
+        prepared, expected = self._prepare(first, None)
+        assert self.unknown is not None
+        behind, after, expected_behind = self._prepare_on(self.unknown, second)
+        if not self._write(prepared):
+            with pytest.raises(StorageError):
+                self.store.write(behind)
+            return
+        written = self._write_behind(behind) if together else None
+        self._publish(prepared, expected)
+        self.unknown = after
+        if let_go and written is None:
+            self.store.abandon(behind)
+            self.unknown = None
+        elif written is None:
+            written = self._write_behind(behind)
+        if written is True:
+            self._publish(behind, expected_behind)
+        elif written is False:
+            self.store.abandon(behind)
+            self.unknown = self.unknown if self.failed else None
+
+    def _write(self, prepared: Prepared) -> bool:
+        written = self._write_behind(prepared)
+        if not written:
+            self.store.abandon(prepared)
+            # One refused on a sound disk must never turn up; of one that failed it is open until the next start.
+            self.unknown = self.unknown if self.failed else None
+        return written
+
+    def _write_behind(self, prepared: Prepared) -> bool:
         try:
             self.store.write(prepared)
         except DiskFullError:
-            self.store.abandon(prepared)
-            self.unknown = None  # refused on a sound disk: it must never turn up
-            return
+            return False
         except DiskFailedError:
-            self.store.abandon(prepared)
-            self.failed = True  # whether the block is on the device is open until the next start
-            return
+            self.failed = True
+            return False
+        return True
+
+    def _publish(self, prepared: Prepared, expected: list[list[tuple[int, int]]]) -> None:
         outcomes = self.store.publish(prepared)
         assert self.unknown is not None
         self.model, self.unknown = self.unknown, None
@@ -332,14 +378,16 @@ class StoreModel(RuleBasedStateMachine):
             used = sum(len(self.disk.content(path)) for path in self.disk.files())
             self.disk.capacity_bytes = used + spare
 
-    @rule(batch=BATCHES, written=st.booleans(), power_loss=st.booleans())
-    def crash(self, batch: list[Item], written: bool, power_loss: bool) -> None:
+    @rule(batch=BATCHES, behind=BATCHES, written=st.integers(0, 2), power_loss=st.booleans())
+    def crash(self, batch: list[Item], behind: list[Item], written: int, power_loss: bool) -> None:
         self.disk.heal()
         self.disk.capacity_bytes = None
         if not self.failed:
             prepared, _ = self._prepare(batch, None)
-            if written:
-                self.store.write(prepared)
+            assert self.unknown is not None
+            second, self.unknown_behind, _ = self._prepare_on(self.unknown, behind)
+            for block in (prepared, second)[:written]:
+                self.store.write(block)
         (self.disk.crash if power_loss else self.disk.kill)()
         self._open()
         self._adopt_unknown()
@@ -362,14 +410,16 @@ class StoreModel(RuleBasedStateMachine):
         if self.unknown_retention is not None:
             self._adopt_firsts(self.unknown_retention)
             self.unknown_retention = None
-        if self.unknown is not None:
-            ends = {partition: self.store.ends(*partition)[1] // OFFSET_UNIT for partition in PARTITIONS}
-            lengths = {partition: len(messages) for partition, messages in self.unknown.messages.items()}
+        ends = {partition: self.store.ends(*partition)[1] // OFFSET_UNIT for partition in PARTITIONS}
+        for unknown in (self.unknown, self.unknown_behind):
+            if unknown is None:
+                continue
+            lengths = {partition: len(messages) for partition, messages in unknown.messages.items()}
             changed = lengths != {partition: len(messages) for partition, messages in self.model.messages.items()}
-            if ends == lengths if changed else self.store.positions() == self.unknown.confirmed:
-                self.unknown.firsts = self.model.firsts
-                self.model = self.unknown
-        self.unknown = None
+            if ends == lengths if changed else self.store.positions() == unknown.confirmed:
+                unknown.firsts = self.model.firsts
+                self.model = unknown
+        self.unknown = self.unknown_behind = None
 
     # --- what must hold ----------------------------------------------------------------------------------------------
 
@@ -434,7 +484,7 @@ class StoreModel(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
-            self.crash([], False, True)
+            self.crash([], [], 0, True)
             self.all_promised_is_there_and_nothing_else()
 
 

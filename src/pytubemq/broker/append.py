@@ -1,6 +1,8 @@
 """The append path: what came in while one write was under way goes out together in the next.
 
-The invariants: one journal write is in flight at a time; a submission is told "written" only after its messages are as
+The invariants: the journal is written one block after the other, and while one is being written the next may be
+prepared behind it, so that neither the disk nor the loop waits for the other; if a block fails, the one behind it is
+prepared again. A submission is told "written" only after its messages are as
 durable as its topic promises and readable (at once where that is memory), and those of equal promise are told in the
 order they came; what waits is bounded in bytes; whoever's time is over before its turn is dropped, not written. A fault
 of ours costs those it concerns, is remembered, and never leaves the others waiting.
@@ -13,7 +15,7 @@ import logging
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker.block import Block
 from pytubemq.broker.submission import Barrier, Refusal
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CONGESTED_S = 0.1
+_MOST_UNDER_WAY: Final = 2
+_AHEAD_BYTES: Final = 64 * 1024
+"""So much must wait at least before it is prepared behind a block that is being written; less goes into one flush."""
 _CLOSING = Refusal(Code.SERVICE_UNAVAILABLE, "this Broker is stopping; send to another, or again later")
 
 
@@ -94,7 +99,8 @@ class AppendPath:
         """Whether the store keeps messages that were promised from memory and could not be written."""
         self._loop = asyncio.get_running_loop()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="pytubemq-journal")
-        self._in_flight = False
+        self._under_way: deque[Block] = deque()
+        """The block that is being written, and the one behind it."""
         self._next_turn: asyncio.Handle | None = None
         """The one turn that is to come, at once or after a pause."""
         self._closing = False
@@ -125,7 +131,7 @@ class AppendPath:
 
     def resume(self) -> None:
         """The backlog behind the journal has shrunk: go on if that was in the way."""
-        if self._queue and not self._in_flight:
+        if self._queue and not self._under_way:
             self._turn_at(self._loop.call_soon(self._turn))
 
     def writable_again(self) -> None:
@@ -152,7 +158,7 @@ class AppendPath:
         except TimeoutError:
             logger.warning("%d requests still waited for the journal and were refused", len(self._queue))
         self._refuse_all(_CLOSING)
-        self._writer.shutdown(wait=not self._in_flight)  # a disk that hangs must not hold up the stop
+        self._writer.shutdown(wait=not self._under_way)  # a disk that hangs must not hold up the stop
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -183,7 +189,7 @@ class AppendPath:
         return Refusal(code, f"this Broker cannot move messages from its journal: {what}")
 
     def _schedule(self) -> None:
-        if self._next_turn is None and not self._in_flight:
+        if self._next_turn is None and (not self._under_way or self._is_worth_ahead()):
             self._turn_at(self._loop.call_soon(self._turn))
 
     def _turn_at(self, handle: asyncio.Handle) -> None:
@@ -193,18 +199,28 @@ class AppendPath:
 
     def _turn(self) -> None:
         self._next_turn = None
-        if not self._in_flight:
-            self._go_on()
+        self._go_on()
 
     def _go_on(self) -> None:
         """Start the next write; if that fails, nothing would ever start another: all are told instead."""
         try:
-            self._write_next()
+            if not self._under_way:
+                self._write_next()
+            elif self._is_worth_ahead():
+                self._write_ahead()
         except Exception as error:
             self._broken(error)
 
+    def _is_worth_ahead(self) -> bool:
+        """Whether a block is to be prepared behind the one that is being written: if it would not be much smaller."""
+        under_way = self._under_way
+        if len(under_way) >= _MOST_UNDER_WAY or under_way[-1].void:
+            return False
+        size_bytes = under_way[-1].size_bytes
+        return self.staged_bytes - size_bytes >= max(_AHEAD_BYTES, size_bytes // 2)
+
     def _write_ahead(self) -> Block | None:
-        """Start the next write while the callers of the last are not told yet: so nobody is refused here, and what
+        """Start the next write while callers of those before it are not told yet: so nobody is refused here, and what
         cannot be written is left to `_write_next`."""
         if not self._queue or self.congested:
             return None
@@ -248,15 +264,14 @@ class AppendPath:
 
     def _start(self, block: Block) -> bool:
         """Hand a block to the writer; False if that cannot be (there was no thread to be had), and all is over."""
-        self._in_flight = True
         try:
             future = self._loop.run_in_executor(self._writer, self._write, block.prepared)
         except Exception as error:
-            self._in_flight = False
             self._store.abandon(block.prepared)
             self._fail(block, error)
             return False
-        future.add_done_callback(lambda done: self._ended(block, done))
+        self._under_way.append(block)
+        future.add_done_callback(self._ended)
         return True
 
     def _write(self, prepared: Prepared) -> None:
@@ -295,9 +310,12 @@ class AppendPath:
     def _prepare(self, submissions: list[Submission]) -> Block:
         return Block(self._store, submissions, self._clock.wall_ms(), self._unanswered)
 
-    def _ended(self, block: Block, done: asyncio.Future[None]) -> None:
-        self._in_flight = False
+    def _ended(self, done: asyncio.Future[None]) -> None:
+        block = self._under_way.popleft()  # the writer takes them in order
         error = done.exception()
+        if block.void:
+            self._go_on()
+            return
         prepared = block.prepared
         try:
             if error is None:
@@ -308,18 +326,20 @@ class AppendPath:
             error = fault
         if error is not None:
             self.refused_bytes = max(self.refused_bytes, prepared.size_bytes)
+            for behind in self._under_way:
+                behind.void = True
+                self._queue.extendleft(reversed(behind.submissions))
             self._fail(block, error)
             return
         self._owes = False
         self.writable_again()
         self.stats.writes += 1
         # The next write starts before this one's callers are told: the disk and the loop work side by side.
-        ahead = self._write_ahead()
+        ahead = self._under_way[0] if self._under_way else self._write_ahead()
         self._tell(block)
         if ahead is not None:
             self._tell_early(ahead)
-        if not self._in_flight:
-            self._go_on()
+        self._go_on()
         try:
             self._on_written()
         except Exception as fault:
@@ -327,8 +347,11 @@ class AppendPath:
 
     def _tell_early(self, block: Block) -> None:
         """Tell those whose messages are all promised from memory, while the rest is being written."""
-        if block.tell_early():
-            self._wake(block)
+        try:
+            if block.tell_early():
+                self._wake(block)
+        except Exception as fault:  # they are told when it is written, like the others
+            self._unanswered(fault)
 
     def _tell(self, block: Block) -> None:
         for submission in block.submissions:
@@ -392,7 +415,7 @@ class AppendPath:
             self._refuse_all(refusal)
         elif self._queue:
             self._schedule()
-        else:
+        elif not self._under_way:
             self._idle.set()
 
     def _drop_expired(self) -> None:
@@ -424,7 +447,7 @@ class AppendPath:
     def _refuse_all(self, refusal: Refusal) -> None:
         while self._queue:
             self._refuse(self._queue.popleft(), refusal)
-        if not self._in_flight:
+        if not self._under_way:
             self._idle.set()
 
 

@@ -28,37 +28,38 @@ class Block:
         wall_ms: int,
         on_fault: Callable[[Exception], None],
     ) -> None:
-        """Stage and number all of them; what is promised from memory is readable from here on.
+        """Stage and number all of them.
 
         Args:
             on_fault: gets what a submission raises when it is told.
 
         Raises: what staging and preparing raise; nothing has changed then.
         """
+        self._store = store
         self._on_fault = on_fault
         staging = store.staging()
         self.submissions = submissions
+        self.size_bytes = sum(submission.size_bytes for submission in submissions)
+        """What they count against the bound on staged bytes."""
+        self.void = False
+        """Whether the block before it failed, so that it is not written and its submissions go into another."""
         self._counts = [submission.stage(staging) for submission in submissions]
         self.prepared = store.prepare(staging, wall_ms)
         self.partitions: frozenset[PartitionKey] = frozenset(
             (run.topic, run.partition_id) for run in self.prepared.runs
         )
         """Where there are new messages. (The runs leave the block when they are in their logs.)"""
-        if self.prepared.early:
-            try:
-                store.publish_early(self.prepared)
-                if MESSAGE.on:
-                    told.early(self.prepared)
-            except Exception:
-                store.abandon(self.prepared)
-                raise
         self._told: frozenset[int] = frozenset()
 
     def tell_early(self) -> bool:
-        """Tell those of which all messages are promised from memory; whether there were any."""
+        """Make readable what is promised from memory, and tell those of which all messages are; whether there were
+        any. For the block that is published next."""
         early, appended = self.prepared.early, self.prepared.appended
         if not early:
             return False
+        self._store.publish_early(self.prepared)
+        if MESSAGE.on:
+            told.early(self.prepared)
         done: list[int] = []
         at = 0
         for position, (submission, count) in enumerate(zip(self.submissions, self._counts, strict=True)):

@@ -55,12 +55,17 @@ def build(
     carried: Carried,
     durability_of: Callable[[str], Durability],
     *,
+    before: Prepared | None = None,
     last_message_id: int,
     now_ms: int,
 ) -> Prepared:
-    """Number the staged messages and build their bytes; repeats get the numbers they have."""
+    """Number the staged messages and build their bytes; repeats get the numbers they have. They follow on what is
+    published, or on `before`, which will be."""
     appended: list[Outcome] = [_UNSET] * staging.count
+    ahead: Mapping[PartitionKey, Run] = {}
     noted = Noted(windows)
+    if before is not None:
+        ahead, noted = before.last_runs(), Noted(windows, before.changed)
     for item in carried.sequences:
         noted.add(item)
     early_runs, runs = [run for _, run in carried.runs], list[Run]()
@@ -68,7 +73,7 @@ def build(
     levels = {topic: durability_of(topic) for topic in {topic for topic, _ in staging.staged}}
     message_id, messages, repeats = last_message_id, 0, 0
     for key, staged in staging.staged.items():
-        builder = _PartitionBuilder(key, partitions[key], noted, message_id, now_ms)
+        builder = _PartitionBuilder(key, ahead.get(key) or partitions[key], noted, message_id, now_ms)
         builder.build(staged, appended)
         message_id = builder.message_id
         repeats += builder.repeats
@@ -105,15 +110,16 @@ _UNSET: Final = Appended(0, NOWHERE, 0)
 class _PartitionBuilder:
     """The run of one partition."""
 
-    def __init__(self, key: PartitionKey, log: PartitionLog, noted: Noted, message_id: int, now_ms: int) -> None:
+    def __init__(self, key: PartitionKey, last: PartitionLog | Run, noted: Noted, message_id: int, now_ms: int) -> None:
+        """`last` is what it follows on."""
         self._topic, self._partition_id = key
         self._noted = noted
-        self._base_ordinal = self._ordinal = log.end_ordinal
-        self._base_position = self._position = log.end_position
+        self._base_ordinal = self._ordinal = last.end_ordinal
+        self._base_position = self._position = last.end_position
         # Times do not go back: a partition is searched by them. But where the clock stood far ahead once, its times
         # must not be everybody's until it gets there: nothing would ever be too old.
-        stays = log.last_time_ms - now_ms <= MOST_AHEAD_MS
-        self._time_ms = max(now_ms, log.last_time_ms) if stays else now_ms
+        stays = last.last_time_ms - now_ms <= MOST_AHEAD_MS
+        self._time_ms = max(now_ms, last.last_time_ms) if stays else now_ms
         self._entries: list[bytes | memoryview] = []
         self._index: list[bytes] = []
         self._pending: Sequences | None = None

@@ -221,6 +221,8 @@ class Prepared:
     """So many of the first runs may be made readable before the block is written."""
     early: frozenset[int] = frozenset()
     """Numbers of the staging that may be answered as soon as `publish_early` was called."""
+    before: Prepared | None = None
+    """The one under way on which this one builds: it is written only if that one was."""
     written: bool = False
     flushed: bool = False
     journal: int = 0
@@ -233,6 +235,10 @@ class Prepared:
     def count(self) -> int:
         """Messages and packs in it."""
         return len(self.appended)
+
+    def last_runs(self) -> dict[PartitionKey, Run]:
+        """The last run of each partition in it."""
+        return {(run.topic, run.partition_id): run for run in self.runs}
 
 
 def _check_mark(mark: ProducerMark, messages: int) -> None:

@@ -114,6 +114,8 @@ class BrokerStore(StoreReads):
         self._carried = Carried()
         self._last_message_id = 0
         self._in_flight: Prepared | None = None
+        self._ahead: Prepared | None = None
+        """The one prepared behind `_in_flight`, on what that one will leave."""
         self._failure: DiskFailedError | None = None
         self._closed = False
         self._space = SpaceGuard(disk, root, reserve_bytes=settings.reserve_bytes)
@@ -283,24 +285,31 @@ class BrokerStore(StoreReads):
     def prepare(self, staging: Staging, now_ms: int) -> Prepared:
         """Number what was staged and build its bytes; CPU only, for the event loop's thread.
 
-        One prepared batch may be under way at a time: `write` it, then `publish` or `abandon` it.
+        `write` it, then `publish` or `abandon` it. Two may be under way at a time, written and published in the order
+        prepared: the second is built on what the first will leave, and goes with it if that is abandoned.
         """
         self._check_usable()
-        if self._in_flight is not None:
-            raise RuntimeError("the batch prepared before is neither published nor abandoned")
+        before = self._in_flight
+        if self._ahead is not None:
+            raise RuntimeError("of the two batches prepared before none is published or abandoned")
         # Unique over restarts, and rising even when the clock goes back: never below the last one found on disk.
         last = max(self._last_message_id, min(now_ms, _LAST_ID_MS) << _MESSAGE_ID_SHIFT)
         prepared = build(
             staging,
             self._partitions,
             self._windows,
-            self._carried,
+            self._carried if before is None else Carried(),  # what is owed is in the first one
             self.durability_of,
+            before=before,
             last_message_id=last,
             now_ms=now_ms,
         )
         self._last_message_id = prepared.last_message_id
-        self._in_flight = prepared
+        prepared.before = before
+        if before is None:
+            self._in_flight = prepared
+        else:
+            self._ahead = prepared
         return prepared
 
     def write(self, prepared: Prepared) -> None:
@@ -309,8 +318,12 @@ class BrokerStore(StoreReads):
         Raises:
             DiskFullError, OutOfResourcesError: no space, no file handle; abandon the batch, later ones may work.
             DiskFailedError: the disk failed; nothing is accepted any more until a restart.
+            StorageError: the batch before it was not written, so this one cannot be.
         """
         self._check_usable()
+        if prepared.before is not None and not prepared.before.written:
+            raise StorageError("the block before this one was not written", hint="prepare it again")
+        prepared.before = None
         records = block_records(prepared)
         size = BLOCK_HEADER_BYTES + len(records) + sum(len(run.entries) for run in prepared.runs)
         try:
@@ -350,8 +363,10 @@ class BrokerStore(StoreReads):
         return prepared.appended
 
     def abandon(self, prepared: Prepared) -> None:
-        """Forget a batch that was not written; its offsets go to the next one. What was published early is in the
-        next one, too."""
+        """Forget a batch that was not written, and one prepared behind it; their offsets go to the next one. What was
+        published early is in the next one, too."""
+        if prepared is self._ahead:
+            self._ahead = None
         if prepared is not self._in_flight:
             return
         runs = prepared.runs[: prepared.readable]
@@ -361,18 +376,19 @@ class BrokerStore(StoreReads):
             [item for item in prepared.sequences if item.place.ordinal < owed.get((item.topic, item.partition_id), 0)],
         )
         with self._lock:
-            self._in_flight, self._carried = None, carried
+            self._in_flight, self._ahead, self._carried = None, None, carried
 
     def _is_under_way(self, topic: str) -> bool:
         """Whether messages of a topic are in the block under way, or are owed to the next one."""
         with self._lock:
             runs = [run for _, run in self._carried.runs]
-            runs += self._in_flight.runs if self._in_flight is not None else []
+            for prepared in (self._in_flight, self._ahead):
+                runs += prepared.runs if prepared is not None else []
         return any(run.topic == topic for run in runs)
 
     def _make_readable(self, prepared: Prepared) -> None:
         with self._lock:
-            self._in_flight, self._carried = None, Carried()
+            self._in_flight, self._ahead, self._carried = self._ahead, None, Carried()
             for run in prepared.runs[prepared.readable :]:
                 self._partitions[run.topic, run.partition_id].publish(run)
             self._windows.publish(prepared.sequences, prepared.changed)

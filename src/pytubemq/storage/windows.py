@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.core.sequences import Stretch, Window, judge, note
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _FEW_PLACES: Final = 4
+_NOTHING: Final[Mapping[WindowKey, Window]] = MappingProxyType({})
 
 
 class Windows:
@@ -125,15 +127,17 @@ def _parts(window: Window) -> int:
 class Noted:
     """What one block adds to the windows; nothing of it counts before it is published."""
 
-    def __init__(self, windows: Windows) -> None:
+    def __init__(self, windows: Windows, before: Mapping[WindowKey, Window] = _NOTHING) -> None:
+        """`before` are the windows that a block changes which is not published yet, on which this one builds."""
         self._windows = windows
+        self._before = before
         self.changed: dict[WindowKey, Window] = {}
         self.sequences: list[Sequences] = []
 
     def window(self, key: WindowKey) -> Window | None:
         """A window as it is with what was noted so far."""
         window = self.changed.get(key)
-        return window if window is not None else self._windows.get(key)
+        return window if window is not None else self._known(key)
 
     def judge(self, topic: str, partition_id: int, mark: ProducerMark, messages: int) -> list[Stretch]:
         """What is to be done with messages that are numbered; see `core.sequences`."""
@@ -144,7 +148,11 @@ class Noted:
         key = (item.topic, item.partition_id, item.producer_id)
         window = self.changed.get(key)
         if window is None:
-            known = self._windows.get(key)
+            known = self._known(key)
             window = None if known is None else known.copy()
         self.changed[key] = note(window, item.epoch, item.place)
         self.sequences.append(item)
+
+    def _known(self, key: WindowKey) -> Window | None:
+        window = self._before.get(key)
+        return window if window is not None else self._windows.get(key)

@@ -28,6 +28,7 @@ class Store:
         self.unapplied_bytes = 0
         self.writes: list[list[Any]] = []
         self.in_flight = 0
+        self.last: Any = None
         self.errors: list[Exception] = []
         self.prepare_errors: list[Exception] = []
         self.abandoned = 0
@@ -50,7 +51,9 @@ class Store:
         if self.prepare_errors:
             raise self.prepare_errors.pop()
         self.in_flight += 1
-        assert self.in_flight == 1, "one write at a time"
+        assert self.in_flight <= 2, "one behind the other"
+        staging.before, self.last = self.last if self.in_flight == 2 else None, staging
+        staging.written, staging.size_bytes = False, 1
         staging.appended = [item for item in staging.items if len(item) == 5]
         staging.messages = len(staging.appended)
         staging.runs = [SimpleNamespace(topic=topic, partition_id=number) for topic, number, *_ in staging.appended]
@@ -63,8 +66,11 @@ class Store:
 
     def write(self, prepared: Any) -> None:
         assert self.go.wait(30)
+        if prepared.before is not None and not prepared.before.written:
+            raise StorageError("the one before was not written")
         if self.errors:
             raise self.errors.pop()
+        prepared.written = True
         self.writes.append(prepared.items)
 
     def publish(self, prepared: Any) -> None:
@@ -72,7 +78,7 @@ class Store:
         prepared.runs.clear()  # as soon as they are in their logs, which may be at once
 
     def abandon(self, prepared: Any) -> None:
-        self.in_flight -= 1
+        self.in_flight = 0  # one behind it goes with it
         self.abandoned += 1
 
 
@@ -492,7 +498,7 @@ async def test_a_write_for_which_there_is_no_thread_is_refused_and_so_is_what_wa
     await bench.path.close(timeout_s=5)
 
 
-async def test_what_cannot_be_published_is_told_so_and_does_not_stand_in_the_way_of_the_next() -> None:
+async def test_what_cannot_be_readable_early_is_told_when_it_is_written() -> None:
     bench = Bench()
     bench.store.from_memory = True
     early = bench.store.publish_early
@@ -504,6 +510,71 @@ async def test_what_cannot_be_published_is_told_so_and_does_not_stand_in_the_way
     bench.store.publish_early = broken  # type: ignore[method-assign]
     await bench.submit(first := Want(b"a"))
     await bench.submit(second := Want(b"b"))
-    assert (first.ends, second.ends) == ([Code.INTERNAL_SERVER_ERROR], [[b"b"]])
+    assert (first.ends, second.ends) == ([[b"a"]], [[b"b"]])
     assert isinstance(bench.path.fault, ValueError)
+    await bench.path.close(timeout_s=5)
+
+
+LARGE = b"x" * 70_000
+"""Enough to be prepared behind a block that is being written."""
+
+
+async def test_enough_is_prepared_behind_the_block_that_is_being_written() -> None:
+    bench = Bench()
+    bench.store.go.clear()
+    first, second, third = Want(b"a"), Want(LARGE), Want(b"c")
+    bench.path.submit(first)
+    await until(lambda: bench.store.in_flight == 1)
+    bench.path.submit(second)
+    await until(lambda: bench.store.in_flight == 2)
+    bench.path.submit(third)
+    assert not first.ends
+    bench.store.go.set()
+    await until(lambda: third.ends)
+    assert [want.ends for want in (first, second, third)] == [[[b"a"]], [[LARGE]], [[b"c"]]]
+    assert [len(write) for write in bench.store.writes] == [1, 1, 1]
+    assert bench.path.staged_bytes == 0
+    await bench.path.close(timeout_s=5)
+
+
+async def test_little_waits_for_the_end_of_the_block_that_is_being_written() -> None:
+    bench = Bench()
+    bench.store.go.clear()
+    first, others = Want(b"a"), [Want(b"b"), Want(b"c")]
+    bench.path.submit(first)
+    await until(lambda: bench.store.in_flight == 1)
+    for want in others:
+        bench.path.submit(want)
+    await asyncio.sleep(0)
+    assert bench.store.in_flight == 1
+    bench.store.go.set()
+    await until(lambda: others[1].ends)
+    assert [len(write) for write in bench.store.writes] == [1, 2]
+    await bench.path.close(timeout_s=5)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(DiskFullError("no space"), Code.SERVER_RECEIVE_OVERFLOW), (DiskFailedError("broken"), Code.SERVICE_UNAVAILABLE)],
+)
+async def test_what_stands_behind_a_failed_block_is_prepared_again(error: StorageError, code: Code) -> None:
+    bench = Bench()
+    bench.store.go.clear()
+    bench.store.errors = [error]
+    first, second, third = Want(b"a"), Want(LARGE), Want(b"c")
+    bench.path.submit(first)
+    await until(lambda: bench.store.in_flight == 1)
+    bench.path.submit(second)
+    await until(lambda: bench.store.in_flight == 2)
+    bench.path.submit(third)
+    bench.store.go.set()
+    await until(lambda: third.ends)
+    final = isinstance(error, DiskFailedError)
+    assert [want.ends for want in (first, second, third)] == [
+        [code],
+        [code] if final else [[LARGE]],
+        [code] if final else [[b"c"]],
+    ]
+    assert [len(write) for write in bench.store.writes] == ([] if final else [2])
+    assert bench.path.staged_bytes == 0
     await bench.path.close(timeout_s=5)

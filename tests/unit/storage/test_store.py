@@ -31,6 +31,7 @@ from pytubemq.storage import applier
 from pytubemq.storage.checkpoint import read_checkpoint, write_checkpoint
 from pytubemq.storage.header import FileKind, decode_header
 from pytubemq.storage.record import FORGOTTEN
+from pytubemq.storage.staging import Appended
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from pytubemq.wire.hot import decode_stored
@@ -38,6 +39,8 @@ from tests.unit.storage.helpers import NOW_MS, ROOMY, ROOT, SMALL, messages, ope
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pytubemq.storage.staging import Prepared
 
 
 def test_an_appended_message_tells_where_and_when() -> None:
@@ -99,16 +102,39 @@ def test_a_staging_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         staging.append("demo", 0, b"x", 0, -1)
 
 
-def test_one_batch_at_a_time_and_an_abandoned_one_leaves_no_gap() -> None:
-    store = open_store(FaultyDisk())
+def staged(store: BrokerStore, payload: bytes) -> Prepared:
     staging = store.staging()
-    staging.append("demo", 0, b"never", 0, -1)
-    prepared = store.prepare(staging, NOW_MS)
-    with pytest.raises(RuntimeError, match="neither published nor abandoned"):
+    staging.append("demo", 0, payload, 0, -1)
+    return store.prepare(staging, NOW_MS)
+
+
+def test_two_batches_are_written_and_published_in_the_order_prepared() -> None:
+    store = open_store(FaultyDisk())
+    first, second = staged(store, b"a"), staged(store, b"b")
+    with pytest.raises(RuntimeError, match="of the two batches"):
         store.prepare(store.staging(), NOW_MS)
+    with pytest.raises(StorageError, match="before this one was not written"):
+        store.write(second)
+    store.write(first)
+    store.write(second)
+    with pytest.raises(RuntimeError, match="only the batch under way"):
+        store.publish(second)
+    assert [item.offset for item in store.publish(first) if isinstance(item, Appended)] == [0]
+    assert payloads(store) == [b"a"]
+    assert [item.offset for item in store.publish(second) if isinstance(item, Appended)] == [28]
+    assert payloads(store) == [b"a", b"b"]
+
+
+def test_an_abandoned_batch_takes_the_one_behind_it_along_and_leaves_no_gap() -> None:
+    store = open_store(FaultyDisk())
+    first, second = staged(store, b"never"), staged(store, b"nor this")
     with pytest.raises(RuntimeError, match="only once it is written"):
-        store.publish(prepared)
-    store.abandon(prepared)
+        store.publish(first)
+    store.abandon(second)
+    second = staged(store, b"nor that")
+    store.abandon(first)
+    with pytest.raises(StorageError, match="before this one was not written"):
+        store.write(second)
     assert [item.offset for item in send(store, b"kept")] == [0]
     assert payloads(store) == [b"kept"]
 
