@@ -80,10 +80,15 @@ def reset(
 @http_option
 @global_options
 def history(name: str, http: str | None) -> int:
-    """Who moved a group, when, from where to where; the newest first. Ends with 5 if Brokers cannot be asked."""
+    """Who moved a group, when, from where to where; the newest first.
+
+    Ends with 5 if Brokers cannot be asked, and with 3 if there is no such group and never was a move.
+    """
     options = current()
     api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
     found = api.get("groups", name, "resets")
+    if not found["resets"] and not found["unreachable"]:
+        api.get("groups", name)  # says so if there is none: a name that is misspelt was never moved either
     emit_rows(options, found["resets"], HISTORY, name="partition")
     for line in (*found["unreachable"], *found["cannot_tell"]):
         options.say(f"not told: {line}")

@@ -16,7 +16,7 @@ from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.words import count_of
 from pytubemq.core.reset_target import time_target, utc
-from pytubemq.errors import ExitCode
+from pytubemq.errors import Code, ExitCode, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,7 +44,8 @@ SECTIONS = {
 def store() -> None:
     """Look into, check, mend, export and fill a Broker's data directory.
 
-    Exit codes: 0 fine, 1 damage found or something failed, 2 usage, 4 a Broker runs there.
+    Exit codes: 0 fine, 1 damage found or something failed, 2 usage, 3 there is no such topic or partition, 4 a Broker
+    runs there.
     """
 
 
@@ -100,12 +101,24 @@ def inspect_command(
     if start is not None:
         raise click.UsageError("--from belongs to --records")
     found = inspect(directory, topic=topic, partition_id=partition_id)
+    if (topic, partition_id) != (None, None) and found.problem is None and not (found.partitions or found.fences):
+        raise _not_there(directory, topic, partition_id)
     _emit_inspected(options, found, directory)
     if found.problem is not None:
         options.say(f"a Broker would not open it: {found.problem}\nNext:  {options.next('pytubemq store verify')} ...")
     return ExitCode.DONE if found.problem is None and not any(row["problem"] for row in found.partitions) else (
         ExitCode.FAILED
     )  # fmt: skip
+
+
+def _not_there(directory: Path, topic: str | None, partition_id: int | None) -> NotFoundError:
+    what = "" if partition_id is None else f"partition {partition_id}"
+    of = "" if topic is None else f"topic {topic}"
+    return NotFoundError(
+        f"no {' of '.join(filter(None, (what, of)))} in {directory}",
+        hint=f"pytubemq store inspect {directory}  shows what is there",
+        code=Code.NOT_FOUND,
+    )
 
 
 def _emit_inspected(options: GlobalOptions, found: Inspected, directory: Path) -> None:
@@ -142,6 +155,8 @@ def verify_command(directory: Path, topic: str | None) -> int:
     options = current()
     with _bar(options, "checked") as progress:
         found = verify(directory, topic=topic, progress=progress, beside=_beside())
+    if topic is not None and not found.partitions and all(finding.topic != topic for finding in found.findings):
+        raise _not_there(directory, topic, None)
     emit_rows(options, [finding_row(finding, directory) for finding in found.findings], FINDINGS, name="file")
     damaged, fenced = found.count(Severity.DAMAGE), found.count(Severity.FENCED)
     options.say(

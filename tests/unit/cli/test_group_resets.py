@@ -51,6 +51,18 @@ def test_a_place_that_is_none_is_refused_before_anybody_is_asked(tube: Tube, api
     assert "not a place to go to: 'soon'" in found.err
 
 
+def test_the_history_of_a_group_that_is_none_is_an_error_and_of_one_never_moved_is_empty(
+    tube: Tube, api: FakeApi
+) -> None:
+    nothing = {"resets": [], "unreachable": [], "cannot_tell": []}
+    api.answers["/api/v1/groups/nope/resets"] = api.answers["/api/v1/groups/readers/resets"] = (200, nothing)
+    api.answers["/api/v1/groups/nope"] = (404, {"code": 404, "message": "no group nope", "try": "look at group list"})
+    found = tube("group", "history", "nope", "--http", api.url)
+    assert (found.code, found.out) == (ExitCode.NOT_FOUND, "")
+    assert "no group nope" in found.err
+    assert tube("group", "history", "readers", "--http", api.url).code == ExitCode.DONE
+
+
 def test_a_history_says_who_did_not_tell(tube: Tube, api: FakeApi) -> None:
     path = "/api/v1/groups/readers/resets"
     api.answers[path] = (200, {"resets": [], "unreachable": ["broker 2: no answer"], "cannot_tell": ["broker 3"]})

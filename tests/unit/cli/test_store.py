@@ -69,6 +69,19 @@ def test_a_store_is_inspected_and_verified_in_every_form(tube: Tube, imported: P
     assert whole["problem"] is None
 
 
+def test_a_topic_or_partition_that_is_not_there_is_an_error(tube: Tube, imported: Path) -> None:
+    for command, what in (
+        (("inspect", str(imported), "--topic", "nope"), "topic nope"),
+        (("inspect", str(imported), "--topic", "filt", "--partition", "9"), "partition 9 of topic filt"),
+        (("inspect", str(imported), "--partition", "99"), "partition 99"),
+        (("verify", str(imported), "--topic", "nope"), "topic nope"),
+        (("export", str(imported), "--topic", "nope"), "topic nope"),
+    ):
+        found = tube("store", *command)
+        assert (found.code, found.out) == (ExitCode.NOT_FOUND, ""), command
+        assert f"no {what} in {imported}" in found.err
+
+
 def test_records_are_shown_with_their_bodies(tube: Tube, imported: Path) -> None:
     found = tube(
         "store", "inspect", str(imported), "--topic", "filt", "--partition", "0", "--records", "2", "-o", "json"
