@@ -1,6 +1,7 @@
 """READ_RANGE and PARTITION_OFFSETS: reading and looking without a group.
 
-The invariant: nothing here changes what any group has confirmed or is handed out.
+The invariants: nothing here changes what any group has confirmed or is handed out; nobody is answered who may not
+register a consumer, and as there is no registration to rely on, that is looked at with every request.
 """
 
 from __future__ import annotations
@@ -63,11 +64,12 @@ class RangeHandlers:
     # --- READ_RANGE -----------------------------------------------------------------------------------------
 
     def read_range(self, call: Call) -> None:
-        """ReadRange: messages from an offset on, for whoever asks."""
+        """ReadRange: messages from an offset on."""
         request = decode(ReadRangeRequestC2B, call.request.body)
         state = self._state
         try:
             state.gate.check_read()
+            state.visits.check_consumer(request.auth_info, now_s=state.clock.now_s())
             checks.client(request.client_id)
             served = checks.topic(request.topic_name, state.topics)
             checks.partition(served, request.partition_id)
@@ -190,6 +192,7 @@ class RangeHandlers:
         state = self._state
         try:
             state.gate.check_started()
+            state.visits.check_consumer(request.auth_info, now_s=state.clock.now_s())
             checks.client(request.client_id)
             wanted = self._wanted(request)
             groups = self._positions(request, frozenset(wanted))

@@ -6,6 +6,7 @@ The invariant: nothing is changed by asking.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from pytubemq.errors import (
     NotFoundError,
     NotRegisteredError,
     TransportError,
+    TubeError,
     UnavailableError,
     UnreachableError,
 )
@@ -86,6 +88,11 @@ class Lookup:
                 return
             self._refreshed_s = loop.time()
             await self._ask(topic)
+
+    async def renew_token(self, topic: str) -> None:
+        """Hear the Master's newest visit token; the one we have stays if it does not tell."""
+        with contextlib.suppress(TubeError):
+            await self.refresh(topic)
 
     async def offsets(
         self, partitions: Iterable[Partition], *, at: datetime | None = None
@@ -162,6 +169,7 @@ class Lookup:
                 rng=self._cluster.rng,
                 # what the Master has named, its Broker will have in a moment
                 briefly_too=named,
+                renew_token=lambda: self.renew_token(asked[0].topic),
             )
         except TransportError as error:
             raise UnreachableError(
@@ -187,6 +195,7 @@ class Lookup:
                     for partition in asked
                 ),
                 not_before_ms=at_ms,
+                auth_info=self._cluster.auth_info,
             ),
             PartitionOffsetsResponse,
             Method.PARTITION_OFFSETS,

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
+from pytubemq.client.cluster import is_refusal
 from pytubemq.core.retry import BRIEF_S, Backoff, Rng, Verdict, verdict
-from pytubemq.errors import TubeError
+from pytubemq.errors import Code, TubeError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,10 +21,18 @@ T = TypeVar("T")
 PAUSES = Backoff(first_s=0.05, most_s=1.0)
 
 
-async def patiently(attempt: Callable[[], Awaitable[T]], *, for_s: float, rng: Rng, briefly_too: bool = False) -> T:
+async def patiently(
+    attempt: Callable[[], Awaitable[T]],
+    *,
+    for_s: float,
+    rng: Rng,
+    briefly_too: bool = False,
+    renew_token: Callable[[], Awaitable[None]] | None = None,
+) -> T:
     """The result of `attempt`, tried again after retriable failures for up to `for_s`.
 
-    `briefly_too` tries again after 403 and 404, too, for at most `BRIEF_S`.
+    `briefly_too` tries again after 403 and 404, too, for at most `BRIEF_S`. So does `renew_token` after 415, which a
+    Broker answers to a visit token that it does not know, once it has fetched what the Master gives out now.
     """
     loop = asyncio.get_running_loop()
     began_s = loop.time()
@@ -33,8 +42,12 @@ async def patiently(attempt: Callable[[], Awaitable[T]], *, for_s: float, rng: R
             return await attempt()
         except TubeError as error:
             tries += 1
+            brief = briefly_too
+            if renew_token is not None and is_refusal(error, Code.CERTIFICATE_FAILURE):
+                await renew_token()
+                brief = True
             pause_s = PAUSES.delay_s(tries, rng)
-            may_s = {Verdict.RETRY: for_s, Verdict.RETRY_BRIEFLY: min(for_s, BRIEF_S) if briefly_too else 0.0}
+            may_s = {Verdict.RETRY: for_s, Verdict.RETRY_BRIEFLY: min(for_s, BRIEF_S) if brief else 0.0}
             if loop.time() + pause_s - began_s > may_s.get(verdict(error), 0.0):
                 raise
             await asyncio.sleep(pause_s)

@@ -157,7 +157,12 @@ class Reader:
         if self._stop is not None and self._next >= self._stop:
             return None
         start = self._next
-        fetched = await patiently(lambda: self._fetch(start, options), for_s=self._retry_for_s, rng=self._cluster.rng)
+        fetched = await patiently(
+            lambda: self._fetch(start, options),
+            for_s=self._retry_for_s,
+            rng=self._cluster.rng,
+            renew_token=lambda: self._lookup.renew_token(self.partition.topic),
+        )
         head = fetched.head
         if head.err_code == Code.NOT_FOUND:
             self._check_end(head.max_offset)
@@ -216,6 +221,7 @@ class Reader:
             max_messages=options.max_messages,
             max_bytes=options.max_bytes,
             max_wait_ms=int(options.max_wait_s * 1000) or None,
+            auth_info=self._cluster.auth_info,
         )
         response = await connection.call(
             Method.READ_RANGE_C2B,

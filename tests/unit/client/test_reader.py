@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytubemq import Partition, Start, connect
+from pytubemq.client import patience
 from pytubemq.errors import (
     ClosedError,
     ConfigError,
     CorruptError,
     FormatError,
     MessageError,
+    NotAllowedError,
     NotFoundError,
     OffsetMovedError,
     UnreachableError,
@@ -21,7 +25,13 @@ from pytubemq.errors import (
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.extension import ReadRangeResponseB2C
+from pytubemq.wire.messages.master import MasterAuthorizedInfo
 from pytubemq.wire.methods import Method
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytubemq.net.call import Call
 
 pytestmark = pytest.mark.anyio
 
@@ -202,6 +212,45 @@ async def test_a_partition_that_its_broker_does_not_have_yet_is_waited_for() -> 
         partitions = await tube.partitions("demo")
         mock.fail_next(Method.PARTITION_OFFSETS, code=404)
         assert await tube.offsets(partitions) == {P0: (0, 0)}
+
+
+def give_tokens(mock: MockBroker, tokens: Iterator[int]) -> None:
+    """Have each question to the Master answered with the next visit token."""
+
+    def answer(call: Call, request: Any) -> Any:
+        told = MasterAuthorizedInfo(visit_authorized_token=next(tokens))
+        return dataclasses.replace(mock.work(call, request), authorized_info=told)
+
+    mock.respond_fn(Method.PRODUCER_HEARTBEAT_P2M, answer)
+
+
+async def test_a_reader_and_a_look_up_show_the_visit_token_and_fetch_a_new_one_when_it_is_not_known() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        give_tokens(mock, itertools.count(42))
+        mock.store("demo", *TEN)
+        (partition,) = await tube.partitions("demo")
+        mock.fail_next(Method.PARTITION_OFFSETS, code=415, text="unknown visit token")
+        assert await tube.offsets([partition]) == {P0: (0, 280)}
+        async with tube.reader(P0, end=280) as reader:
+            batches = reader.batches(max_messages=5)
+            await anext(batches)
+            mock.fail_next(Method.READ_RANGE_C2B, code=415, text="unknown visit token")
+            mock.fail_next(Method.READ_RANGE_C2B, code=415, text="unknown visit token")
+            assert len(await anext(batches)) == 5
+        asked = [request.auth_info.visit_authorized_token for request in mock.received(Method.PARTITION_OFFSETS)]
+        assert 42 <= asked[0] < asked[1]
+        shown = [request.auth_info.visit_authorized_token for request in mock.received(Method.READ_RANGE_C2B)]
+        assert asked[1] <= shown[0] <= shown[-1]
+
+
+async def test_a_reader_that_its_broker_does_not_admit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "BRIEF_S", 0.2)
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", *TEN)
+        async with tube.reader(P0, end=280) as reader:
+            mock.fail_next(Method.READ_RANGE_C2B, code=415, text="not admitted", times=1000)
+            with pytest.raises(NotAllowedError, match="not admitted"):
+                await anext(reader.batches())
 
 
 async def test_a_partition_that_ends_before_an_end_that_was_there_is_an_error() -> None:

@@ -132,6 +132,7 @@ class ReadRangeRequestC2B:
     max_messages: int | None = optional(6, I32, default=None)
     max_bytes: int | None = optional(7, I32, default=None)
     max_wait_ms: int | None = optional(8, I32, default=None)
+    auth_info: AuthorizedInfo | None = optional(9, AuthorizedInfo, default=None)
 
 
 @message
@@ -173,6 +174,7 @@ class PartitionOffsetsRequest:
     group_names: tuple[str, ...] = repeated(3, STR, default=())
     all_groups: bool | None = optional(4, BOOL, default=None)
     not_before_ms: int | None = optional(5, I64, default=None)
+    auth_info: AuthorizedInfo | None = optional(6, AuthorizedInfo, default=None)
 
 
 @message
