@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 import msgspec
@@ -27,6 +27,10 @@ from pytubemq.model.limits import MAX_HTTP_BODY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from starlette.applications import Starlette
+
+    from pytubemq.master.service import MasterService
 
 pytestmark = pytest.mark.anyio
 
@@ -108,6 +112,11 @@ class Master:
         return self._answer("cluster")
 
 
+def app_of(master: Master, **options: Any) -> Starlette:
+    """The application of this stand-in for a Master."""
+    return create_app(cast("MasterService", master), **options)
+
+
 @pytest.fixture
 def master() -> Master:
     return Master()
@@ -115,7 +124,7 @@ def master() -> Master:
 
 @pytest.fixture
 async def api(master: Master) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(master, hosts=["master.example"]), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app_of(master, hosts=["master.example"]), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080/api/v1") as client:
         yield client
 
@@ -310,7 +319,7 @@ async def test_only_our_own_host_is_served(api: httpx.AsyncClient, host: str, st
 async def test_a_server_that_listens_everywhere_takes_any_address_but_no_name(
     master: Master, host: str, status: int
 ) -> None:
-    transport = httpx.ASGITransport(create_app(master, hosts=["0.0.0.0"]))
+    transport = httpx.ASGITransport(app_of(master, hosts=["0.0.0.0"]))
     async with httpx.AsyncClient(transport=transport, base_url="http://x/api/v1") as client:
         assert (await client.get("/cluster", headers={"host": host})).status_code == status
 
@@ -327,7 +336,7 @@ async def test_what_is_not_there_says_where_to_look(api: httpx.AsyncClient) -> N
 async def test_the_description_covers_every_route(api: httpx.AsyncClient, master: Master) -> None:
     description = (await api.get("/openapi.json")).json()
     assert description["info"]["version"] == master.version
-    routes = {route.path for route in create_app(master).routes} - {"/api/v1/openapi.json"}  # type: ignore[attr-defined]
+    routes = {route.path for route in app_of(master).routes} - {"/api/v1/openapi.json"}  # type: ignore[attr-defined]
     assert set(description["paths"]) == routes
     assert set(description["paths"]["/api/v1/topics"]) == {"get", "post"}
     assert set(description["paths"]["/api/v1/topics/{name}"]) == {"get", "patch", "delete"}
@@ -354,7 +363,7 @@ def test_host_names() -> None:
 async def test_a_change_needs_the_token_where_there_is_one(
     master: Master, headers: dict[str, str], status: int
 ) -> None:
-    app = create_app(master, access=Access("s3cret"))
+    app = app_of(master, access=Access("s3cret"))
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8080/api/v1", headers=headers
     ) as client:
@@ -378,7 +387,7 @@ async def test_a_change_needs_the_token_where_there_is_one(
 
 @pytest.mark.parametrize(("local", "status"), [(True, 201), (False, 401)])
 async def test_without_a_token_only_this_machine_changes_something(master: Master, *, local: bool, status: int) -> None:
-    app = create_app(master, access=Access(local=local))
+    app = app_of(master, access=Access(local=local))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8080/api/v1") as client:
         answer = await client.post("/topics", json={"name": "demo"})
     assert (answer.status_code, bool(master.created)) == (status, local)

@@ -1,0 +1,157 @@
+"""The requests of the JSON API v1, answered.
+
+The invariant: a request is only translated; what is done is a function of the Master's, so whatever the API can do can
+be done without it.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pytubemq.admin.bodies import ChangedDefaults, ChangedTopic, NewReset, NewTopic, policy_of
+from pytubemq.admin.guard import read_body
+from pytubemq.admin.openapi import describe
+from pytubemq.admin.problems import ApiError
+from pytubemq.admin.webapi.params import CallError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from pytubemq.admin.webapi.access import Access
+    from pytubemq.master.service import MasterService
+
+PREFIX = "/api/v1"
+
+
+class Api:
+    """The API of one Master; a change needs what `access` says."""
+
+    def __init__(self, master: MasterService, access: Access | None) -> None:
+        self._master = master
+        self._access = access
+
+    def routes(self) -> list[Route]:
+        """What is answered here."""
+        master = self._master
+        return [
+            Route(f"{PREFIX}/health", self.health),
+            Route(f"{PREFIX}/cluster", _all_of(master.cluster)),
+            Route(f"{PREFIX}/cluster/defaults", _all_of(master.defaults), methods=["GET"]),
+            Route(f"{PREFIX}/cluster/defaults", self.alter_defaults, methods=["PATCH"]),
+            Route(f"{PREFIX}/topics", _all_of(master.topics), methods=["GET"]),
+            Route(f"{PREFIX}/topics", self.create_topic, methods=["POST"]),
+            Route(f"{PREFIX}/topics/{{name}}", _one_of(master.topic), methods=["GET"]),
+            Route(f"{PREFIX}/topics/{{name}}", self.alter_topic, methods=["PATCH"]),
+            Route(f"{PREFIX}/topics/{{name}}", self.delete_topic, methods=["DELETE"]),
+            Route(f"{PREFIX}/brokers", _all_of(master.brokers)),
+            Route(f"{PREFIX}/groups", _all_of(master.groups)),
+            Route(f"{PREFIX}/groups/{{name}}", _one_of(master.group)),
+            Route(f"{PREFIX}/groups/{{name}}/resets", _one_of(master.group_resets), methods=["GET"]),
+            Route(f"{PREFIX}/groups/{{name}}/resets", self.reset_group, methods=["POST"]),
+            Route(f"{PREFIX}/openapi.json", self.openapi),
+        ]
+
+    async def health(self, _: Request) -> Response:
+        """200 if there is nothing to say, else 503."""
+        found = await self._master.health()
+        return _json(found, HTTPStatus.OK if found.status == "healthy" else HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def openapi(self, _: Request) -> Response:
+        """What there is."""
+        return _json(describe(self._master.version))
+
+    async def create_topic(self, request: Request) -> Response:
+        """201 when the topic can be used."""
+        self._check_token(request)
+        new = await read_body(request, NewTopic)
+        made = await self._master.create_topic(
+            new.name,
+            new.partitions,
+            max_message_bytes=new.max_message_bytes,
+            delete_policy=policy_of(new),
+            durability=new.durability,
+        )
+        return _json(made, HTTPStatus.CREATED)
+
+    async def alter_topic(self, request: Request) -> Response:
+        """What the body does not name stays."""
+        self._check_token(request)
+        change = await read_body(request, ChangedTopic)
+        altered = await self._master.alter_topic(
+            request.path_params["name"],
+            partitions=change.partitions,
+            max_message_bytes=change.max_message_bytes,
+            delete_policy=policy_of(change),
+            durability=change.durability,
+        )
+        return _json(altered)
+
+    async def delete_topic(self, request: Request) -> Response:
+        """202 where Brokers are still at it."""
+        self._check_token(request)
+        found = await self._master.delete_topic(request.path_params["name"])
+        return _json(found, HTTPStatus.OK if found.removed else HTTPStatus.ACCEPTED)
+
+    async def alter_defaults(self, request: Request) -> Response:
+        """What the body does not name stays."""
+        self._check_token(request)
+        change = await read_body(request, ChangedDefaults)
+        altered = await self._master.alter_defaults(
+            max_message_bytes=change.max_message_bytes,
+            delete_policy=policy_of(change),
+            durability=change.durability,
+        )
+        return _json(altered)
+
+    async def reset_group(self, request: Request) -> Response:
+        """A dry run changes nothing and needs no token."""
+        wanted = await read_body(request, NewReset)
+        if not wanted.dry_run:
+            self._check_token(request)
+        moved = await self._master.reset_group(
+            request.path_params["name"],
+            wanted.topic,
+            wanted.to,
+            partitions=wanted.partitions,
+            dry_run=wanted.dry_run,
+            **({} if wanted.user is None else {"user": wanted.user}),
+        )
+        return _json(moved)
+
+    def _check_token(self, request: Request) -> None:
+        if self._access is None:
+            return
+        try:
+            self._access.check(modify=True, headers=request.headers, query={}, form={})
+        except CallError as error:
+            raise ApiError(
+                HTTPStatus.UNAUTHORIZED,
+                error.text,
+                "a change needs the token of this server, unless it has none and only this machine can reach it",
+                "send Authorization: Bearer TOKEN; the command line takes it from the variable PYTUBEMQ_TOKEN",
+            ) from None
+
+
+def _all_of(function: Callable[[], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(_: Request) -> Response:
+        return _json(await function())
+
+    return answer
+
+
+def _one_of(function: Callable[[str], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        return _json(await function(request.path_params["name"]))
+
+    return answer
+
+
+def _json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
