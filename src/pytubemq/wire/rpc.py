@@ -28,7 +28,7 @@ from pytubemq.wire.schema import Status
 from pytubemq.wire.varint import decode_varint, encode_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
 
@@ -187,11 +187,8 @@ def decode_request(frame: Frame) -> Request:
     Raises:
         EnvelopeError: the envelope is broken.
     """
-    try:
-        usual = _usual_request(frame)
-    except (IndexError, ValueError):  # it ends too early, or a number is too long
-        usual = None
-    return _any_request(frame) if usual is None else usual
+    usual = _usual(frame, request_start)
+    return _any_request(frame) if usual is None else Request._make(usual)
 
 
 def _any_request(frame: Frame) -> Request:
@@ -213,20 +210,6 @@ def _any_request(frame: Frame) -> Request:
     )
 
 
-def _usual_request(frame: Frame) -> Request | None:
-    """A request whose headers were seen before and whose third part stands as all clients write it; None else."""
-    serial, content = frame
-    start = request_start(content)
-    if start is None:
-        return None
-    size, at = decode_varint(content, len(start.headers))
-    end = at + size
-    size, at = decode_varint(content, at + len(start.begun))
-    if at + size != end or end > len(content):
-        return None
-    return Request._make((serial, *start.before, content[at:end], *start.after))
-
-
 class EnvelopeStart(NamedTuple):
     """How an envelope stands: the two headers, a length, how the third part begins, a length, the message.
 
@@ -237,6 +220,23 @@ class EnvelopeStart(NamedTuple):
     begun: bytes
     before: tuple[Any, ...]
     after: tuple[Any, ...]
+
+
+def _usual(frame: Frame, read_start: Callable[[bytes], EnvelopeStart | None]) -> tuple[Any, ...] | None:
+    """What an envelope says whose headers were seen before and whose third part stands as all peers write it."""
+    serial, content = frame
+    try:
+        start = read_start(content)
+        if start is None:
+            return None
+        size, at = decode_varint(content, len(start.headers))
+        end = at + size
+        size, at = decode_varint(content, at + len(start.begun))
+    except (IndexError, ValueError):  # it ends too early, or a number is too long
+        return None
+    if at + size != end or end > len(content):
+        return None
+    return (serial, *start.before, content[at:end], *start.after)
 
 
 def request_start(content: bytes) -> EnvelopeStart | None:
@@ -277,11 +277,8 @@ def decode_response(frame: Frame) -> Response:
     Raises:
         EnvelopeError: the envelope is broken.
     """
-    try:
-        usual = _usual_response(frame)
-    except (IndexError, ValueError):
-        usual = None
-    return _any_response(frame) if usual is None else usual
+    usual = _usual(frame, response_start)
+    return _any_response(frame) if usual is None else Response._make(usual)
 
 
 def _any_response(frame: Frame) -> Response:
@@ -296,20 +293,6 @@ def _any_response(frame: Frame) -> Response:
     fault, _ = _delimited(RspExceptionBody, content, headers_end)
     name, told = text(fault.exceptionName), text(fault.stackTrace)
     return Response(frame.serial, Status(header.status), 0, b"", capabilities, name, told)
-
-
-def _usual_response(frame: Frame) -> Response | None:
-    """As `_usual_request`, for answers without an exception."""
-    serial, content = frame
-    start = response_start(content)
-    if start is None:
-        return None
-    size, at = decode_varint(content, len(start.headers))
-    end = at + size
-    size, at = decode_varint(content, at + len(start.begun))
-    if at + size != end or end > len(content):
-        return None
-    return Response._make((serial, *start.before, content[at:end], *start.after))
 
 
 def response_start(content: bytes) -> EnvelopeStart | None:
