@@ -42,7 +42,7 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
 class NewReset(msgspec.Struct, frozen=True, kw_only=True):
     """Where a group is to go.
 
-    `to` is `earliest`, `latest`, a time (ISO 8601), one ago (`-10m`), `offset:N` or `number:N`.
+    `to` is `earliest`, `latest`, a time (ISO 8601, with its zone), one ago (`-10m`), `offset:N` or `number:N`.
     `partitions` as in `0` (of each Broker), `1:0` (of Broker 1) or `1:demo:0`; all of the topic when none is named.
     """
 

@@ -1,7 +1,7 @@
 """RESET_OFFSETS and RESET_HISTORY: moving a group to another place, and what was moved before.
 
 The invariants: an answer that says a position was moved comes when that is durable; a place outside what the partition
-holds is refused with its bounds, and not moved within them; a dry run changes nothing.
+holds, or between two messages, is refused with its neighbours, and no other is taken for it; a dry run changes nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pytubemq.broker.registry import HoldKey
 from pytubemq.core.reset_target import ResetTarget, ResetTo
 from pytubemq.errors import Code, RefusedError, TubeError
 from pytubemq.model.limits import MAX_POSITIONS_TOLD_CHARS, MAX_RESET_RECORDS, MAX_RESETS, MAX_USER_CHARS
+from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.messages.extension import (
     OffsetReset,
@@ -151,7 +152,14 @@ class ResetHandlers:
                 Code.BAD_REQUEST,
                 f"offset {offset} is not in partition {key.partition_id} of {key.topic}, which holds {least} to {most}",
             )
-        return _Move(key, target, max(whole(offset), least))
+        if offset % OFFSET_UNIT:
+            before = whole(offset)
+            raise Refused(
+                Code.BAD_REQUEST,
+                f"offset {offset} is no message's: they are {OFFSET_UNIT} apart, the ones beside it are {before} and "
+                f"{before + OFFSET_UNIT}",
+            )
+        return _Move(key, target, offset)
 
     async def _at(self, key: HoldKey, time_ms: int) -> int:
         store = self._state.store
@@ -166,7 +174,12 @@ class ResetHandlers:
 
 
 def _target(item: OffsetReset) -> ResetTarget:
-    """Where an item says to go. Raises Refused."""
+    """Where an item says to go, and in which words. Raises Refused."""
+    target = _place(item)
+    return target if item.asked is None else target.asked_as(item.asked)
+
+
+def _place(item: OffsetReset) -> ResetTarget:
     if item.offset is not None and item.to is None and item.time_ms is None:
         return ResetTarget(ResetTo.OFFSET, offset=item.offset)
     if item.offset is None and item.to == ResetTo.TIME.value and item.time_ms is not None and item.time_ms >= 0:

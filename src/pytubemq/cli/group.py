@@ -54,8 +54,8 @@ def show(name: str, http: str | None) -> None:
 @click.option("--partition", "partitions", multiple=True, metavar="P",
               help="Only this one: 0 (of each Broker) or 1:0 (of Broker 1); may be repeated.")  # fmt: skip
 @click.option("--to", "place", required=True, callback=reset_place, metavar="PLACE",
-              help="earliest, latest, a time (2026-01-31T12:00:00Z), one ago (-10m; s, m, h, d), offset:N, or number:N "
-              "(N messages from the first one ever).")  # fmt: skip
+              help="earliest, latest, a time (2026-01-31T12:00:00Z; without a zone: of this machine's clock), one ago "
+              "(-10m; s, m, h, d), offset:N, or number:N (N messages from the first one ever).")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only show what would become of it.")
 @click.option("--yes", is_flag=True, help="Needed to move it: members that are reading go on there at once.")
 @http_option

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
-from pytubemq.core.reset_target import parse_reset_target
+from pytubemq.core.reset_target import parse_reset_target, with_zone
 from pytubemq.errors import BadRequestError, MessageError
 from pytubemq.model.ids import check_group, check_topic
 from pytubemq.model.policy import policy_of_retention, retention_of_policy
@@ -36,7 +38,9 @@ def retention(context: click.Context, parameter: click.Parameter, value: str | N
 
 
 def reset_place(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Callback of a parameter that says where a group is to go."""
+    """Callback of a parameter that says where a group is to go; a time without a zone gets the one of this machine."""
+    with contextlib.suppress(ValueError):  # another kind of place
+        value = with_zone(datetime.fromisoformat(value.strip())).isoformat()
     try:
         parse_reset_target(value, now_ms=0)
     except BadRequestError as error:

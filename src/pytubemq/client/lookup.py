@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.client.patience import patiently
 from pytubemq.client.routes import Directory, TopicRoutes, topic_missing
+from pytubemq.core.reset_target import with_zone
 from pytubemq.errors import (
     Code,
     ConfigError,
@@ -215,7 +216,7 @@ class Lookup:
 
 def time_ms(time: datetime) -> int:
     """Milliseconds since 1970, the next whole one; a time without a zone is one of this machine's clock."""
-    return -((_EPOCH - time.astimezone(UTC)) // timedelta(milliseconds=1))
+    return -((_EPOCH - with_zone(time)) // timedelta(milliseconds=1))
 
 
 def _by_time(ends: PartitionEnds) -> int:

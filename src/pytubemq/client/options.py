@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, unique
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pytubemq.errors import ConfigError, MessageError
 from pytubemq.model.ids import Partition, check_topic
@@ -24,6 +24,9 @@ from pytubemq.model.limits import (
     PRODUCER_BUFFER_BYTES,
     PRODUCER_BUFFER_MESSAGES,
 )
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 MAX_SESSION_KEY_CHARS = 1_024
 MAX_PUSH_WORKERS = 1_000
@@ -50,6 +53,9 @@ class Start(Enum):
     def read_status(self) -> int:
         """The protocol's number for it in a registration at a Broker."""
         return {Start.EARLIEST: 0, Start.LATEST: 1, Start.ALWAYS_LATEST: 2}[self]
+
+
+_START_TEXTS = frozenset(start.value for start in Start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +195,11 @@ class PushOptions:
         if self.on_error not in get_args(OnError):
             raise ConfigError(f"on_error is {self.on_error!r}", hint="write 'retry', 'skip' or 'stop'")
         FetchOptions(max_messages=self.max_messages, max_bytes=self.max_bytes, max_wait_s=self.max_wait_s)
+
+
+def named_start(place: Start | str | datetime | int) -> Start | str | datetime | int:
+    """A `Start` for its value as text, as in "earliest"; anything else as it is."""
+    return Start(place) if isinstance(place, str) and place in _START_TEXTS else place
 
 
 def check_start(start: Start | str) -> Start:

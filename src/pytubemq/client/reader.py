@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 
 from pytubemq.client.batch import ReadBatch
 from pytubemq.client.cluster import Cluster, check
-from pytubemq.client.options import FetchOptions, OnMalformed, Start
+from pytubemq.client.options import FetchOptions, OnMalformed, Start, named_start
 from pytubemq.client.patience import patiently
 from pytubemq.client.unpack import Portions, Unpacked, Unpacker
 from pytubemq.errors import ClosedError, Code, ConfigError, CorruptError, MessageError, OffsetMovedError
@@ -45,8 +45,8 @@ class Reader:
         lookup: Lookup,
         partition: Partition | str,
         *,
-        start: int | Start | datetime,
-        end: int | Start | datetime | None,
+        start: int | Start | str | datetime,
+        end: int | Start | str | datetime | None,
         end_exists: bool,
         on_malformed: OnMalformed,
         retry_for_s: float,
@@ -293,7 +293,8 @@ def _moved_hint(head: ReadRangeResponseB2C) -> str | None:
     return f"what lay there has been deleted; the first offset now is {head.min_offset}"
 
 
-def _checked(name: str, value: int | Start | datetime) -> int | Start | datetime:
+def _checked(name: str, value: int | Start | str | datetime) -> int | Start | datetime:
+    value = named_start(value)
     if isinstance(value, (Start, datetime)):
         return value
     if not isinstance(value, int) or isinstance(value, bool):

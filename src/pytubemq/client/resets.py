@@ -10,7 +10,7 @@ import asyncio
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from pytubemq.client.options import Start
+from pytubemq.client.options import Start, named_start
 from pytubemq.core.reset_target import ResetTarget, ResetTo, time_target
 from pytubemq.errors import Code, ConfigError, refused
 from pytubemq.model.ids import Partition, check_group
@@ -36,7 +36,7 @@ async def reset_group(
     lookup: Lookup,
     group: str,
     topic: str,
-    to: Start | datetime | int,
+    to: Start | str | datetime | int,
     *,
     partitions: Iterable[Partition] | None,
     dry_run: bool,
@@ -65,12 +65,13 @@ async def reset_group(
     return looked if dry_run else await _ask_all(cluster, lookup, group, by_broker, target, dry_run=False)
 
 
-def reset_target(to: Start | datetime | int) -> ResetTarget:
-    """The place that a program names; a time without a zone is in UTC.
+def reset_target(to: Start | str | datetime | int) -> ResetTarget:
+    """The place that a program names, also a `Start` by its text; a time without a zone is of this machine's clock.
 
     Raises:
         ConfigError: it is none.
     """
+    to = named_start(to)
     if isinstance(to, Start):
         return ResetTarget(ResetTo.EARLIEST if to is Start.EARLIEST else ResetTo.LATEST)
     if isinstance(to, datetime):
@@ -78,7 +79,8 @@ def reset_target(to: Start | datetime | int) -> ResetTarget:
     if isinstance(to, int) and not isinstance(to, bool) and to >= 0:
         return ResetTarget(ResetTo.OFFSET, offset=to)
     raise ConfigError(
-        f"not a place to go to: {to!r}", hint="give Start.EARLIEST, Start.LATEST, a datetime, or an offset"
+        f"not a place to go to: {to!r}",
+        hint="give Start.EARLIEST or 'earliest', Start.LATEST or 'latest', a datetime, or an offset",
     )
 
 

@@ -342,8 +342,8 @@ class Tube:
         self,
         partition: Partition | str,
         *,
-        start: int | Start | datetime = Start.EARLIEST,
-        end: int | Start | datetime | None = None,
+        start: int | Start | str | datetime = Start.EARLIEST,
+        end: int | Start | str | datetime | None = None,
         end_exists: bool = False,
         on_malformed: OnMalformed = "raise",
         retry_for_s: float = 60.0,
@@ -352,7 +352,8 @@ class Tube:
 
         Args:
             partition: a partition, or its key `brokerId:topic:partitionId`.
-            start: an offset, EARLIEST, LATEST, or a time: the first message appended then or later.
+            start: an offset, EARLIEST, LATEST (also as texts: "earliest"), or a time: the first message appended then
+                or later; a time without a zone is one of this machine's clock.
             end: an offset, LATEST or a time (as they are when the block is entered), or None to go on forever.
             end_exists: the partition is known to reach as far as `end`: if it does not (any more), that is an error
                 instead of a reason to wait.
@@ -407,7 +408,7 @@ class Tube:
         self,
         group: str,
         topic: str,
-        to: Start | datetime | int,
+        to: Start | str | datetime | int,
         *,
         partitions: Iterable[Partition] | None = None,
         dry_run: bool = False,
@@ -419,8 +420,9 @@ class Tube:
         Args:
             group: its name; a group that nobody knows yet will begin there.
             topic: the topic.
-            to: Start.EARLIEST or Start.LATEST; a time, for the first message appended then or later (UTC if it has no
-                zone); or an offset, which every one of the partitions must have.
+            to: Start.EARLIEST or Start.LATEST, also as texts ("earliest"); a time, for the first message appended then
+                or later (of this machine's clock if it has no zone); or the offset of a message, which every one of the
+                partitions must have.
             partitions: some of the topic's; all when None.
             dry_run: tell what would happen, and change nothing.
 

@@ -1,6 +1,8 @@
 """Where a group's position is to go, in the words that people, the HTTP API and the protocol use.
 
-The invariant: a target is one of four kinds and complete: a time has its milliseconds, an offset its number.
+The invariant: a target is one of four kinds and complete: a time has its milliseconds, an offset its number. A time
+that a program or a person gives without a zone is one of their machine's clock, as Python has it; in a text that goes
+from one machine to another it is refused, since it would mean another moment there.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ _MAX_MS: Final = 253_402_300_799_999
 _AGO: Final = re.compile(r"-(\d{1,9})(s|m|h|d)", re.ASCII)
 _UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _NUMBER: Final = re.compile(r"(offset|number):(\d{1,18})", re.ASCII)
+_ZONE: Final = "say its zone, as in 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+08:00"
 _FORMS: Final = (
     "it is earliest, latest, a time (2026-01-31T12:00:00Z), a time ago (-10m; s, m, h or d), offset:N or number:N "
     "(N messages from the partition's first one ever)"
@@ -39,23 +42,38 @@ class ResetTo(Enum):
 
 
 class ResetTarget(NamedTuple):
-    """One place; `offset` with OFFSET, `time_ms` (ms since 1970) with TIME."""
+    """One place; `offset` with OFFSET, `time_ms` (ms since 1970) with TIME.
+
+    `asked` is how it was named where that says more than what came of it: `-10m`, `number:5`.
+    """
 
     to: ResetTo
     offset: int | None = None
     time_ms: int | None = None
+    asked: str | None = None
 
     @property
     def text(self) -> str:
         """In words, as a history has it."""
+        text = self.to.value
         if self.time_ms is not None:
-            return f"time {utc(self.time_ms)}"
-        return self.to.value if self.offset is None else f"offset {self.offset}"
+            text = f"time {utc(self.time_ms)}"
+        elif self.offset is not None:
+            text = f"offset {self.offset}"
+        return text if self.asked is None else f"{self.asked} ({text})"
+
+    def asked_as(self, asked: str) -> ResetTarget:
+        """The same, asked for in these words, if they can mean it; a history is told nothing else."""
+        try:
+            meant = parse_reset_target(asked, now_ms=_MAX_MS)
+        except BadRequestError:
+            return self
+        return self._replace(asked=meant.asked) if (meant.to, meant.offset) == (self.to, self.offset) else self
 
 
 def parse_reset_target(text: str, *, now_ms: int) -> ResetTarget:
-    """A place in words: `earliest`, `latest`, `offset:28`, `number:1`, a time in ISO 8601 (UTC unless it names its
-    zone), or one before now: `-10m`.
+    """A place in words: `earliest`, `latest`, `offset:28`, `number:1`, a time in ISO 8601 with its zone, or one before
+    now: `-10m`.
 
     Raises:
         BadRequestError: it is none of these.
@@ -66,25 +84,38 @@ def parse_reset_target(text: str, *, now_ms: int) -> ResetTarget:
     if found := _NUMBER.fullmatch(word.lower()):
         offset = int(found[2]) * (OFFSET_UNIT if found[1] == "number" else 1)
         if offset <= MAX_OFFSET:
-            return ResetTarget(ResetTo.OFFSET, offset=offset)
+            return ResetTarget(ResetTo.OFFSET, offset=offset, asked=found[0] if found[1] == "number" else None)
     elif found := _AGO.fullmatch(word.lower()):
-        return ResetTarget(ResetTo.TIME, time_ms=max(0, now_ms - int(found[1]) * _UNIT_MS[found[2]]))
+        ago_ms = int(found[1]) * _UNIT_MS[found[2]]
+        return ResetTarget(ResetTo.TIME, time_ms=max(0, now_ms - ago_ms), asked=found[0])
     else:
         try:
-            return time_target(datetime.fromisoformat(word))
-        except (ValueError, OverflowError):
+            time = datetime.fromisoformat(word)
+        except ValueError:
             pass
+        else:
+            if time.tzinfo is None:
+                raise BadRequestError(f"not a moment: {text[:80]!r}", hint=_ZONE, code=Code.BAD_REQUEST)
+            return time_target(time)
     raise BadRequestError(f"not a place to go to: {text[:80]!r}", hint=_FORMS, code=Code.BAD_REQUEST)
 
 
 def time_target(time: datetime) -> ResetTarget:
-    """The place of a time; one without a zone is in UTC. Times before 1970 count as its first moment."""
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    since = time - datetime(1970, 1, 1, tzinfo=UTC)
+    """The place of a time (of this machine's clock if it has no zone); times before 1970 count as its first moment."""
+    since = with_zone(time) - datetime(1970, 1, 1, tzinfo=UTC)
     return ResetTarget(
         ResetTo.TIME, time_ms=max(0, (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000)
     )
+
+
+def with_zone(time: datetime) -> datetime:
+    """A time with its zone: this machine's if it names none."""
+    if time.tzinfo is not None:
+        return time
+    try:
+        return time.astimezone()
+    except (ValueError, OverflowError):  # in the first or last hours that a date can say, where there is no message
+        return time.replace(tzinfo=UTC)
 
 
 def utc(time_ms: int) -> str:

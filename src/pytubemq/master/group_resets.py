@@ -241,7 +241,13 @@ def _fits(partition: Partition, name: str) -> bool:
 
 def _reset(partition: Partition, target: ResetTarget) -> OffsetReset:
     place = {"offset": target.offset} if target.offset is not None else {"to": target.to.value}
-    return OffsetReset(topic_name=partition.topic, partition_id=partition.partition_id, time_ms=target.time_ms, **place)
+    return OffsetReset(
+        topic_name=partition.topic,
+        partition_id=partition.partition_id,
+        time_ms=target.time_ms,
+        asked=target.asked,
+        **place,
+    )
 
 
 def _moved(partition: Partition, result: ResetResult, ends: Offsets) -> MovedPosition:

@@ -56,7 +56,7 @@ async def test_a_live_consumer_goes_on_from_there_and_a_crash_changes_nothing() 
         await peer.register()
         await peer.get()
         await peer.commit()
-        answer = await ask(peer, to(2 * OFFSET_UNIT + 5))
+        answer = await ask(peer, to(2 * OFFSET_UNIT, asked="number:2"))
         (result,) = answer.results
         assert (answer.success, result.err_code) == (True, Code.SUCCESS)
         assert (result.old_offset, result.new_offset) == (5 * OFFSET_UNIT, 2 * OFFSET_UNIT)
@@ -68,7 +68,7 @@ async def test_a_live_consumer_goes_on_from_there_and_a_crash_changes_nothing() 
         (record,) = (await history(peer)).records
         assert (record.user, record.group_name, record.topic_name, record.partition_id) == ("ann", "g", "demo", 0)
         assert (record.asked, record.old_offset, record.new_offset) == (
-            f"offset {2 * OFFSET_UNIT + 5}", 5 * OFFSET_UNIT, 2 * OFFSET_UNIT,
+            f"number:2 (offset {2 * OFFSET_UNIT})", 5 * OFFSET_UNIT, 2 * OFFSET_UNIT,
         )  # fmt: skip
 
 
@@ -114,6 +114,11 @@ async def test_a_dry_run_tells_all_and_changes_nothing() -> None:
     ("bad", "code", "text"),
     [
         (to(3 * OFFSET_UNIT), Code.BAD_REQUEST, "offset 84 is not in partition 0 of demo, which holds 0 to 56"),
+        (
+            to(OFFSET_UNIT + 5),
+            Code.BAD_REQUEST,
+            "33 is no message's: they are 28 apart, the ones beside it are 28",
+        ),
         (to(-1), Code.BAD_REQUEST, "holds 0 to 56"),
         (to("earliest", 9), Code.FORBIDDEN, "no partition 9"),
         (to("earliest", topic="nosuch"), Code.FORBIDDEN, "no topic nosuch"),

@@ -36,6 +36,9 @@ async def test_a_group_is_moved_to_each_kind_of_place() -> None:
             later = datetime.now(UTC) + timedelta(days=1)
             assert await tube.reset_group("g", "demo", later) == {zero: (0, 84), one: (0, 84)}
             assert await tube.reset_group("g", "demo", Start.EARLIEST) == {zero: (84, 0), one: (84, 0)}
+            assert await tube.reset_group("g", "demo", "latest") == {zero: (0, 84), one: (0, 84)}
+            async with tube.reader(zero, start="earliest", end="latest") as reader:
+                assert (reader.position, reader.end) == (0, 84)
 
 
 async def test_what_cannot_be_moves_nothing() -> None:
@@ -46,6 +49,8 @@ async def test_what_cannot_be_moves_nothing() -> None:
             zero, one = await tube.partitions("demo")
             with pytest.raises(BadRequestError, match="nothing was moved: offset 28 is not in partition 1"):
                 await tube.reset_group("g", "demo", 28)
+            with pytest.raises(BadRequestError, match=r"offset 13 is no message's: .* are 0 and 28"):
+                await tube.reset_group("g", "demo", 13, partitions=[zero])
             with pytest.raises(NotFoundError):
                 await tube.reset_group("g", "nosuch", 0)
             with pytest.raises(MessageError):
@@ -60,7 +65,7 @@ async def test_what_cannot_be_moves_nothing() -> None:
             assert await tube.reset_group("g", "demo", 0, dry_run=True) == {zero: (None, 0), one: (None, 0)}
 
 
-@pytest.mark.parametrize("place", [-1, True, "latest", None, 1.5])
+@pytest.mark.parametrize("place", [-1, True, "newest", None, 1.5])
 def test_what_is_no_place_is_refused(place: Any) -> None:
     with pytest.raises(ConfigError, match="not a place to go to"):
         reset_target(place)

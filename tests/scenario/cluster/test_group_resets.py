@@ -61,7 +61,7 @@ async def test_a_group_is_moved_on_all_brokers_at_once_and_it_is_remembered() ->
         assert await operator.lag() == one["new_lag"]
         history = await operator.history()
         assert [(past["partition"], past["asked"], past["user"]) for past in history["resets"][:1]] == [
-            ("2:demo:0", "offset 56", "ann")
+            ("2:demo:0", "number:2 (offset 56)", "ann")
         ]
         assert {past["asked"] for past in history["resets"][1:]} == {"latest"}
         assert len(history["resets"]) == 3

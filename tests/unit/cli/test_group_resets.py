@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,20 @@ def test_a_look_changes_nothing(tube: Tube, api: FakeApi) -> None:
     assert json.loads(found.out)[0]["new_lag"] == 0
     assert "would move" in found.err
     assert api.asked[0][2]["dry_run"] is True
+
+
+def test_a_time_without_a_zone_goes_out_with_the_one_of_this_machine(
+    tube: Tube, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "CST-8")
+    time.tzset()
+    try:
+        tube(*RESET, "--to", "2026-01-31T12:00:00", "--dry-run", "--http", api.url)
+        tube(*RESET, "--to", "2026-01-31T12:00:00Z", "--dry-run", "--http", api.url)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert [body["to"] for _, _, body in api.asked] == ["2026-01-31T12:00:00+08:00", "2026-01-31T12:00:00+00:00"]
 
 
 def test_a_place_that_is_none_is_refused_before_anybody_is_asked(tube: Tube, api: FakeApi) -> None:

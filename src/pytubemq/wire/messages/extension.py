@@ -214,7 +214,8 @@ class PartitionOffsetsResponse:
 class OffsetReset:
     """Where a group's position in one partition goes: to a given offset, or to what `to` names.
 
-    `to`: "earliest", "latest" or "time" (then `time_ms` counts: the first message appended then or later).
+    `to`: "earliest", "latest" or "time" (then `time_ms` counts: the first message appended then or later). `asked`: how
+    it was named where that says more, as in "-10m" or "number:5"; for the history.
     """
 
     topic_name: str = required(1, STR)
@@ -222,6 +223,7 @@ class OffsetReset:
     offset: int | None = optional(3, I64, default=None)
     to: str | None = optional(4, STR, default=None)
     time_ms: int | None = optional(5, I64, default=None)
+    asked: str | None = optional(6, STR, default=None)
 
 
 @message
