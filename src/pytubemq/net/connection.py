@@ -30,6 +30,7 @@ from pytubemq.net.waiting import CallRun, Waiting
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.frame import Frame
+from pytubemq.wire.response_run import ResponseRun
 from pytubemq.wire.rpc import Response, decode_response, encode_request
 from pytubemq.wire.schema import Status
 from pytubemq.wire.stream import ResponseStream
@@ -200,7 +201,7 @@ class RpcConnection(asyncio.Protocol):
         now_s = self._used_s = self._loop.time()
         if self._asked_s is None:
             self._asked_s = now_s
-        run = CallRun(first, partial(landed, first), failed)
+        run = CallRun(first, count, partial(landed, first), failed)
         waiting = Waiting(run, now_s + timeout_s, timeout_s, method, None)
         self._waiting.update(dict.fromkeys(range(first, first + count), waiting))
         if self._sweep_handle is None:
@@ -281,12 +282,17 @@ class RpcConnection(asyncio.Protocol):
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _answer_all(self, items: Sequence[Response | Frame]) -> None:
+    def _answer_all(self, items: Sequence[Response | ResponseRun | Frame]) -> None:
         """Answers to what was asked together are given together."""
         pop = self._waiting.pop
         run: CallRun | None = None
         answers: list[Response] = []
         for item in items:
+            if isinstance(item, ResponseRun):
+                self._land(run, answers)
+                run, answers = None, []
+                self._answer_run(item)
+                continue
             if isinstance(item, Frame):  # it is still to be decoded
                 self._land(run, answers)
                 run, answers = None, []
@@ -310,6 +316,31 @@ class RpcConnection(asyncio.Protocol):
                 run = done
             answers.append(item)
         self._land(run, answers)
+
+    def _answer_run(self, alike: ResponseRun) -> None:
+        """As far as they are to what was asked together, they are given as they are."""
+        first = alike[0]
+        if not self.answered or first.capabilities is not None or first.status is not Status.SUCCESS:
+            for response in alike:
+                self._answer(response)
+            return
+        pop, serial, count, at = self._waiting.pop, alike.serial, len(alike), 0
+        while at < count:
+            waiting = pop(serial + at, None)
+            stop = at + 1
+            if waiting is not None and isinstance(waiting.done, CallRun):
+                most = min(count, waiting.done.first + waiting.done.asked - serial)
+                waits = [waiting, *(pop(number, None) for number in range(serial + stop, serial + most))]
+                stop = most
+                if waits.count(waiting) == len(waits):
+                    self._land(waiting.done, alike.part(at, stop))
+                else:  # some of them have ended before
+                    for number, one in enumerate(waits, at):
+                        if one is not None:
+                            self._give(one, serial + number, alike[number])
+            elif waiting is not None:
+                self._give(waiting, serial + at, alike[at])
+            at = stop
 
     def _land(self, run: CallRun | None, answers: Sequence[Response]) -> None:
         if run is None:

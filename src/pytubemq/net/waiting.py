@@ -19,6 +19,7 @@ class CallRun(NamedTuple):
     """Calls that were asked together; the serial numbers of the others follow the first one's."""
 
     first: int
+    asked: int
     landed: Callable[[Sequence[Response]], None]
     """Called with answers as they come, several at a time."""
     failed: Callable[[int, TubeError], None]

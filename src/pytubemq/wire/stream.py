@@ -12,20 +12,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.wire.frame import ONE_BLOCK, TOKEN, Frame, FrameDecoder
+from pytubemq.wire.response_run import (
+    LEAST_ALIKE,
+    MOST_STRIDE_BYTES,
+    ResponseRun,
+    alike_frames,
+    count_consecutive,
+)
 from pytubemq.wire.rpc import EnvelopeStart, Request, Response, request_start, response_start
 from pytubemq.wire.varint import encode_varint
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable
 
 _MAX_LENGTHS = 1024
+_MAX_PATTERNS = 64
 _HEAD_BYTES = ONE_BLOCK.size
 
 
 class _Stream(FrameDecoder):
     """What both sides share."""
 
-    __slots__ = ("_by_length", "_kind", "_make", "_read_start", "_start")
+    __slots__ = ("_by_length", "_kind", "_least_behind", "_make", "_read_start", "_start")
 
     def __init__(self, kind: type[Request | Response], read_start: Callable[[bytes], EnvelopeStart | None]) -> None:
         super().__init__()
@@ -36,10 +45,12 @@ class _Stream(FrameDecoder):
         """Gives what a usual frame says; there from when `_start` is."""
         self._by_length: dict[int, bytes] = {}
         """What stands before the message in a usual frame with so many bytes of content."""
+        self._least_behind: int | None = None
+        """So many more bytes behind a frame, counted in its own length, and it may be the first of a run."""
 
     def _cut(self, data: bytes, position: int, frames: list[Any]) -> int:
         end, most = len(data), self._max_bytes
-        unpack, append = ONE_BLOCK.unpack_from, frames.append
+        unpack, append, behind = ONE_BLOCK.unpack_from, frames.append, self._least_behind
         while end - position >= _HEAD_BYTES:
             token, serial, blocks, length = unpack(data, position)
             at = position + _HEAD_BYTES
@@ -53,6 +64,12 @@ class _Stream(FrameDecoder):
                 if lead is None:
                     lead = self._lead(start, length)
                 if lead and data.startswith(lead, at, stop):
+                    if behind is not None and end - stop >= behind * (length + _HEAD_BYTES):
+                        run = self._run(data, at - _HEAD_BYTES, serial, length, lead)
+                        if run is not None:
+                            append(run)
+                            position += (len(run) - 1) * (length + _HEAD_BYTES)
+                            continue
                     append(self._make(serial, bytes(data[at + len(lead) : stop])))
                     continue
             frame = Frame(serial, bytes(data[at:stop]))
@@ -81,6 +98,10 @@ class _Stream(FrameDecoder):
             self._by_length.clear()
         self._by_length[length] = lead
         return lead
+
+    def _run(self, data: bytes, at: int, serial: int, length: int, lead: bytes) -> ResponseRun | None:
+        """The usual frame at `at`, and others like it that follow; None if there are too few."""
+        return None
 
     def _follow(self, content: bytes) -> None:
         """Expect more envelopes like this one, if it is known what it says."""
@@ -135,12 +156,15 @@ class RequestStream(_Stream):
 class ResponseStream(_Stream):
     """Turns a connection's bytes into answers."""
 
-    __slots__ = ()
+    __slots__ = ("_alike",)
 
     def __init__(self) -> None:
         super().__init__(Response, response_start)
+        self._least_behind = LEAST_ALIKE - 1
+        self._alike: dict[tuple[bytes, int], re.Pattern[bytes]] = {}
+        """What finds frames like one that begins so and has so many bytes of content."""
 
-    def feed_responses(self, data: bytes) -> list[Response | Frame]:
+    def feed_responses(self, data: bytes) -> list[Response | ResponseRun | Frame]:
         """The answers that `data` completes, in order; as frames those that are still to be decoded.
 
         Raises:
@@ -148,3 +172,28 @@ class ResponseStream(_Stream):
         """
         found: list[Any] = self.feed(data)
         return found
+
+    def _run(self, data: bytes, at: int, serial: int, length: int, lead: bytes) -> ResponseRun | None:
+        stride = _HEAD_BYTES + length
+        following = ONE_BLOCK.unpack_from(data, at + stride)
+        if stride > MOST_STRIDE_BYTES or following != (TOKEN, serial + 1, 1, length) or serial < 0:
+            return None
+        pattern = self._alike.get((lead, length))
+        if pattern is None:
+            if len(self._alike) >= _MAX_PATTERNS:
+                self._alike.clear()
+            pattern = self._alike[lead, length] = alike_frames(lead, length)
+        found = pattern.match(data, at)
+        alike = 0 if found is None else (found.end() - at) // stride
+        count = count_consecutive(data, at, stride, alike, serial)
+        if count < LEAST_ALIKE:
+            return None
+        return ResponseRun(
+            self._make,
+            bytes(data),  # no copy if it is bytes already
+            serial=serial,
+            at=at + _HEAD_BYTES + len(lead),
+            body_bytes=length - len(lead),
+            stride=stride,
+            count=count,
+        )

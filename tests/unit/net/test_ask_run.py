@@ -133,6 +133,29 @@ async def test_a_run_is_served_as_one_and_each_has_its_answer(broker: Broker, co
     assert connection.in_flight == 0
 
 
+async def test_answers_that_come_as_one_reach_the_runs_and_calls_they_are_for(
+    broker: Broker, server: RpcServer, connection: RpcConnection
+) -> None:
+    broker.silent = True
+    one, ended = ask(connection, [b"a"] * 20), ask(connection, [b"c"] * 3, timeout_s=0.05)
+    alone = connection.call(SEND, Service.BROKER_WRITE, b"b", timeout_s=30.0)
+    other = ask(connection, [b"d"] * 200)
+    await until(lambda: server.buffered_bytes == 224 and ended.count == 3)
+    (link,) = server.connections
+    frames: list[bytes] = []
+    for number in range(224):
+        frames += encode_response(2 + number, method=SEND, body=(b"%03d" % number,))
+    link.send((b"".join(frames),))
+    await until(lambda: other.count == 200)
+    assert one.answers == {number: b"%03d" % number for number in range(20)}
+    assert {type(error) for error in ended.errors.values()} == {RequestTimeoutError}
+    assert (await alone).body == b"023"
+    assert other.answers == {number: b"%03d" % (24 + number) for number in range(200)}
+    assert one.times <= 2  # how these answers begin is learned from the first of them
+    assert other.times <= 3
+    assert connection.in_flight == 0
+
+
 async def test_what_has_to_be_served_one_by_one_is(broker: Broker, connection: RpcConnection) -> None:
     broker.takes_runs = False
     bodies = [b"bad" if number == 3 else b"%d" % number for number in range(8)]

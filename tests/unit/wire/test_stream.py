@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pytubemq.errors import EnvelopeError, FrameError
 from pytubemq.model.limits import BLOCK_BYTES
 from pytubemq.wire.frame import Frame, FrameDecoder, encode_frame
+from pytubemq.wire.response_run import MOST_ALIKE, ResponseRun
 from pytubemq.wire.rpc import (
     Request,
     Response,
@@ -76,8 +77,13 @@ def in_reads(data: bytes, cuts: list[int], feed: Any) -> list[Any]:
     found: list[Any] = []
     bounds = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     for start, stop in itertools.pairwise(bounds):
-        found += feed(data[start:stop])
+        found += flat(feed(data[start:stop]))
     return found
+
+
+def flat(items: list[Any]) -> list[Any]:
+    """Each answer by itself."""
+    return [one for item in items for one in (item if isinstance(item, ResponseRun) else [item])]
 
 
 @given(st.lists(REQUESTS, max_size=8), st.lists(st.integers(0, 10**6), max_size=6))
@@ -97,6 +103,62 @@ def test_answers_come_out_as_frame_and_envelope_say(frames: list[bytes], cuts: l
     decoded = [plain(decode_response, item) for item in in_reads(data, cuts, stream.feed_responses)]
     assert decoded == [plain(_any_response, frame) for frame in FrameDecoder().feed(data)]
     assert all(type(response) is Response for response in decoded)
+
+
+def answer(serial: int, body: bytes, capabilities: int | None = None) -> bytes:
+    return b"".join(encode_response(serial, method=13, body=[body], capabilities=capabilities))
+
+
+RUNS = st.builds(
+    lambda first, count, size, step, capabilities: b"".join(
+        answer(min(max(1, first + step * number), 0x7FFFFFFF), bytes([number & 0xFF]) * size, capabilities)
+        for number in range(count)
+    ),
+    st.one_of(st.integers(1, 300), st.integers(65_400, 65_600), st.integers(0x7FFFFF00, 0x7FFFFFF0 - 64)),
+    st.integers(1, 60),
+    st.sampled_from([0, 1, 40, 90, 126, 127, 128, 500]),
+    st.sampled_from([1, 1, 1, 0, -1, 2]),
+    st.sampled_from([None, None, None, 0x3EF]),
+)
+
+
+@given(st.lists(RUNS | RESPONSES, max_size=6), st.lists(st.integers(0, 10**6), max_size=4))
+def test_answers_that_are_alike_come_out_as_each_by_itself(frames: list[bytes], cuts: list[int]):
+    data = b"".join(frames)
+    stream = ResponseStream()
+    decoded = [plain(decode_response, item) for item in in_reads(data, cuts, stream.feed_responses)]
+    assert decoded == [plain(_any_response, frame) for frame in FrameDecoder().feed(data)]
+
+
+@given(st.integers(9, 40), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=3))
+def test_an_answer_among_those_alike_that_was_changed_is_read_as_it_is(count: int, changes: list[tuple[int, int]]):
+    sound = answer(7, b"first")
+    data = bytearray(b"".join(answer(8 + number, b"%05d" % number) for number in range(count)))
+    for at, byte in changes:
+        data[at % len(data)] = byte
+    ends: list[Any] = []
+    for feed, decode in ((ResponseStream().feed, decode_response), (FrameDecoder().feed, _any_response)):
+        try:
+            ends.append([plain(decode, item) for item in flat(feed(sound + bytes(data)))])
+        except FrameError as error:
+            ends.append(error.message)
+    assert ends[0] == ends[1]
+
+
+def test_answers_to_what_was_asked_together_come_as_one_run():
+    stream = ResponseStream()
+    stream.feed_responses(answer(1, b"x"))
+    (warm,) = stream.feed_responses(answer(2, b"x"))
+    assert isinstance(warm, Response | Frame)
+    data = b"".join(answer(250 + number, b"%06d" % number) for number in range(600))
+    (run,) = stream.feed_responses(data)
+    assert isinstance(run, ResponseRun)
+    assert len(run) == 600
+    assert run[599] == run[-1] == Response(849, run[0].status, 13, b"000599", None, "", "")
+    assert [one.body for one in run[5:9]] == [b"%06d" % number for number in range(5, 9)]
+    assert list(run[3:3]) == []
+    many = stream.feed_responses(b"".join(answer(1 + n, b"y") for n in range(MOST_ALIKE + 1)))
+    assert [len(item) for item in many if isinstance(item, ResponseRun)] == [MOST_ALIKE]
 
 
 def test_most_requests_of_a_connection_take_the_short_way():

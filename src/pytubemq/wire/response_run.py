@@ -1,0 +1,139 @@
+"""Answers that stand one behind the other and differ in serial number and message alone, kept as the bytes they are.
+
+The invariant: a run gives the same answers as reading each by itself; the serial number rises by one from each to the
+next, and their messages have the same length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, overload
+
+from pytubemq.wire.frame import ONE_BLOCK, TOKEN
+from pytubemq.wire.rpc import Response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LEAST_ALIKE: Final = 8
+"""So many frames are worth looking at together."""
+MOST_ALIKE: Final = 4_096
+MOST_STRIDE_BYTES: Final = 512
+"""Longer answers are read one by one: there the bytes cost, not their number."""
+_SERIAL_AT: Final = 4
+_LENGTH_AT: Final = 8
+_MAX_I32: Final = 0x7FFFFFFF
+_COUNTING: Final = bytes(range(256)) * (MOST_ALIKE // 256 + 1)
+"""The last byte of numbers that count up."""
+_COUNTING_256: Final = b"".join(bytes((high,)) * 256 for high in range(256)) + bytes(MOST_ALIKE)
+"""The byte before it."""
+
+
+class ResponseRun(Sequence[Response]):
+    """Answers to consecutive serial numbers; one is made when it is looked at."""
+
+    __slots__ = ("_count", "_make", "at", "body_bytes", "data", "serial", "stride")
+
+    def __init__(
+        self,
+        make: Callable[[int, bytes], Response],
+        data: bytes,
+        *,
+        serial: int,
+        at: int,
+        body_bytes: int,
+        stride: int,
+        count: int,
+    ) -> None:
+        self._make = make
+        self.data = data
+        """A read as it came; there is more in it than these answers."""
+        self.serial = serial
+        """Of the first answer."""
+        self.at = at
+        """Where the first one's message begins in `data`."""
+        self.body_bytes = body_bytes
+        """Of each message."""
+        self.stride = stride
+        """From one answer to the next."""
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Response: ...
+    @overload
+    def __getitem__(self, index: slice) -> ResponseRun: ...
+    def __getitem__(self, index: int | slice) -> Response | ResponseRun:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self._count)
+            if step != 1:
+                raise ValueError(f"a run is cut into runs, so the step is 1, not {step}")
+            return self.part(start, max(start, stop))
+        number = index + self._count if index < 0 else index
+        if not 0 <= number < self._count:
+            raise IndexError(f"answer {index} of {self._count}")
+        return self._make(self.serial + number, self.body(number))
+
+    def body(self, number: int) -> bytes:
+        """The message of one answer."""
+        at = self.at + number * self.stride
+        return self.data[at : at + self.body_bytes]
+
+    def part(self, start: int, stop: int) -> ResponseRun:
+        """Those from number `start` to before `stop`."""
+        if start == 0 and stop == self._count:
+            return self
+        return ResponseRun(
+            self._make,
+            self.data,
+            serial=self.serial + start,
+            at=self.at + start * self.stride,
+            body_bytes=self.body_bytes,
+            stride=self.stride,
+            count=stop - start,
+        )
+
+
+def alike_frames(lead: bytes, length: int) -> re.Pattern[bytes]:
+    """Matches frames of one block with so many bytes of content that begin with `lead`, as many as there are."""
+    head = ONE_BLOCK.pack(TOKEN, 0, 1, length)
+    frame = b"%b.{4}%b.{%d}" % (
+        re.escape(head[:_SERIAL_AT]),
+        re.escape(head[_LENGTH_AT:] + lead),
+        length - len(lead),
+    )
+    return re.compile(b"(?:%b){1,%d}+" % (frame, MOST_ALIKE), re.DOTALL)
+
+
+def count_consecutive(data: bytes, at: int, stride: int, count: int, serial: int) -> int:
+    """How many of the frames from `at` on have serial numbers that count up from `serial`."""
+    # Beyond this the two upper bytes change; answers behind it are another run.
+    count = min(count, 0x10000 - (serial & 0xFFFF), _MAX_I32 - serial + 1)
+    end = at + stride * count
+    at += _SERIAL_AT
+    upper = serial.to_bytes(4, "big")
+    for column, expected in (
+        (3, _COUNTING[serial & 0xFF :][:count]),
+        (2, _COUNTING_256[serial & 0xFFFF :][:count]),
+        (1, upper[1:2] * count),
+        (0, upper[:1] * count),
+    ):
+        found = data[at + column : end : stride][:count]
+        if found != expected[:count]:
+            count = _agreeing(found, expected)
+    return count
+
+
+def _agreeing(one: bytes, other: bytes) -> int:
+    """How many bytes at the beginning of both are the same; they are not all."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        if one[:middle] == other[:middle]:
+            least = middle
+        else:
+            most = middle - 1
+    return least
