@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from random import Random
@@ -18,11 +18,11 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.storage.disk import locked
+from pytubemq.testing.inode import Inode, Truncate, Write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SECTOR_BYTES: Final = 512
 _NO_LIMIT: Final = 1 << 62
 
 
@@ -43,32 +43,12 @@ class Operation(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Write:
-    position: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class _Truncate:
-    size: int
-
-
-@dataclass(slots=True, eq=False)
-class _Inode:
-    """`data` is what programs see, `durable` what is on the device, `pending` what happened in between."""
-
-    data: bytearray = field(default_factory=bytearray)
-    durable: bytearray = field(default_factory=bytearray)
-    pending: list[_Write | _Truncate] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class _NameChange:
     """`removed` loses its name, `added` gets one; a rename does both in one step."""
 
     removed: Path | None
     added: Path | None
-    inode: _Inode | None
+    inode: Inode | None
     """None for a directory."""
 
 
@@ -98,8 +78,8 @@ class FaultyDisk:
         """How often each operation was called."""
         self._rng = Random(seed)
         self._guard = RLock()
-        self._names: dict[Path, _Inode | None] = {Path("/"): None}
-        self._durable_names: dict[Path, _Inode | None] = {Path("/"): None}
+        self._names: dict[Path, Inode | None] = {Path("/"): None}
+        self._durable_names: dict[Path, Inode | None] = {Path("/"): None}
         self._changes: dict[Path, list[_NameChange]] = {}
         self._locks: set[Path] = set()
         self._faults: list[_Fault] = []
@@ -156,15 +136,12 @@ class FaultyDisk:
             }
             self._names = dict(self._durable_names)
             for inode in {id(found): found for found in self._names.values() if found is not None}.values():
-                self._lose(inode)
+                inode.lose(self._rng)
 
     def flip_bit(self, path: Path, position: int, bit: int = 0) -> None:
         """Damage one byte of a file, on the device and in memory."""
         with self._guard:
-            inode = self._inode(path)
-            inode.data[position] ^= 1 << bit
-            if position < len(inode.durable):
-                inode.durable[position] ^= 1 << bit
+            self._inode(path).flip_bit(position, bit)
 
     def content(self, path: Path) -> bytes:
         """A file's bytes as programs see them."""
@@ -174,7 +151,7 @@ class FaultyDisk:
     def put(self, path: Path, data: bytes) -> None:
         """Set a file's bytes, on the device and in memory; the directory must exist."""
         with self._guard:
-            inode = _Inode(bytearray(data), bytearray(data))
+            inode = Inode.durably(data)
             self._names[path] = self._durable_names[path] = inode
 
     def files(self) -> list[Path]:
@@ -188,29 +165,6 @@ class FaultyDisk:
                 self._durable_names.pop(change.removed, None)
             if change.added is not None:
                 self._durable_names[change.added] = change.inode
-
-    def _lose(self, inode: _Inode) -> None:
-        """Let a random part of what is pending reach the device."""
-        rng, pending = self._rng, inode.pending
-        way = rng.randrange(4)
-        if way == 1:
-            kept = pending
-        elif way == 2:  # in order, torn at any byte
-            kept = pending[: rng.randint(0, len(pending))]
-            if kept and isinstance(last := kept[-1], _Write):
-                kept = [*kept[:-1], _Write(last.position, last.data[: rng.randint(0, len(last.data))])]
-        elif way == 3:  # in any order, sector by sector
-            kept = []
-            for change in pending:
-                if isinstance(change, _Write):
-                    kept += [piece for piece in _sectors(change) if rng.random() < 0.5]
-                elif rng.random() < 0.5:
-                    kept.append(change)
-        else:
-            kept = []
-        for change in kept:
-            _change(inode.durable, change)
-        inode.data, inode.pending = bytearray(inode.durable), []
 
     def _check(self, operation: Operation, path: Path, size: int = 0) -> int:
         """Raise the fault that is due; returns how many of `size` bytes may be written."""
@@ -256,7 +210,7 @@ class FaultyDisk:
             self._check(Operation.OPEN, path)
             if create and path not in self._names:
                 self._directory(path.parent)
-                self._rename_to(None, path, _Inode())
+                self._rename_to(None, path, Inode())
             return FaultyFile(self, path, self._inode(path), self._generation)
 
     def rename(self, source: Path, target: Path) -> None:
@@ -297,13 +251,10 @@ class FaultyDisk:
             if not any(lock.parent == path for lock in self._locks):
                 return False
             inodes = {id(inode): inode for inode in self._names.values() if inode is not None}
-            pending = [(inode, inode.pending) for inode in inodes.values()]
-            for inode in inodes.values():
-                inode.pending = []
+            pending = [(inode, inode.take_pending()) for inode in inodes.values()]
             self._check(Operation.SYNC_ALL, path)
             for inode, changes in pending:
-                for change in changes:
-                    _change(inode.durable, change)
+                inode.flush(changes)
             for directory in list(self._changes):
                 self._keep(self._changes.pop(directory))
             return True
@@ -322,7 +273,7 @@ class FaultyDisk:
             self._locks.add(path)
             return FaultyLock(self, path, self._generation)
 
-    def _rename_to(self, removed: Path | None, added: Path | None, inode: _Inode | None) -> None:
+    def _rename_to(self, removed: Path | None, added: Path | None, inode: Inode | None) -> None:
         if removed is not None:
             del self._names[removed]
         if added is not None:
@@ -330,7 +281,7 @@ class FaultyDisk:
         where = (added or removed or Path("/")).parent
         self._changes.setdefault(where, []).append(_NameChange(removed, added, inode))
 
-    def _inode(self, path: Path) -> _Inode:
+    def _inode(self, path: Path) -> Inode:
         try:
             inode = self._names[path]
         except KeyError:
@@ -360,7 +311,7 @@ class FaultyDisk:
 class FaultyFile:
     """An open file of a `FaultyDisk`; of no use after the disk was killed or crashed."""
 
-    def __init__(self, disk: FaultyDisk, path: Path, inode: _Inode, generation: int) -> None:
+    def __init__(self, disk: FaultyDisk, path: Path, inode: Inode, generation: int) -> None:
         self._disk = disk
         self._path = path
         self._inode = inode
@@ -392,7 +343,7 @@ class FaultyFile:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
             if self._disk.short_writes and size > 1:
                 size = self._disk._rng.randint(1, size)
-            self._do(_Write(position, data[:size]))
+            self._inode.do(Write(position, data[:size]))
             return size
 
     def truncate(self, size: int) -> None:
@@ -400,24 +351,19 @@ class FaultyFile:
         with self._disk._guard:
             self._check_open()
             self._disk._check(Operation.TRUNCATE, self._path)
-            self._do(_Truncate(size))
+            self._inode.do(Truncate(size))
 
     def fdatasync(self) -> None:
         """See `DiskFile`. When it fails, what was pending will never reach the device, also by a later call."""
         with self._disk._guard:
             self._check_open()
-            pending, self._inode.pending = self._inode.pending, []
+            pending = self._inode.take_pending()
             self._disk._check(Operation.FDATASYNC, self._path)
-            for change in pending:
-                _change(self._inode.durable, change)
+            self._inode.flush(pending)
 
     def close(self) -> None:
         """See `DiskFile`."""
         self._closed = True
-
-    def _do(self, change: _Write | _Truncate) -> None:
-        _change(self._inode.data, change)
-        self._inode.pending.append(change)
 
     def _check_open(self) -> None:
         if self._closed or self._generation != self._disk._generation:
@@ -436,24 +382,3 @@ class FaultyLock:
         """See `DirectoryLock`."""
         self._disk._unlock(self._path, self._generation)
         self._generation = -1
-
-
-def _change(content: bytearray, change: _Write | _Truncate) -> None:
-    if isinstance(change, _Truncate):
-        del content[change.size :]
-        content.extend(bytes(change.size - len(content)))
-    else:
-        if len(content) < change.position:
-            content.extend(bytes(change.position - len(content)))
-        content[change.position : change.position + len(change.data)] = change.data
-
-
-def _sectors(write: _Write) -> list[_Write]:
-    """The write cut at the device's sector bounds."""
-    pieces: list[_Write] = []
-    at = 0
-    while at < len(write.data):
-        size = _SECTOR_BYTES - (write.position + at) % _SECTOR_BYTES
-        pieces.append(_Write(write.position + at, write.data[at : at + size]))
-        at += size
-    return pieces
