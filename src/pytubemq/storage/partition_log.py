@@ -10,9 +10,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.errors import Code, CorruptError, OffsetMovedError, StorageError
+from pytubemq.model.limits import MIB
 from pytubemq.model.offset import OFFSET_UNIT, to_offset, to_ordinal
 from pytubemq.observe.story import PARTITION
 from pytubemq.storage.files import NO_PLACE, LostFileError
@@ -37,12 +38,23 @@ if TYPE_CHECKING:
     from pytubemq.storage.segment_reader import SegmentReader
 
 
+_WRITE_BYTES: Final = 8 * MIB
+"""Written into a log at a time, about: so that much leaves memory steadily."""
+
+
 @dataclass(slots=True)
 class Dirty:
     """What must be flushed before a checkpoint may speak of it."""
 
     segments: dict[Segment, PartitionLog] = field(default_factory=dict)
-    directories: set[Path] = field(default_factory=set)
+    begun: set[Path] = field(default_factory=set)
+    """Directories of partitions with new files."""
+
+    @property
+    def directories(self) -> set[Path]:
+        """All directories with new names."""
+        topics = {partition.parent for partition in self.begun}
+        return self.begun | topics | {topic.parent for topic in topics}
 
 
 class Extent(NamedTuple):
@@ -168,26 +180,33 @@ class PartitionLog:
             OSError: some of it may be written; the rest stays in memory, call again.
         """
         while self.applied_ordinal < stop:
-            segment = self._segment_for(self.tail[0], files, dirty, roll)
-            now = self._fitting(segment, stop, roll)
-            dirty.segments[segment] = self
-            segment.write(files, now)
-            with self._lock:
-                self.applied_ordinal, self.applied_position = now[-1].end_ordinal, now[-1].end_position
-                self.applied_time_ms = now[-1].last_time_ms
-                segment.records += sum(run.records for run in now)
-                del self.tail[: len(now)]
-            if PARTITION.on:
-                first, last = now[0], now[-1]
-                PARTITION.tell(
-                    "applied", topic=self.topic, partition=self.partition_id, offset=to_offset(first.base_ordinal),
-                    to=to_offset(last.end_ordinal), bytes=last.end_position - first.base_position,
-                )  # fmt: skip
+            self.apply_some(stop, files, dirty, roll)
+
+    def apply_some(self, stop: int, files: FileCache, dirty: Dirty, roll: Roll) -> int:
+        """The next write of `apply`, when there is something before `stop`; returns the bytes that left memory."""
+        segment = self._segment_for(self.tail[0], files, dirty, roll)
+        now = self._fitting(segment, stop, roll)
+        segment.write(files, now)
+        dirty.segments[segment] = self  # what a write that failed left there means nothing
+        first, last = now[0], now[-1]
+        records = sum([run.records for run in now])
+        with self._lock:
+            self.applied_ordinal, self.applied_position = last.end_ordinal, last.end_position
+            self.applied_time_ms = last.last_time_ms
+            segment.records += records
+            del self.tail[: len(now)]
+        size_bytes = last.end_position - first.base_position
+        if PARTITION.on:
+            PARTITION.tell(
+                "applied", topic=self.topic, partition=self.partition_id, offset=to_offset(first.base_ordinal),
+                to=to_offset(last.end_ordinal), bytes=size_bytes,
+            )  # fmt: skip
+        return size_bytes + records * INDEX_BYTES
 
     def _fitting(self, segment: Segment, stop: int, roll: Roll) -> list[Run]:
         """The runs that go into a segment next. One of which only a part fits is split, so that a burst rolls like
         anything else."""
-        limit = segment.base_position + roll.size_bytes
+        limit, most = segment.base_position + roll.size_bytes, self.applied_position + _WRITE_BYTES
         first_ms = self.tail[0].first_time_ms if segment.first_time_ms is None else segment.first_time_ms
         now: list[Run] = []
         for run in self.tail:
@@ -201,6 +220,8 @@ class PartitionLog:
                     with self._lock:
                         self.tail[len(now) : len(now) + 1] = parts
                     now.append(parts[0])
+                break
+            if now and run.end_position > most:
                 break
             now.append(run)
         return now
@@ -220,13 +241,12 @@ class PartitionLog:
             if error.errno in NO_PLACE:
                 raise
             raise LostFileError(error.errno, error.strerror, str(self.directory)) from error
-        topic_directory = self.directory.parent
-        dirty.directories.update((self.directory, topic_directory, topic_directory.parent))
-        segment.create(files)
-        PARTITION.tell(
-            "rolled" if self.segments else "created", topic=self.topic, partition=self.partition_id,
-            offset=to_offset(run.base_ordinal), file=segment.log_path.name,
-        )  # fmt: skip
+        dirty.begun.add(self.directory)
+        if PARTITION.on:
+            PARTITION.tell(
+                "rolled" if self.segments else "created", topic=self.topic, partition=self.partition_id,
+                offset=to_offset(run.base_ordinal), file=segment.log_path.name,
+            )  # fmt: skip
         with self._lock:
             if self.segments:
                 self.segments[-1].times_ms = None  # as of a pass of retention, since when it has grown

@@ -77,18 +77,25 @@ class Segment:
                 self.first_time_ms = entry.append_time_ms
         return self.first_time_ms
 
-    def create(self, files: FileCache) -> None:
-        """Make both files with their headers; durable only after the next checkpoint."""
-        for path, kind in ((self.log_path, FileKind.LOG), (self.index_path, FileKind.INDEX)):
-            with files.borrow(path, create=True) as file:
-                # Bytes of an earlier attempt may lie there: none may pass for this segment's.
-                file.truncate(0)
-                write_all(file, [FileHeader(kind, self.base_ordinal, self.base_position).encode()], 0)
-
     def write(self, files: FileCache, runs: Sequence[Run]) -> None:
-        """Write consecutive runs behind the applied records, messages before index."""
+        """Write consecutive runs behind the applied records, messages before index. The first of a segment make its
+        files, which are durable only after the next checkpoint."""
         first = runs[0]
+        log, index = [run.entries for run in runs], [run.index for run in runs]
+        if not self.records:
+            self._begin(files, self.log_name, FileKind.LOG, log)
+            self._begin(files, self.index_name, FileKind.INDEX, index)
+            return
         with files.borrow(self.log_name) as file:
-            write_all(file, [run.entries for run in runs], self.log_size(first.base_position))
+            write_all(file, log, self.log_size(first.base_position))
         with files.borrow(self.index_name) as file:
-            write_all(file, [run.index for run in runs], self.index_size(self.records))
+            write_all(file, index, self.index_size(self.records))
+
+    def _begin(self, files: FileCache, name: str, kind: FileKind, buffers: list[bytes]) -> None:
+        """Make a file with its header and its first bytes in one write."""
+        with files.borrow(name, create=True) as file:
+            if file.size():
+                # Bytes of an earlier attempt lie there: none may pass for this segment's. A file that is new is not
+                # cut, as ext4 would then write it to the device as soon as it is closed.
+                file.truncate(0)
+            write_all(file, [FileHeader(kind, self.base_ordinal, self.base_position).encode(), *buffers], 0)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytubemq.errors import ClosedError, DiskFailedError, DiskFullError, OffsetMovedError
+from pytubemq.errors import ClosedError, DiskFailedError, DiskFullError, OffsetMovedError, OutOfResourcesError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage.partition_log import PartitionLog
@@ -381,7 +381,7 @@ def test_a_segment_that_was_made_and_could_not_be_filled_harms_nothing() -> None
     fill(store, NOW_MS)
     store._partitions["demo", 0].closing = True
     send(store, b"waits for the disk")
-    disk.fail(Operation.WRITE, errno.ENOSPC, path_contains=".log", after_calls=1)  # the header yes, a record no
+    disk.fail(Operation.WRITE, errno.ENOSPC, path_contains=".index")  # its log yes, its index no
     with pytest.raises(DiskFullError):
         store.apply()
     assert store._partitions["demo", 0].segments[-1].records == 0
@@ -394,6 +394,21 @@ def test_a_segment_that_was_made_and_could_not_be_filled_harms_nothing() -> None
     assert again.ends("demo", 0) == (first, 101 * OFFSET_UNIT)
     assert [message.offset for message in messages(again)] == list(range(first, 101 * OFFSET_UNIT, OFFSET_UNIT))
     assert again.stats.mended_entries == 0
+
+
+def test_a_segment_of_which_only_the_log_was_made_is_no_trouble_when_a_pass_is_made() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, SMALL)
+    fill(store, NOW_MS)
+    store._partitions["demo", 0].closing = True
+    send(store, b"waits for a handle")
+    disk.fail(Operation.OPEN, errno.EMFILE, path_contains=".index", times=1)
+    with pytest.raises(OutOfResourcesError):
+        store.apply()
+    assert retain(store, NOW_MS + 10 * HOUR_MS, keep(5 * 3600)).messages > 0
+    assert store.partition_problem("demo", 0) is None
+    store.apply()
+    assert [message.offset for message in messages(store)][-1] == 100 * OFFSET_UNIT
 
 
 def test_a_pass_that_is_under_way_ends_before_the_store_is_closed() -> None:
