@@ -18,25 +18,22 @@ import msgspec
 from pytubemq._version import __version__
 from pytubemq.core.reset_target import parse_reset_target
 from pytubemq.errors import Code, NotFoundError, UnavailableError
-from pytubemq.master.admission import Admission
-from pytubemq.master.authorization import Authorization
-from pytubemq.master.brokers import Brokers
 from pytubemq.master.catalogue import Catalogue
-from pytubemq.master.client_balance import ClientBalance
-from pytubemq.master.consumers import Consumers
-from pytubemq.master.flow_answers import FlowAnswers
+from pytubemq.master.group_reports import GroupReports
 from pytubemq.master.group_resets import GroupResets, chosen
-from pytubemq.master.groups import Groups
 from pytubemq.master.handlers import handlers
 from pytubemq.master.inspect import Inspector
+from pytubemq.master.layout import Layout
 from pytubemq.master.metrics import Calls, MasterFacts
-from pytubemq.master.producers import Producers
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.registry import make_registry
 from pytubemq.master.reports import Reports
+from pytubemq.master.rooms import make_rooms
 from pytubemq.master.settings import MasterSettings
+from pytubemq.master.timeouts import Timeouts
 from pytubemq.master.topic_change import topic_change
 from pytubemq.master.topic_life import API_USER, TopicLife
+from pytubemq.master.verdict import Verdict
 from pytubemq.model.ids import check_group
 from pytubemq.model.limits import RESET_TIMEOUT_S
 from pytubemq.net.clock import Clock, SystemClock
@@ -45,12 +42,14 @@ from pytubemq.net.server import RpcServer
 from pytubemq.storage.metastore.memory import MemoryMetaStore
 from pytubemq.storage.metastore.problems import no_topic
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
-from pytubemq.wire.messages.master import MasterAuthorizedInfo
 from pytubemq.wire.methods import Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pytubemq.master.brokers import Brokers
+    from pytubemq.master.groups import Groups
+    from pytubemq.master.producers import Producers
     from pytubemq.master.views import (
         BrokerView,
         ClusterView,
@@ -72,9 +71,6 @@ __all__ = ["MasterService", "MasterSettings"]
 
 logger = logging.getLogger(__name__)
 
-LONGEST_SLEEP_S = 1.0
-SHORTEST_SLEEP_S = 0.01
-
 
 class MasterService:
     """A Master on one address."""
@@ -82,51 +78,23 @@ class MasterService:
     def __init__(self, settings: MasterSettings, *, clock: Clock | None = None) -> None:
         self.settings = settings
         self._clock = clock or SystemClock()
-        token = MasterAuthorizedInfo(visit_authorized_token=self._clock.wall_ms())
-        self._catalogue = Catalogue(self._clock)
         self.started_ms = self._clock.wall_ms()
-        self._poked = asyncio.Event()
+        self._timeouts = Timeouts(self._clock, self._failed)
+        self._catalogue = Catalogue(self._clock)
         self._catalogue.on_change = self._metadata_changed
-        self._brokers = Brokers(self._catalogue, settings, self._clock, token, self._layout_changed)
+        rooms = make_rooms(
+            self._catalogue,
+            settings,
+            self._clock,
+            layout_changed=self._layout_changed,
+            poke=self._timeouts.poke,
+        )
+        self._brokers, self._groups, self._producers = rooms.brokers, rooms.groups, rooms.producers
+        self._flow = rooms.flow
         self._topic_life = TopicLife(self._catalogue, self._brokers, settings, self._clock)
-        admission = Admission(max_clients=settings.max_clients, max_bytes=settings.max_client_state_bytes)
-        self._groups = Groups(self._catalogue, self._brokers, settings, self._clock, self._poked.set, admission)
-        self._brokers.on_registered = self._groups.broker_registered
-        self._producers = Producers(
-            self._catalogue,
-            self._brokers,
-            self._clock,
-            token,
-            client_timeout_s=settings.client_timeout_s,
-            lost_grace_s=settings.lost_connection_grace_s,
-            longest_wait_s=settings.heartbeat_wait_s,
-            max_held=settings.max_held_heartbeats,
-            max_per_connection=settings.max_clients_per_connection,
-            admission=admission,
-        )
-        authorization = Authorization(self._catalogue)
-        self._flow = FlowAnswers(self._catalogue)
-        consumers = Consumers(
-            self._catalogue,
-            self._groups,
-            self._clock,
-            token,
-            authorization,
-            self._flow,
-            longest_wait_s=settings.heartbeat_wait_s,
-        )
-        client_balance = ClientBalance(
-            self._catalogue,
-            self._groups,
-            self._clock,
-            token,
-            authorization,
-            self._flow,
-            longest_wait_s=settings.heartbeat_wait_s,
-        )
         self._calls = Calls()
         self._server = RpcServer(
-            handlers(self._producers, consumers, client_balance, self._brokers, calls=self._calls),
+            handlers(self._producers, rooms.consumers, rooms.client_balance, self._brokers, calls=self._calls),
             offered=frozenset({Service.MASTER}),
             name="master",
             on_connection_lost=self._connection_lost,
@@ -140,14 +108,10 @@ class MasterService:
         self._closing = False
         inspector = Inspector(self._pool, timeout_s=settings.inspect_timeout_s)
         self._resets = GroupResets(self._pool, inspector, timeout_s=RESET_TIMEOUT_S)
-        self._reports = Reports(
-            self._catalogue,
-            self._brokers,
-            self._groups,
-            self._producers,
-            inspector,
-            started_ms=self.started_ms,
-        )
+        self._layout = Layout(self._catalogue, self._brokers)
+        self._reports = Reports(self._layout, self._groups, self._producers, inspector, started_ms=self.started_ms)
+        self._group_reports = GroupReports(self._layout, self._groups, inspector)
+        self._verdict = Verdict(self._reports, self._groups, self._producers)
 
     @property
     def address(self) -> Address:
@@ -174,7 +138,9 @@ class MasterService:
         except BaseException:
             await self.close()
             raise
-        self._watcher = asyncio.get_running_loop().create_task(self._watch())
+        self._watcher = asyncio.get_running_loop().create_task(
+            self._timeouts.run((self._producers, self._groups, self._brokers))
+        )
         logger.info("master listens on %s", self._address)
 
     async def close(self) -> None:
@@ -277,7 +243,7 @@ class MasterService:
 
     async def groups(self) -> list[GroupView]:
         """All groups that have members or have confirmed anything, by name. Raises UnavailableError: cannot be told."""
-        return await self._reports.groups()
+        return await self._group_reports.groups()
 
     async def group(self, name: str) -> GroupDetail:
         """One group with members, assignment and lag.
@@ -285,7 +251,7 @@ class MasterService:
         Raises:
             NotFoundError: there is none. UnavailableError: that cannot be told, as Brokers are away.
         """
-        found = await self._reports.group(name)
+        found = await self._group_reports.group(name)
         if found is None:
             raise NotFoundError(
                 f"no group {name}", hint="a group exists once a consumer of it has registered", code=Code.NOT_FOUND
@@ -322,9 +288,9 @@ class MasterService:
         target = parse_reset_target(to, now_ms=self._clock.wall_ms())
         if topic not in self._catalogue.topics:
             raise no_topic(topic)
-        wanted = chosen(self._reports.partitions(topic), partitions)
+        wanted = chosen(self._layout.partitions(topic), partitions)
         return await self._resets.move(
-            self._reports.addresses({partition.broker_id for partition in wanted}),
+            self._layout.addresses({partition.broker_id for partition in wanted}),
             name,
             wanted,
             target,
@@ -335,12 +301,12 @@ class MasterService:
     async def group_resets(self, name: str, *, most: int = 100) -> ResetHistory:
         """Who moved a group, when, from where to where; the newest first."""
         check_group(name)
-        found = await self._resets.history(self._reports.addresses(), name, most=most)
-        return msgspec.structs.replace(found, unreachable=[*found.unreachable, *self._reports.away()])
+        found = await self._resets.history(self._layout.online(), name, most=most)
+        return msgspec.structs.replace(found, unreachable=[*found.unreachable, *self._layout.away()])
 
     async def health(self) -> Health:
         """The verdict, with reasons."""
-        return self._reports.health()
+        return self._verdict.health()
 
     async def defaults(self) -> DefaultsView:
         """What holds for topics that say nothing else."""
@@ -371,7 +337,7 @@ class MasterService:
         cluster = self._reports.cluster(self.address)
         balanced = [group.view.balanced for group in self._groups.groups.values()]
         return MasterFacts(
-            health=self._reports.health(),
+            health=self._verdict.health(),
             brokers=tuple(cluster.brokers),
             group_states={"stable": sum(balanced), "balancing": len(balanced) - sum(balanced)},
             server=self._server.stats,
@@ -420,28 +386,14 @@ class MasterService:
         self._groups.partitions_changed()
         self._producers.waiting.wake_all()
         self._topic_life.changed()
-        self._poked.set()
+        self._timeouts.poke()
 
     def _connection_lost(self, connection: ServerConnection) -> None:
         self._producers.connection_lost(connection)
         self._groups.connection_lost(connection)
         self._brokers.connection_lost(connection)
-        self._poked.set()
+        self._timeouts.poke()
 
-    async def _watch(self) -> None:
-        """Let time-outs happen: sleeps until the next one, or until there may be a sooner one."""
-        rooms = (self._producers, self._groups, self._brokers)
-        while True:
-            self._poked.clear()
-            now_s = self._clock.now_s()
-            for room in rooms:
-                try:
-                    room.tick(now_s)
-                except Exception:  # one room's fault must not stop the time of the others
-                    logger.exception("master: time-outs of %s failed", type(room).__name__)
-                    self._reports.fault = f"time-outs of {type(room).__name__} failed"
-            dues = [due for room in rooms if (due := room.due_s()) is not None]
-            sleep_s = min(LONGEST_SLEEP_S, min(dues, default=LONGEST_SLEEP_S + now_s) - now_s)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(SHORTEST_SLEEP_S, sleep_s)):
-                    await self._poked.wait()
+    def _failed(self, what: str) -> None:
+        """Something went wrong inside this Master."""
+        self._verdict.fault = what

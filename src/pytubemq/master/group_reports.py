@@ -1,0 +1,139 @@
+"""The consumer groups as views: members, how far each is, and what is left to read.
+
+The invariant: a group is said not to exist only if every Broker that may know of it was asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import Code, UnavailableError
+from pytubemq.master.closed import closed_topics
+from pytubemq.master.views import GroupDetail, GroupView, LagView, MemberView, iso
+from pytubemq.model.offset import messages_between
+
+if TYPE_CHECKING:
+    from pytubemq.master.group import Group
+    from pytubemq.master.groups import Groups
+    from pytubemq.master.inspect import Inspector, Offsets
+    from pytubemq.master.layout import Layout
+
+_MOST_SHOWN: Final = 8
+"""Brokers in one error; the others are counted."""
+
+
+class GroupReports:
+    """Reads the other rooms; changes nothing."""
+
+    def __init__(self, layout: Layout, groups: Groups, inspector: Inspector) -> None:
+        self._layout = layout
+        self._groups = groups
+        self._inspector = inspector
+
+    async def groups(self) -> list[GroupView]:
+        """All groups, also those without members that have confirmed something.
+
+        Raises:
+            UnavailableError: none is known, and a Broker that may know one cannot be asked.
+        """
+        offsets = await self._inspector.offsets(self._layout.online(), all_groups=True)
+        offsets.unreachable += self._layout.away()
+        names = sorted({*self._groups.groups, *offsets.confirmed})
+        if not names and offsets.unreachable:
+            raise _untold("which groups there are", offsets)
+        return [self._group(name, offsets) for name in names]
+
+    async def group(self, name: str) -> GroupDetail | None:
+        """One group; None if there is no such one.
+
+        Raises:
+            UnavailableError: a Broker that may know it cannot be asked, and nobody else knows it.
+        """
+        offsets = await self._inspector.offsets(self._layout.online(), groups=[name])
+        offsets.unreachable += self._layout.away()
+        group = self._groups.groups.get(name)
+        if group is None and not offsets.confirmed.get(name):
+            if offsets.unreachable:
+                raise _untold(f"whether there is a group {name}", offsets)
+            return None
+        view = self._group(name, offsets)
+        fields = {field: getattr(view, field) for field in GroupView.__struct_fields__}
+        return GroupDetail(
+            **fields,
+            closed=closed_topics(self._layout.catalogue, self._layout.brokers, name, view.topics),
+            member_list=_members(group),
+            lag=self._lag(name, offsets),
+        )
+
+    def _group(self, name: str, offsets: Offsets) -> GroupView:
+        group = self._groups.groups.get(name)
+        lag = self._lag(name, offsets)
+        known = [line.lag_messages for line in lag if line.lag_messages is not None]
+        topics = group.terms.topics if group is not None else {line.topic for line in lag}
+        state = "empty" if group is None else "stable" if group.view.balanced else "balancing"
+        return GroupView(
+            name=name,
+            state=state,
+            kind="" if group is None else group.kind.text,
+            topics=sorted(topics),
+            members=0 if group is None else len(group.members),
+            lag_messages=sum(known) if len(known) == len(lag) else None,
+            unreachable=offsets.unreachable,
+            cannot_tell=offsets.cannot_tell,
+        )
+
+    def _lag(self, name: str, offsets: Offsets) -> list[LagView]:
+        """Per partition: all of the group's topics, and wherever else it has confirmed something."""
+        group = self._groups.groups.get(name)
+        confirmed = offsets.confirmed.get(name, {})
+        partitions = set(confirmed)
+        for topic in group.terms.topics if group is not None else ():
+            partitions.update(self._layout.partitions(topic))
+        owners = group.view.owners if group is not None else {}
+        lines = []
+        for partition in sorted(partitions, key=lambda p: (p.topic, p.broker_id, p.partition_id)):
+            ends = offsets.ends.get(partition)
+            position = confirmed.get(partition)
+            # Where nothing is confirmed yet, everything that is kept is still to be read.
+            start = position if position is not None else (ends[0] if ends is not None else 0)
+            lines.append(
+                LagView(
+                    partition=str(partition),
+                    topic=partition.topic,
+                    holder=owners.get(partition),
+                    confirmed=position,
+                    max_offset=None if ends is None else ends[1],
+                    lag_messages=None if ends is None else messages_between(max(start, ends[0]), ends[1]),
+                )
+            )
+        return lines
+
+
+def _members(group: Group | None) -> list[MemberView]:
+    if group is None:
+        return []
+    found = []
+    for name, info in group.members.items():
+        member = group.view.members[name]
+        found.append(
+            MemberView(
+                id=name,
+                host=info.host,
+                peer=info.peer,
+                joined=iso(info.joined_ms),
+                partitions=[str(partition) for partition in sorted(member.holds)],
+                pending=None if member.event is None else member.event.op.name,
+            )
+        )
+    return found
+
+
+def _untold(what: str, offsets: Offsets) -> UnavailableError:
+    """Who cannot be asked may know better."""
+    shown = "; ".join(offsets.unreachable[:_MOST_SHOWN])
+    more = len(offsets.unreachable) - _MOST_SHOWN
+    return UnavailableError(
+        f"{what} cannot be told: {shown}" + (f"; and {more} more" if more > 0 else ""),
+        hint="Brokers keep what groups have confirmed: start them, or wait until they have registered",
+        code=Code.SERVICE_UNAVAILABLE,
+    )

@@ -1,0 +1,80 @@
+"""The rooms of one Master, made and joined to each other.
+
+The invariant: they all give out one visit token and count their clients together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytubemq.master.admission import Admission
+from pytubemq.master.authorization import Authorization
+from pytubemq.master.brokers import Brokers
+from pytubemq.master.client_balance import ClientBalance
+from pytubemq.master.consumers import Consumers
+from pytubemq.master.flow_answers import FlowAnswers
+from pytubemq.master.groups import Groups
+from pytubemq.master.producers import Producers
+from pytubemq.wire.messages.master import MasterAuthorizedInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.master.settings import MasterSettings
+    from pytubemq.net.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """Who serves whom."""
+
+    brokers: Brokers
+    groups: Groups
+    producers: Producers
+    consumers: Consumers
+    client_balance: ClientBalance
+    flow: FlowAnswers
+
+
+def make_rooms(
+    catalogue: Catalogue,
+    settings: MasterSettings,
+    clock: Clock,
+    *,
+    layout_changed: Callable[[], None],
+    poke: Callable[[], None],
+) -> Rooms:
+    """The rooms over one catalogue.
+
+    Args:
+        catalogue: the records.
+        settings: of the Master.
+        clock: of all of them.
+        layout_changed: called when what can be produced or consumed may be different.
+        poke: called when a time-out may be due sooner than it was.
+    """
+    token = MasterAuthorizedInfo(visit_authorized_token=clock.wall_ms())
+    brokers = Brokers(catalogue, settings, clock, token, layout_changed)
+    admission = Admission(max_clients=settings.max_clients, max_bytes=settings.max_client_state_bytes)
+    groups = Groups(catalogue, brokers, settings, clock, poke, admission)
+    brokers.on_registered = groups.broker_registered
+    producers = Producers(
+        catalogue,
+        brokers,
+        clock,
+        token,
+        client_timeout_s=settings.client_timeout_s,
+        lost_grace_s=settings.lost_connection_grace_s,
+        longest_wait_s=settings.heartbeat_wait_s,
+        max_held=settings.max_held_heartbeats,
+        max_per_connection=settings.max_clients_per_connection,
+        admission=admission,
+    )
+    authorization = Authorization(catalogue)
+    flow = FlowAnswers(catalogue)
+    wait_s = settings.heartbeat_wait_s
+    consumers = Consumers(catalogue, groups, clock, token, authorization, flow, longest_wait_s=wait_s)
+    client_balance = ClientBalance(catalogue, groups, clock, token, authorization, flow, longest_wait_s=wait_s)
+    return Rooms(brokers, groups, producers, consumers, client_balance, flow)

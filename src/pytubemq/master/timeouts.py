@@ -1,0 +1,64 @@
+"""Lets time-outs happen.
+
+The invariants: it wakes when the next one is due, or when there may be a sooner one; one room's fault does not stop the
+time of the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytubemq.net.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_SLEEP_S: Final = 1.0
+_SHORTEST_SLEEP_S: Final = 0.01
+
+
+class Timed(Protocol):
+    """A room in which time passes."""
+
+    def tick(self, now_s: float) -> None:
+        """Do what is due."""
+        ...
+
+    def due_s(self) -> float | None:
+        """When `tick` has something to do next."""
+        ...
+
+
+class Timeouts:
+    """The Master's timer; `on_fault` hears of a room whose time-outs failed."""
+
+    def __init__(self, clock: Clock, on_fault: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._on_fault = on_fault
+        self._poked = asyncio.Event()
+
+    def poke(self) -> None:
+        """Something may be due sooner than it was."""
+        self._poked.set()
+
+    async def run(self, rooms: Sequence[Timed]) -> None:
+        """Until it is cancelled."""
+        while True:
+            self._poked.clear()
+            now_s = self._clock.now_s()
+            for room in rooms:
+                try:
+                    room.tick(now_s)
+                except Exception:
+                    logger.exception("master: time-outs of %s failed", type(room).__name__)
+                    self._on_fault(f"time-outs of {type(room).__name__} failed")
+            dues = [due for room in rooms if (due := room.due_s()) is not None]
+            sleep_s = min(_LONGEST_SLEEP_S, min(dues, default=_LONGEST_SLEEP_S + now_s) - now_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(_SHORTEST_SLEEP_S, sleep_s)):
+                    await self._poked.wait()

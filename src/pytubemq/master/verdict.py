@@ -1,0 +1,103 @@
+"""The verdict on the cluster: healthy, or what is not as it should be.
+
+The invariant: each reason names the thing, says what is wrong with it, and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq._version import __version__
+from pytubemq.master.layout import OUT_OF_USE
+from pytubemq.master.views import Health, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytubemq.master.groups import Groups
+    from pytubemq.master.producers import Producers
+    from pytubemq.master.reports import Reports
+
+
+class Verdict:
+    """Reads the other rooms; changes nothing but `fault`."""
+
+    def __init__(self, reports: Reports, groups: Groups, producers: Producers) -> None:
+        self.fault: str | None = None
+        """What went wrong inside this Master."""
+        self._reports = reports
+        self._layout = reports.layout
+        self._brokers = reports.layout.brokers
+        self._groups = groups
+        self._producers = producers
+
+    def health(self) -> Health:
+        """Healthy, or what is not as it should be."""
+        faults = [fault for fault in (self.fault, self._brokers.upkeep.problem) if fault]
+        reasons = [
+            *(Reason(thing="master", why=fault, hint="look at its log, restart it") for fault in faults),
+            *self._broker_reasons(),
+            *self._topic_reasons(),
+            *self._group_reasons(),
+        ]
+        brokers = self._reports.brokers()
+        return Health(
+            status="degraded" if reasons else "healthy",
+            reasons=reasons,
+            version=__version__,
+            brokers=len(brokers),
+            brokers_online=sum(broker.state == "online" for broker in brokers),
+            topics=len(self._layout.topics()),
+            groups_with_members=len(self._groups.groups),
+            producers=len(self._producers.by_id),
+            consumers=sum(len(group.members) for group in self._groups.groups.values()),
+        )
+
+    def _broker_reasons(self) -> Iterable[Reason]:
+        brokers = self._reports.brokers()
+        if not brokers:
+            yield Reason(
+                thing="brokers", why="no Broker has ever registered", hint="start one: pytubemq server run broker"
+            )
+        for broker in brokers:
+            if broker.id in self._brokers.forbidding.forbidden:
+                yield Reason(
+                    thing=f"broker {broker.id}",
+                    why=f"it reported faults of its storage and is {broker.manage_status} since",
+                    hint="mend it, then admin_release_broker_autoforbidden_status and admin_online_broker_configure",
+                )
+            if broker.manage_status in OUT_OF_USE:
+                continue  # nobody waits for it
+            if broker.state != "online" or broker.why:
+                yield Reason(
+                    thing=f"broker {broker.id}",
+                    why=f"{broker.state}: {broker.why}",
+                    hint=f"mend what it names; the log of the Broker at {broker.address} says more"
+                    if broker.state == "online"
+                    else f"look at the log of the Broker at {broker.address}, or start it",
+                )
+
+    def _topic_reasons(self) -> Iterable[Reason]:
+        for topic in self._layout.topics():
+            late = [
+                broker_id
+                for broker_id, config in self._layout.configs(topic.topic).items()
+                if (run := self._brokers.runs.get(broker_id)) is not None
+                and run.online
+                and not self._brokers.carries(broker_id, config)
+            ]
+            if late:
+                yield Reason(
+                    thing=f"topic {topic.topic}",
+                    why=f"not reported by broker {', '.join(map(str, late))}",
+                    hint="it follows with the Broker's next heartbeat; if not, look at its log",
+                )
+
+    def _group_reasons(self) -> Iterable[Reason]:
+        for name, group in sorted(self._groups.groups.items()):
+            if group.needs:
+                yield Reason(
+                    thing=f"group {name}",
+                    why=f"{group.kind.text}, {len(group.members)} of {group.needs} consumers are there",
+                    hint="start the others",
+                )
