@@ -7,7 +7,7 @@ next, and their messages have the same length.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, overload
 
 from pytubemq.wire.frame import ONE_BLOCK, TOKEN
@@ -77,6 +77,12 @@ class ResponseRun(Sequence[Response]):
             raise IndexError(f"answer {index} of {self._count}")
         return self._make(self.serial + number, self.body(number))
 
+    def __iter__(self) -> Iterator[Response]:
+        make, data, size, serial = self._make, self.data, self.body_bytes, self.serial
+        for at in range(self.at, self.at + self._count * self.stride, self.stride):
+            yield make(serial, data[at : at + size])
+            serial += 1
+
     def body(self, number: int) -> bytes:
         """The message of one answer."""
         at = self.at + number * self.stride
@@ -123,11 +129,11 @@ def count_consecutive(data: bytes, at: int, stride: int, count: int, serial: int
     ):
         found = data[at + column : end : stride][:count]
         if found != expected[:count]:
-            count = _agreeing(found, expected)
+            count = agreeing(found, expected)
     return count
 
 
-def _agreeing(one: bytes, other: bytes) -> int:
+def agreeing(one: bytes, other: bytes) -> int:
     """How many bytes at the beginning of both are the same; they are not all."""
     least, most = 0, min(len(one), len(other))
     while least < most:

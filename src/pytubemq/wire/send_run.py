@@ -7,13 +7,14 @@ in these; what is remembered is bounded.
 
 from __future__ import annotations
 
+from struct import Struct, iter_unpack, pack
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pytubemq.model.limits import MAX_FRAME_BYTES
 from pytubemq.wire.frame import ONE_BLOCK, TOKEN
 from pytubemq.wire.methods import Method, Service
 from pytubemq.wire.rpc import encode_request, request_lead
-from pytubemq.wire.varint import encode_rising
+from pytubemq.wire.varint import PAIRS, encode_rising, encode_shared, encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 _MOST_KNOWN: Final = 512
 _SERVICE: Final = int(Service.BROKER_WRITE)
 _METHOD: Final = int(Method.SEND_MESSAGE_P2B)
+_LOW_BITS: Final = 14
+_WINDOW: Final = 1 << _LOW_BITS
+"""Numbers that count up share all but two bytes within such a window."""
+_TOKEN_BYTES: Final = TOKEN.to_bytes(4, "big")
+_ONE_OF: Final = Struct(">ii")
+"""The number of blocks, and the bytes of the first."""
 
 _Key = tuple[int, int, int, int, str | None, str | None]
 _Around = tuple[int, bytes, bytes]
@@ -83,12 +90,83 @@ class SendRunWriter:
             except KeyError:
                 around = self._learn(key)
             if around is None:  # it takes several blocks
-                add(self._alone(serial, one))
+                add(
+                    self._alone(
+                        serial,
+                        one.partition.partition_id,
+                        one.payload,
+                        one.flag,
+                        one.msg_type,
+                        one.msg_time,
+                        one.sequence if numbered else None,
+                    )
+                )
             else:
                 total, before, after = around
                 add((pack(TOKEN, serial, 1, total), before, payload, after, number))
             serial += 1
         return parts
+
+    def encode_plain(
+        self, serial: int, partition_id: int, payloads: Sequence[bytes], sequence: int | None
+    ) -> list[bytes]:
+        """As `encode`, for messages of one partition without flag, type and time, numbered on from `sequence`."""
+        parts: list[bytes] = []
+        start, count = 0, len(payloads)
+        while start < count:
+            stop = count
+            if sequence is not None:
+                stop = min(count, start + _next_window(sequence + start) - sequence - start)
+            part = payloads if stop - start == count else payloads[start:stop]
+            number = None if sequence is None else sequence + start
+            parts += self._encode_window(serial + start, partition_id, part, number)
+            start = stop
+        return parts
+
+    def _encode_window(
+        self, serial: int, partition_id: int, payloads: Sequence[bytes], sequence: int | None
+    ) -> list[bytes]:
+        """Messages whose numbers have the same length, and the same upper bytes if they have more than two."""
+        count, shared = len(payloads), b""
+        if sequence is None:
+            numbers, number_bytes = [b""] * count, 0
+        elif sequence < _WINDOW:
+            numbers = [encode_varint(sequence + behind) for behind in range(count)]
+            number_bytes = len(numbers[0])
+        else:
+            low = sequence & _WINDOW - 1
+            numbers, shared = PAIRS[low : low + count], encode_shared(sequence >> _LOW_BITS)
+            number_bytes = len(numbers[0]) + len(shared)
+        known = {size: self._around(partition_id, size, number_bytes) for size in set(map(len, payloads))}
+        heads: dict[int, bytes] = {}
+        after = b""
+        for size, around in known.items():
+            if around is None:  # it takes several blocks
+                parts: list[bytes] = []
+                for behind, payload in enumerate(payloads):
+                    number = None if sequence is None else sequence + behind
+                    parts += self._alone(serial + behind, partition_id, payload, 0, None, None, number)
+                return parts
+            total, before, after = around
+            heads[size] = _ONE_OF.pack(1, total) + before
+        # What stands between the parts that differ is put in for all at once.
+        head = next(iter(heads.values()))
+        parts = [b"", head, b"", after, b"", shared + _TOKEN_BYTES] * count
+        parts[0::6] = [written for (written,) in iter_unpack("4s", pack(f">{count}i", *range(serial, serial + count)))]
+        if len(heads) > 1:
+            parts[1::6] = [heads[len(payload)] for payload in payloads]
+        parts[2::6] = payloads
+        parts[4::6] = numbers
+        parts[-1] = shared
+        parts.insert(0, _TOKEN_BYTES)
+        return parts
+
+    def _around(self, partition_id: int, payload_bytes: int, number_bytes: int) -> _Around | None:
+        key = partition_id, payload_bytes, 0, number_bytes, None, None
+        try:
+            return self._known[key]
+        except KeyError:
+            return self._learn(key)
 
     def _learn(self, key: _Key) -> _Around | None:
         partition_id, payload_bytes, flag, number_bytes, msg_type, msg_time = key
@@ -104,12 +182,25 @@ class SendRunWriter:
         around = self._known[key] = (total, lead + before, after) if fits else None
         return around
 
-    def _alone(self, serial: int, one: Sendable) -> list[bytes]:
-        sequence = one.sequence if self._who[0] is not None else None
-        body = self._template.encode(
-            one.partition.partition_id, one.payload, one.flag, one.msg_type, one.msg_time, sequence, *self._who
-        )
+    def _alone(
+        self,
+        serial: int,
+        partition_id: int,
+        payload: bytes,
+        flag: int,
+        msg_type: str | None,
+        msg_time: str | None,
+        sequence: int | None,
+    ) -> list[bytes]:
+        body = self._template.encode(partition_id, payload, flag, msg_type, msg_time, sequence, *self._who)
         return encode_request(
             serial, service=_SERVICE, method=_METHOD, timeout_ms=self._timeout_ms, body=(body,),
             block_bytes=self._block_bytes,
         )  # fmt: skip
+
+
+def _next_window(sequence: int) -> int:
+    """The first number behind `sequence` that is longer than it or differs in more than two bytes."""
+    if sequence < 1 << 7:
+        return 1 << 7
+    return (sequence >> _LOW_BITS) + 1 << _LOW_BITS

@@ -9,14 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.model.ids import Partition
+from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.direct import decode_send, decode_send_answer, decode_taken, send_answer
+from pytubemq.wire.frame import FrameDecoder
 from pytubemq.wire.hot import SendTemplate
 from pytubemq.wire.hot import send_answer as any_answer
 from pytubemq.wire.methods import Method, Service
-from pytubemq.wire.rpc import encode_request, encode_response
+from pytubemq.wire.response_run import ResponseRun
+from pytubemq.wire.rpc import decode_response, encode_request, encode_response
 from pytubemq.wire.send_reading import SendReader
 from pytubemq.wire.send_run import SendRunWriter
+from pytubemq.wire.stream import ResponseStream
 from pytubemq.wire.taken import taken_answers
+from pytubemq.wire.taken_run import read_taken
 
 
 class Message(NamedTuple):
@@ -70,6 +75,100 @@ def test_a_run_of_sends_has_the_bytes_of_each_send(
             block_bytes=block_bytes,
         )
     assert b"".join(writer.encode(serial, run)) == b"".join(expected)
+
+
+@given(
+    st.integers(0, 0x7FFFFFFF),
+    st.lists(st.integers(1, 300), min_size=1, max_size=5),
+    st.integers(1, 300),
+    st.one_of(
+        st.none(),
+        st.integers(0, 300),
+        st.integers(16_000, 17_000),
+        st.integers(0, (1 << 63) - 400),
+    ),
+    st.sampled_from([None, None, 150]),
+    st.one_of(st.integers(1, 300), st.integers(65_300, 65_600), st.just(0x7FFFFFFF - 299)),
+)
+def test_a_run_of_plain_sends_has_the_bytes_of_each_send(
+    partition_id: int, sizes: list[int], count: int, sequence: int | None, block_bytes: int | None, serial: int
+) -> None:
+    who = (None, None) if sequence is None else (4711, 3)
+    payloads = [bytes([number & 0xFF]) * sizes[number % len(sizes)] for number in range(count)]
+    run = [
+        Message(Partition(1, "t", partition_id), payload, 0, None, None, None if sequence is None else sequence + n)
+        for n, payload in enumerate(payloads)
+    ]
+    writer, other = (
+        SendRunWriter(
+            SendTemplate("client", "t", 77),
+            timeout_ms=5000,
+            block_bytes=block_bytes,
+            producer_id=who[0],
+            producer_epoch=who[1],
+        )
+        for _ in range(2)
+    )
+    found = b"".join(writer.encode_plain(serial, partition_id, payloads, sequence))
+    assert found == b"".join(other.encode(serial, run))
+
+
+def answers_of(bodies: list[bytes], serial: int = 5) -> ResponseRun | None:
+    """As a connection reads them when they are alike."""
+    stream = ResponseStream()
+    frames = [b"".join(encode_response(serial + n, method=13, body=(body,))) for n, body in enumerate(bodies)]
+    (lead,) = FrameDecoder().feed(b"".join(encode_response(1, method=13, body=(bodies[0],))))
+    decode_response(lead)  # how answers begin is learned from those decoded
+    stream.feed_responses(frames[0])
+    found = stream.feed_responses(b"".join(frames))
+    return next((item for item in found if isinstance(item, ResponseRun)), None)
+
+
+def told_of(run: ResponseRun) -> list[tuple[int, int, int] | None]:
+    told: list[tuple[int, int, int] | None] = []
+    for count, message_id, offset, time_ms in read_taken(run):
+        told += [(message_id + n, offset + n * OFFSET_UNIT, time_ms) for n in range(count)]
+    return told
+
+
+RISING = st.one_of(st.integers(0, 40_000), st.integers(0, 1 << 40), st.integers((1 << 62) - 400, (1 << 62) + 20_000))
+
+
+@given(RISING, RISING, st.sampled_from([0, 5, 1_700_000_000_000]), st.integers(8, 300), st.sampled_from([1, 1, 1, 2]))
+def test_what_a_run_of_answers_tells_is_what_each_tells(
+    message_id: int, place: int, time_ms: int, count: int, step: int
+) -> None:
+    offset = place % (1 << 50) * OFFSET_UNIT
+    run = answers_of(
+        [send_answer(message_id + n * step, offset + n * OFFSET_UNIT, time_ms + n // 100) for n in range(count)]
+    )
+    if run is not None:
+        told = told_of(run)
+        assert told == [decode_taken(one.body) for one in run][: len(told)]
+
+
+def test_the_answers_to_messages_taken_together_are_read_together() -> None:
+    message_id, offset = (1 << 62) + 16_300, 40 * (1 << 14) - 28 * 50
+    run = answers_of([send_answer(message_id + n, offset + n * OFFSET_UNIT, 1_700_000_000_000) for n in range(200)])
+    assert run is not None
+    assert len(run) == 200
+    taken = read_taken(run)
+    assert sum(one.messages for one in taken) == 200
+    assert len(taken) == 3
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4), st.integers(8, 40))
+def test_an_answer_that_was_changed_is_not_read_with_the_others(changes: list[tuple[int, int]], count: int) -> None:
+    bodies = [
+        bytearray(send_answer((1 << 62) + n, (20_000 + n) * OFFSET_UNIT, 1_700_000_000_000)) for n in range(count)
+    ]
+    for at, byte in changes:
+        body = bodies[at % count]
+        body[at // count % len(body)] = byte
+    run = answers_of([bytes(body) for body in bodies])
+    if run is not None:
+        for one, told in zip(run, told_of(run), strict=False):
+            assert decode_taken(one.body) == told
 
 
 @given(
