@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pytubemq.cli.brokers import CANNOT_BE_READ, BrokerRound, silent_brokers
 from pytubemq.cli.formats import FIELDS
 from pytubemq.cli.names import group_name, topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
@@ -15,7 +16,7 @@ from pytubemq.cli.sink import Sink
 from pytubemq.cli.target import http_url, masters
 from pytubemq.cli.why_nothing import Why
 from pytubemq.cli.words import count_of
-from pytubemq.errors import ConfigError, CorruptError, TubeError, UnavailableError, UnreachableError
+from pytubemq.errors import ConfigError, CorruptError, TubeError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 BATCH_MESSAGES = 500
 READ_MESSAGES = 5_000
+SILENT_S = 1.5
+"""A Broker that does not answer for so long is said not to answer."""
 LOSSES_SAID = 10
 """Places with lost messages that are named; the others are counted."""
 LOSS_HINT = "all else was printed; stop the Broker and see what can be saved:  pytubemq store verify DIRECTORY"
@@ -188,7 +191,7 @@ async def _in_group(
     start = Start.EARLIEST if earliest else Start.LATEST
     async with (
         tube.consumer(why.group, topic, start=start, filters=sorted(wanted.types) or None) as consumer,
-        why.watching(lambda: bool(consumer.assignment)),
+        why.watching(lambda: bool(consumer.assignment), lambda: _silent(options, tube, topic)),
     ):
         await wanted.sink.open()
         async for batch in consumer.batches(max_messages=size, idle_timeout_s=idle_s):
@@ -198,6 +201,27 @@ async def _in_group(
             await batch.confirm()
             if wanted.done:
                 return
+        await _say_silent(options, tube, topic, nothing_came=not wanted.sink.written)
+
+
+async def _silent(options: GlobalOptions, tube: Tube, topic: str) -> tuple[list[str], int]:
+    return await silent_brokers(tube, topic, within_s=min(SILENT_S, options.timeout_s))
+
+
+async def _say_silent(options: GlobalOptions, tube: Tube, topic: str, *, nothing_came: bool) -> None:
+    """Nothing came for a while: that may be because nobody could be asked.
+
+    Raises:
+        UnreachableError: no Broker of the topic answers, and nothing was printed.
+    """
+    silent, brokers = await _silent(options, tube, topic)
+    if silent and len(silent) == brokers and nothing_came:
+        raise UnreachableError(
+            f"no Broker of topic {topic!r} answers: {', '.join(silent)}",
+            hint="see what is the matter:  pytubemq cluster health",
+        )
+    for name in silent:
+        options.say(f"not asked: {name} does not answer")
 
 
 async def _read(
@@ -213,24 +237,35 @@ async def _read(
     partitions = await tube.partitions(topic)
     await wanted.sink.open()  # not before: with an unknown topic there is nothing to print
     unread = Unread(options)
-    if follow:
-        await _follow(options, tube, partitions, wanted, unread, earliest=earliest, idle_s=idle_s)
-    else:
-        for partition in partitions:
-            if partition not in unread:
-                error = await _read_one(tube, partition, wanted, unread, earliest=earliest, follow=False, idle_s=idle_s)
-                if error is not None:
-                    unread.add(partition, error)
-            if wanted.done:
-                break
+    async with BrokerRound(options, tube, partitions) as brokers:
+        if follow:
+            await _follow(options, tube, brokers, wanted, unread, earliest=earliest, idle_s=idle_s)
+        else:
+            await _read_all(tube, brokers, wanted, unread, earliest=earliest, idle_s=idle_s)
     if not wanted.done:
         unread.check()
+
+
+async def _read_all(
+    tube: Tube, brokers: BrokerRound, wanted: Wanted, unread: Unread, *, earliest: bool, idle_s: float | None
+) -> None:
+    """What there is, one partition after the other, those of a Broker once it has answered."""
+    while not wanted.done and (found := await brokers.next()) is not None:
+        broker_id, error = found
+        for partition in brokers.partitions[broker_id]:
+            if wanted.done or partition in unread:
+                break
+            error = error or await _read_one(
+                tube, partition, wanted, unread, earliest=earliest, follow=False, idle_s=idle_s
+            )
+            if error is not None:
+                unread.add(partition, error)
 
 
 async def _follow(
     options: GlobalOptions,
     tube: Tube,
-    partitions: Sequence[Partition],
+    brokers: BrokerRound,
     wanted: Wanted,
     unread: Unread,
     *,
@@ -238,11 +273,13 @@ async def _follow(
     idle_s: float | None,
 ) -> None:
     async def follow(partition: Partition) -> None:
-        error = await _read_one(tube, partition, wanted, unread, earliest=earliest, follow=True, idle_s=idle_s)
+        error = await brokers.answer(partition.broker_id)
+        if error is None:
+            error = await _read_one(tube, partition, wanted, unread, earliest=earliest, follow=True, idle_s=idle_s)
         if error is not None and unread.add(partition, error):
             options.say(f"passed over: {error.message}")
 
-    readers = [asyncio.ensure_future(follow(partition)) for partition in partitions]
+    readers = [asyncio.ensure_future(follow(partition)) for of in brokers.partitions.values() for partition in of]
     try:
         pending: set[asyncio.Future[None]] = set(readers)
         while pending and not wanted.done:
@@ -276,7 +313,7 @@ async def _read_one(
         async with contextlib.AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(reader)
-            except (ConfigError, UnavailableError, UnreachableError) as error:
+            except CANNOT_BE_READ as error:
                 return error
             start, end = None, reader.end
             try:

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytubemq.cli.api import Api
 from pytubemq.cli.words import count_of
 from pytubemq.errors import TubeError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from pytubemq.cli.options import GlobalOptions
 
 QUIET_S = 5.0
 """So long a new member may take to get its first partitions."""
 ASKING_S = 3.0
+
+
+Silent: TypeAlias = "Callable[[], Awaitable[tuple[list[str], int]]]"
 
 
 class Why:
@@ -33,23 +36,30 @@ class Why:
         self._quiet_s = quiet_s
 
     @contextlib.asynccontextmanager
-    async def watching(self, holds: Callable[[], bool]) -> AsyncIterator[None]:
-        """Watch for as long as the block lasts; `holds` tells whether there is a partition."""
-        task = asyncio.create_task(self._watch(holds))
+    async def watching(self, holds: Callable[[], bool], silent: Silent) -> AsyncIterator[None]:
+        """Watch for as long as the block lasts.
+
+        Args:
+            holds: tells whether there is a partition.
+            silent: names the Brokers that do not answer, and says how many there are.
+        """
+        task = asyncio.create_task(self._watch(holds, silent))
         try:
             yield
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _watch(self, holds: Callable[[], bool]) -> None:
+    async def _watch(self, holds: Callable[[], bool], silent: Silent) -> None:
         await asyncio.sleep(self._quiet_s)
         if holds():
             return
         found = await asyncio.to_thread(self._ask)
+        names, _ = await silent()
         if holds():
             return
-        self._options.say(f"nothing yet: this member of {self.group} holds no partition{reason(found)}")
+        away = "".join(f"; {name} does not answer" for name in names)
+        self._options.say(f"nothing yet: this member of {self.group} holds no partition{reason(found)}{away}")
         self._options.say(f"  see   {self._options.next(f'pytubemq group show {self.group}')}")
 
     def _ask(self) -> dict[str, Any]:

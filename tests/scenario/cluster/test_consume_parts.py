@@ -61,6 +61,35 @@ async def test_a_broker_that_is_away_is_passed_over_and_said(tube: CommandLine) 
         assert b"Broker 1" in found.stderr
 
 
+async def test_it_is_said_before_long_that_a_broker_is_waited_for_and_all_are_waited_for_together(
+    tube: CommandLine,
+) -> None:
+    async with AsyncExitStack() as stack:
+        one, two = await two_brokers(stack)
+        await one.stop_broker()
+        await two.stop_broker()
+        found = await asyncio.to_thread(tube, "consume", "t", "--master", two.masters, "--timeout", "4")
+        assert (found.returncode, found.stdout) == (ExitCode.UNREACHABLE, b"")
+        said = found.stderr.decode().splitlines()
+        assert [line.split(" at ")[0] for line in said[:2]] == ["waiting for Broker 1", "waiting for Broker 2"]
+        assert "Broker 1, which has partitions" in said[2]
+
+
+async def test_a_member_of_a_group_ends_with_who_was_not_asked(tube: CommandLine) -> None:
+    async with AsyncExitStack() as stack:
+        one, two = await two_brokers(stack)
+        await one.stop_broker()
+        command = ("consume", "t", "--group", "g", "--idle", "0.5", "--master", two.masters)
+        found = await asyncio.to_thread(tube, *command)
+        assert (found.returncode, found.stdout) == (ExitCode.DONE, b"here\n")
+        assert "not asked: Broker 1 at" in found.stderr.decode()
+        await two.stop_broker()
+        found = await asyncio.to_thread(tube, *command)
+        assert (found.returncode, found.stdout) == (ExitCode.UNREACHABLE, b"")
+        assert "no Broker of topic 't' answers: Broker 1 at" in found.stderr.decode()
+        assert "Broker 2 at" in found.stderr.decode()
+
+
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("packs", [False, True])
 async def test_what_is_lost_is_passed_over_and_said_and_the_rest_is_printed(

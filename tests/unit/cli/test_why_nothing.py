@@ -31,11 +31,27 @@ class Said(GlobalOptions):
         return command
 
 
+async def nobody() -> tuple[list[str], int]:
+    """No Broker is away."""
+    return [], 2
+
+
+async def test_a_broker_that_is_away_is_named() -> None:
+    options = Said()
+
+    async def one() -> tuple[list[str], int]:
+        return ["Broker 1 at a:1"], 2
+
+    async with Why(options, "g", None, quiet_s=0).watching(lambda: False, one):
+        await until(lambda: len(options.lines) == 2)
+    assert options.lines[0] == "nothing yet: this member of g holds no partition; Broker 1 at a:1 does not answer"
+
+
 async def test_a_member_without_a_partition_hears_what_the_master_says(api: FakeApi) -> None:
     closed = [{"topic": "flights", "why": "switched off"}]
     api.answers["/api/v1/groups/readers"] = (200, {"closed": closed, "members": 1, "lag": []})
     options = Said()
-    async with Why(options, "readers", api.url, quiet_s=0).watching(lambda: False):
+    async with Why(options, "readers", api.url, quiet_s=0).watching(lambda: False, nobody):
         await until(lambda: len(options.lines) == 2)
     assert options.lines == [
         "nothing yet: this member of readers holds no partition; flights is closed for it: switched off",
@@ -46,7 +62,7 @@ async def test_a_member_without_a_partition_hears_what_the_master_says(api: Fake
 @pytest.mark.parametrize("http", [None, "http://127.0.0.1:1"])
 async def test_what_cannot_be_asked_is_left_out(http: str | None) -> None:
     options = Said()
-    async with Why(options, "g", http, quiet_s=0).watching(lambda: False):
+    async with Why(options, "g", http, quiet_s=0).watching(lambda: False, nobody):
         await until(lambda: len(options.lines) == 2)
     assert options.lines[0] == "nothing yet: this member of g holds no partition"
 
@@ -59,9 +75,9 @@ async def test_who_holds_a_partition_hears_nothing_and_an_end_ends_it(api: FakeA
         looked.set()
         return True
 
-    async with Why(options, "readers", api.url, quiet_s=0).watching(holds):
+    async with Why(options, "readers", api.url, quiet_s=0).watching(holds, nobody):
         await looked.wait()
-    async with Why(options, "readers", api.url, quiet_s=3600).watching(lambda: False):
+    async with Why(options, "readers", api.url, quiet_s=3600).watching(lambda: False, nobody):
         pass
     assert (options.lines, api.asked) == ([], [])
 
