@@ -36,11 +36,12 @@ PARTITIONS = [("a", 0), ("a", 1), ("b", 0)]
 
 
 class Item(NamedTuple):
-    """What is sent at once: a message or a pack; `producer` 0 numbers nothing."""
+    """What is sent at once: messages by themselves, or in a row, or a pack; `producer` 0 numbers nothing."""
 
     partition: tuple[str, int]
     sizes: list[int]
     is_pack: bool
+    is_row: bool
     is_mixed: bool
     producer: int
     gap: int
@@ -52,7 +53,8 @@ class Item(NamedTuple):
 ITEMS = st.builds(
     Item,
     st.sampled_from(PARTITIONS),
-    st.lists(st.integers(1, 400), min_size=1, max_size=5),
+    st.lists(st.integers(1, 400), min_size=1, max_size=5) | st.lists(st.integers(1, 100), min_size=8, max_size=12),
+    st.booleans(),
     st.booleans(),
     st.booleans(),
     st.integers(0, 2),
@@ -196,6 +198,9 @@ class StoreModel(RuleBasedStateMachine):
         if item.is_pack:
             pack = columns(bodies, codes=codes if mixed else codes[0])
             staging.append_pack(*item.partition, pack, producer=mark)
+            return [after.send(item.partition, kept, mark)]
+        if item.is_row and not item.is_mixed:
+            staging.append_run(*item.partition, bodies, 0, codes[0], producer=mark)
             return [after.send(item.partition, kept, mark)]
         outcomes = []
         for at, message in enumerate(kept):

@@ -171,7 +171,8 @@ class AppendPath:
         if stuck is not None:
             return stuck
         # A request larger than the whole bound is taken when nothing waits: no request is refused for ever.
-        if self._queue and self.staged_bytes + size_bytes > self._max_staged_bytes:
+        waits = self._queue or len(self._under_way) > 1
+        if waits and self.staged_bytes + size_bytes > self._max_staged_bytes:
             self.stats.overflows += 1
             return Refusal(
                 Code.SERVER_RECEIVE_OVERFLOW,

@@ -16,6 +16,7 @@ from pytubemq.broker.submission import ENTRY_OVERHEAD_BYTES
 from pytubemq.core.sequences import NOWHERE
 from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.filters import NO_FILTER_CODE
+from pytubemq.model.limits import MAX_PACK_MESSAGES
 from pytubemq.observe.story import MESSAGE
 from pytubemq.wire import direct, hot
 from pytubemq.wire.messages.broker import SendMessageRequestP2B
@@ -50,7 +51,7 @@ class RunHandlers:
 
     def send_run(self, run: CallRun) -> bool:
         """Take them if nothing is unusual about any of them."""
-        if run.size_bytes > _MOST_BYTES:
+        if run.size_bytes > _MOST_BYTES or len(run.serials) > MAX_PACK_MESSAGES:
             return False
         found = self._reader.read([request.body for request in run.requests])
         if found is None:

@@ -21,7 +21,7 @@ from pytubemq.storage.run import Run
 from pytubemq.storage.singles import build_singles
 from pytubemq.storage.staging import Appended, AppendedRun, Prepared, StagedPack, StagedRun
 from pytubemq.storage.windows import Noted
-from pytubemq.wire.pack import PackHead, read_columns, stored_pack_head
+from pytubemq.wire.pack import PackHead, encode_columns, read_columns, stored_pack_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +37,9 @@ _new = tuple.__new__
 _NOBODY: Final = ProducerMark(0, 0, 0)
 _NO_CODE: Final = -1
 _CRC_BYTES: Final = 4
+PACKED_FROM: Final = 8
+"""So many messages of one sender that follow each other are stored as one pack, which costs a fifth for each; for
+consumers that know no packs they are taken apart again."""
 MOST_AHEAD_MS: Final = 600_000
 """How far the newest message's time may be ahead of the clock and still be that of the next one."""
 
@@ -221,7 +224,10 @@ class _PartitionBuilder:
     def _add_run(self, run: StagedRun) -> tuple[Span, ...]:
         def store(start: int, stop: int, mark: ProducerMark | None) -> Span:
             payloads = run.payloads if stop - start == len(run.payloads) else run.payloads[start:stop]
-            return self._store_singles(payloads, run.flag, run.key_code, mark)
+            if len(payloads) < PACKED_FROM:
+                return self._store_singles(payloads, run.flag, run.key_code, mark)
+            data = encode_columns(payloads, run.flag, run.key_code)
+            return self._store_pack(data, len(payloads), run.key_code, mark or _NOBODY)
 
         return self._add_numbered(run.producer, len(run.payloads), store)
 
@@ -230,7 +236,8 @@ class _PartitionBuilder:
             part = columns
             if stop - start != columns.count:
                 part = read_columns(columns.part(start, stop), check=False)
-            return self._store_pack(part, mark or _NOBODY)
+            code = None if part.mixed else part.key_code
+            return self._store_pack(part.data, part.count, code, mark or _NOBODY)
 
         return self._add_numbered(mark, columns.count, store)
 
@@ -274,16 +281,16 @@ class _PartitionBuilder:
         self._position += built.size_bytes
         return Span(count, Code.SUCCESS, offset, first_id)
 
-    def _store_pack(self, columns: Columns, mark: ProducerMark) -> Span:
-        data, count = columns.data, columns.count
+    def _store_pack(self, data: bytes | memoryview, count: int, key_code: int | None, mark: ProducerMark) -> Span:
+        """Store columns; `key_code` is None where messages have different ones."""
         offset, first_id, time_ms = self._ordinal * OFFSET_UNIT, self.message_id + 1, self._time_ms
         head = stored_pack_head(
             PackHead(offset, first_id, time_ms, mark.producer_id, mark.sequence, mark.epoch), len(data)
         )
         size = len(head) + len(data)
         crc = crc32(data[:_CRC_BYTES], crc32(head))
-        kind = RecordKind.MIXED_PACK if columns.mixed else RecordKind.PACK
-        code = _NO_CODE if columns.mixed else columns.key_code
+        kind = RecordKind.MIXED_PACK if key_code is None else RecordKind.PACK
+        code = _NO_CODE if key_code is None else key_code
         self._entries += (head, data)
         self._index.append(encode_index_entry(self._position, self._ordinal, time_ms, size, count, code, crc, kind))
         self.message_id += count

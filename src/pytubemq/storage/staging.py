@@ -37,7 +37,8 @@ class StagedPack(NamedTuple):
 
 
 class StagedRun(NamedTuple):
-    """Messages of one flag and filter code, by their number in the staging; numbered one after the other, if at all."""
+    """Messages of one flag and filter code, by their number in the staging; numbered one after the other, if at all.
+    The store may put them together."""
 
     number: int
     payloads: Sequence[bytes]
@@ -153,7 +154,8 @@ class Staging:
         *,
         producer: ProducerMark | None = None,
     ) -> int:
-        """Stage messages that are each stored by itself, as `append` does, at a lower price for each.
+        """Stage messages of one sender that follow each other, at a lower price for each than `append`: from
+        `PACKED_FROM` of them on they are stored as one pack. At most MAX_PACK_MESSAGES.
 
         They have one number in the staging, which is returned, and one result: a `AppendedRun`. `producer` is that
         of the first one; the sequences of the others follow.
