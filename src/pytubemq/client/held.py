@@ -1,8 +1,9 @@
 """One partition that this consumer holds: registered at its Broker, fetched from, confirmed.
 
-The invariants: at most one batch is unconfirmed; a fetch never confirms anything, only `confirm` does; a registration
-that is lost is made again by itself, and the batch in the user's hands can still be confirmed afterwards where the
-Broker takes confirms by offset.
+The invariants: at most one batch is with the user, and at most one before it has a confirm under way; if that fails,
+both come again, and whatever was fetched behind it counts no more; a fetch never confirms anything, only `confirm`
+does; a registration that is lost is made again by itself, and the batch in the user's hands can still be confirmed
+afterwards where the Broker takes confirms by offset.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import asyncio
 import contextlib
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.client import asks
 from pytubemq.client.batch import Batch
-from pytubemq.client.cluster import check, is_refusal
+from pytubemq.client.cluster import is_refusal
+from pytubemq.client.confirms import LOST, Confirm, Confirms
 from pytubemq.client.events import Skipped, SlowConsumer
 from pytubemq.client.options import Start
 from pytubemq.client.pace import Pace
@@ -23,18 +25,9 @@ from pytubemq.client.registration import UNREGISTER_TIMEOUT_S, Registration
 from pytubemq.client.unpack import Portions, Unpacker, Unreadable
 from pytubemq.core.offsets import Hold, Watermarks
 from pytubemq.core.retry import BRIEF_S, Backoff, Verdict, verdict
-from pytubemq.errors import (
-    Code,
-    ConfigError,
-    RefusedError,
-    RequestTimeoutError,
-    StaleBatchError,
-    TransportError,
-    TubeError,
-)
+from pytubemq.errors import Code, ConfigError, StaleBatchError, TransportError, TubeError
 from pytubemq.wire.codec import encode
 from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages.broker import CommitOffsetResponseB2C, GetMessageResponseB2C
 from pytubemq.wire.methods import Method, Service
 from pytubemq.wire.pack_fetch import Pack, decode_get_message
 
@@ -43,13 +36,24 @@ if TYPE_CHECKING:
     from pytubemq.client.options import FetchOptions
     from pytubemq.model.ids import Address, Partition
     from pytubemq.net.connection import RpcConnection
+    from pytubemq.wire.messages.broker import CommitOffsetResponseB2C, GetMessageResponseB2C
     from pytubemq.wire.pack_fetch import Fetched
+    from pytubemq.wire.rpc import Response
 
 logger = logging.getLogger(__name__)
 
 RETRY = Backoff(first_s=0.05, most_s=1.0)
 _LOST_THERE = Unreadable(None, "they are lost to damage on the Broker's disk")
-_LOST = (Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE, Code.UNAUTHORIZED)
+
+
+class _Fetch(NamedTuple):
+    """A fetch under way."""
+
+    answer: asyncio.Future[Response]
+    options: FetchOptions
+    limits: bool
+    """Whether the Broker knows the limits of `options`."""
+    began_s: float
 
 
 class HeldPartition:
@@ -78,6 +82,10 @@ class HeldPartition:
         self._connection: RpcConnection | None = None
         self._registrations = 0
         self._fetched_in = 0
+        self._fetch: _Fetch | None = None
+        self._confirms = Confirms(keeper, self)
+        self._passing: set[asyncio.Task[None]] = set()
+        """These confirm what nobody is to handle."""
         self._changed = asyncio.Event()
         self._settled = asyncio.Event()
         self._registered_again = asyncio.Event()
@@ -102,25 +110,34 @@ class HeldPartition:
         while True:
             if not self.registered and not await self._keep_registered():
                 return
-            options = self._keeper.fetch_options
-            if options is None or self.marks.hold is not Hold.NOTHING:
-                await self._changed.wait()
-                self._changed.clear()
-                continue
-            if self._rest is not None:
-                self._bring(self._rest, options)
-                continue
-            wait_s = self._pace.wait_s(asyncio.get_running_loop().time())
-            if wait_s > 0:
-                await self._nap(wait_s)
+            wait_s = self._go_on()
+            if self._fetch is not None:
+                await self._take(self._fetch)
             else:
-                await self._fetch(options)
+                await self._nap(wait_s)
+
+    def _go_on(self) -> float | None:
+        """Have the next batch ready or on its way, if there is to be one; else how long to wait, None: for a change."""
+        options = self._keeper.fetch_options
+        connection = self._connection
+        if options is None or connection is None or self._fetch is not None:
+            return None
+        if self.marks.hold is not Hold.NOTHING or not self._confirms.let_fetch(self._registrations):
+            return None
+        if self._rest is not None:
+            self._bring(self._rest, options)
+            return None
+        wait_s = self._pace.wait_s(asyncio.get_running_loop().time())
+        if wait_s > 0:
+            return wait_s
+        self._ask(connection, options)
+        return None
 
     def wake(self) -> None:
         """Something has changed: look again."""
         self._changed.set()
 
-    async def _nap(self, wait_s: float) -> None:
+    async def _nap(self, wait_s: float | None) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._changed.wait()
@@ -130,6 +147,7 @@ class HeldPartition:
         """The Broker does not know us any more."""
         self._connection = None
         self._rest = None  # the Broker begins anew at what is confirmed
+        self._forget_fetch()
         self._registered_again.clear()
         self.wake()
 
@@ -197,8 +215,7 @@ class HeldPartition:
     def go_to_newest(self) -> None:
         """Register anew at the partition's end; a batch in the user's hands is not held any more."""
         self._at_newest = True
-        if self.marks.hold is not Hold.NOTHING:
-            self._give_back("its group was sent to the newest messages")
+        self._leave("its group was sent to the newest messages")
         self.registration_lost()
 
     async def seek(self, offset: int) -> int | None:
@@ -207,77 +224,103 @@ class HeldPartition:
         Raises:
             StaleBatchError: the partition was given to another consumer meanwhile.
         """
-        while self.marks.hold is Hold.SETTLING:
+        while self.marks.hold is Hold.SETTLING or self._confirms.under_way is not None:
             self._settled.clear()
             await self._settled.wait()
         self._offset = offset
         self.marks.confirmed = None
-        if self.marks.hold is not Hold.NOTHING:
-            self._give_back("the consumer was sent to another offset")
+        self._leave("the consumer was sent to another offset")
         self.registration_lost()
-        await self._for_commit()
+        await self.for_confirm()
         return self.marks.start
+
+    def _leave(self, reason: str) -> None:
+        """Reading goes on elsewhere: a batch in hand is not held any more."""
+        if self.marks.hold is not Hold.NOTHING:
+            self._give_back(reason)
+        self.marks.leave()
 
     async def release(self, *, wait_s: float, timeout_s: float) -> None:
         """Let a batch in the user's hands be settled for `wait_s`, then unregister. Never confirms."""
-        if wait_s > 0 and self.marks.hold in (Hold.HANDED_OUT, Hold.SETTLING):
-            self._settled.clear()
+        if wait_s > 0:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
-                    await self._settled.wait()
+                    while self._in_use:
+                        self._settled.clear()
+                        await self._settled.wait()
         self._finish("its partition was given to another consumer of the group")
         await self._registration.give_back(timeout_s=timeout_s)
+
+    @property
+    def _in_use(self) -> bool:
+        """Whether the user has a batch, or a confirm is under way."""
+        return self.marks.hold in (Hold.HANDED_OUT, Hold.SETTLING) or self._confirms.under_way is not None
 
     def _finish(self, reason: str) -> None:
         """The partition is not ours any more; whoever waits for it hears so at once."""
         self._over = reason
         self._connection = None
+        self._forget_fetch()
+        for task in self._passing:
+            task.cancel()
         self._stop_timer()
         self._registered_again.set()
 
     # --- fetching -------------------------------------------------------------------------------------------
 
-    async def _fetch(self, options: FetchOptions) -> None:
-        connection = self._connection
-        assert connection is not None
+    def _ask(self, connection: RpcConnection, options: FetchOptions) -> None:
+        """Send a fetch."""
         limits = Capability.FETCH_LIMITS in connection.capabilities
         request = asks.fetch(
             self._keeper, self.partition, escapes=self._pace.escapes, limits=options if limits else None
         )
         timeout_s = self._cluster.options.request_timeout_s + (options.max_wait_s if limits else 0.0)
+        answer = connection.call(Method.GET_MESSAGE_C2B, Service.BROKER_READ, encode(request), timeout_s=timeout_s)
+        self._fetch = _Fetch(answer, options, limits, asyncio.get_running_loop().time())
+
+    def _forget_fetch(self) -> None:
+        """What a fetch under way brings does not count: the Broker hands it out again."""
+        fetch, self._fetch = self._fetch, None
+        if fetch is not None and not fetch.answer.done():
+            fetch.answer.set_exception(StaleBatchError("nobody wants this fetch any more"))
+            fetch.answer.exception()  # looked at
+
+    async def _take(self, fetch: _Fetch) -> None:
+        """Wait for a fetch, and have what it brought ready."""
         loop = asyncio.get_running_loop()
-        began_s = loop.time()
+        error: TubeError | None = None
         try:
-            response = await connection.call(
-                Method.GET_MESSAGE_C2B, Service.BROKER_READ, encode(request), timeout_s=timeout_s
-            )
-            fetched = decode_get_message(response.body)
-        except TransportError as error:
+            fetched = decode_get_message((await fetch.answer).body)
+        except TubeError as problem:
+            error = problem
+        if self._fetch is not fetch:
+            return  # it was given up
+        self._fetch = None
+        if isinstance(error, TransportError):
             logger.info("%s: fetch: %s", self.partition, error.message)
             self.registration_lost()
             return
-        except TubeError as error:
+        if error is not None:
             logger.warning("%s: fetch: %s", self.partition, error.message)
             self._pace.failed(loop.time())
             return
-        if self._connection is not connection:
-            return  # registered anew meanwhile: the Broker hands the same messages out again
+        options = fetch.options
         now_s = loop.time()
         head = fetched.head
         self._pace.answered(
             head,
             messages=sum([one.columns.count if isinstance(one, Pack) else 1 for one in fetched.records]),
             size_bytes=_payload_bytes(fetched) if self._pace.counts_bytes else 0,
-            held=limits and now_s - began_s >= options.max_wait_s / 2 > 0,
+            held=fetch.limits and now_s - fetch.began_s >= options.max_wait_s / 2 > 0,
             now_s=now_s,
             emit=self._keeper.emit,
         )
-        if head.err_code == Code.SUCCESS:
-            await self._took(fetched, options)
-        else:
+        if head.err_code != Code.SUCCESS:
             self._not_served(head)
+        elif not self._confirms.hold_fetches(head.curr_offset):
+            self._took(fetched, options)
 
-    async def _took(self, fetched: Fetched[GetMessageResponseB2C], options: FetchOptions) -> None:
+    def _took(self, fetched: Fetched[GetMessageResponseB2C], options: FetchOptions) -> None:
         head = fetched.head
         self._told()
         found = self._unpacker.read(fetched.records, fetched.damaged, start=head.curr_offset, end=head.next_offset)
@@ -300,6 +343,11 @@ class HeldPartition:
         ticket = self.marks.took(head.curr_offset, head.next_offset, head.max_offset)
         self._held_messages = 0
         self.marks.handed_out()
+        passing = asyncio.get_running_loop().create_task(self._pass_by(ticket))
+        self._passing.add(passing)
+        passing.add_done_callback(self._passing.discard)
+
+    async def _pass_by(self, ticket: int) -> None:
         with contextlib.suppress(TubeError):
             await self.confirm(ticket)
 
@@ -319,7 +367,7 @@ class HeldPartition:
         self.marks.saw_newest(head.max_offset)
         if code == Code.NOT_FOUND and self.marks.hold is Hold.NOTHING:
             self.marks.skipped(head.next_offset, head.max_offset)  # a filter may have passed over what there was
-        if code in _LOST:
+        if code in LOST:
             self.registration_lost()
         elif code not in (Code.NOT_FOUND, Code.SERVER_CONSUME_SPEED_LIMIT):
             logger.info("%s: fetch: %d %s", self.partition, code, head.err_msg)
@@ -350,15 +398,78 @@ class HeldPartition:
             self.marks.fetched, self._rest = up_to, None  # the Broker goes on there
         if messages is not None:
             self._held_messages = messages
+        one = Confirm(ticket, end=self.marks.fetched, messages=self._held_messages, fetched_in=self._fetched_in)
         self.marks.settling()
+        self._end = (ticket, "its confirm is under way")
         try:
-            await self._commit()
+            await self._confirms.make(one)
         except BaseException:
-            self._give_back("its confirm failed")
+            self._confirm_failed(ticket)
             raise
-        self._keeper.counted(confirmed=self._held_messages)
-        self._end = (ticket, "it was confirmed before")
-        self.marks.settled()
+        self._keeper.counted(confirmed=one.messages)
+        if self._end[0] == ticket:
+            self._end = (ticket, "it was confirmed before")
+        self.marks.settled(ticket)
+        self._settled.set()
+        self.wake()
+
+    # --- its confirms call these ----------------------------------------------------------------------------
+
+    def settles(self, ticket: int) -> bool:
+        """Whether this batch still waits for its confirm to be sent."""
+        return self._over is None and self.marks.hold is Hold.SETTLING and self.marks.ticket == ticket
+
+    def stale(self, ticket: int) -> StaleBatchError:
+        """Why a batch cannot be settled."""
+        reason = self._over or (self._end[1] if self._end[0] == ticket else "a later one has been handed out")
+        timeout_s = self._keeper.options.confirm_timeout_s
+        within = "" if timeout_s is None else f"confirm within {timeout_s:g} s and "
+        return StaleBatchError(
+            f"this batch of {self.partition} is not held any more: {reason}",
+            hint=f"{within}settle each batch once; what was not confirmed comes again",
+        )
+
+    async def for_confirm(self) -> tuple[RpcConnection, int]:
+        """A registration to confirm in: its connection and its number; waits for one.
+
+        Raises:
+            StaleBatchError: the partition was given to another consumer meanwhile.
+        """
+        while not self.registered:
+            if self._over is not None:
+                raise StaleBatchError(f"this batch of {self.partition} is not held any more: {self._over}")
+            self._registered_again.clear()
+            self.wake()
+            await self._registered_again.wait()
+        assert self._connection is not None
+        return self._connection, self._registrations
+
+    def went_on(self, ticket: int) -> None:
+        """A confirm was sent that the next fetch can follow at once: it leaves with it."""
+        self.marks.went_on(ticket)
+        self._go_on()
+        self.wake()
+
+    def confirm_answered(self, answer: CommitOffsetResponseB2C, *, by_offset: bool) -> None:
+        """The Broker has taken a confirm."""
+        self._told()
+        self.marks.saw_newest(answer.max_offset)
+        if not by_offset and self.marks.fetched is None and answer.curr_offset is not None:
+            self.marks.fetched = answer.curr_offset  # a Java Broker tells the position only here
+
+    def _confirm_failed(self, ticket: int) -> None:
+        """A confirm has no effect, or nobody knows: its batch comes again, and what was fetched behind it."""
+        newest = self.marks.ticket
+        if not self.marks.refused(ticket):
+            self._settled.set()
+            return
+        if newest != ticket:
+            self._end = (newest, "the confirm of the batch before it failed")
+        elif self._end[0] == ticket:
+            self._end = (ticket, "its confirm failed")
+        self._stop_timer()
+        self._rest = None
+        self._forget_fetch()
         self._settled.set()
         self.wake()
 
@@ -378,64 +489,7 @@ class HeldPartition:
         if self.holds(ticket):
             self._stop_timer()
             return
-        reason = self._over or (self._end[1] if self._end[0] == ticket else "a later one has been handed out")
-        timeout_s = self._keeper.options.confirm_timeout_s
-        within = "" if timeout_s is None else f"confirm within {timeout_s:g} s and "
-        raise StaleBatchError(
-            f"this batch of {self.partition} is not held any more: {reason}",
-            hint=f"{within}settle each batch once; what was not confirmed comes again",
-        )
-
-    async def _commit(self) -> None:
-        """Have the Broker note the confirm; after a lost registration by offset, where it takes that."""
-        cluster = self._cluster
-        end = self.marks.fetched
-        try:
-            async with asyncio.timeout(cluster.options.request_timeout_s):
-                while True:
-                    connection = await self._for_commit()
-                    by_offset = end is not None and Capability.COMMIT_OFFSET in connection.capabilities
-                    if self._fetched_in != self._registrations and not by_offset:
-                        raise StaleBatchError(
-                            f"the Broker of {self.partition} lost track of this batch; its messages come again"
-                        )
-                    try:
-                        await self._commit_once(connection, end if by_offset else None)
-                        return
-                    except (TransportError, RefusedError) as error:
-                        if isinstance(error, RefusedError) and error.code not in _LOST:
-                            raise
-                        self.registration_lost()
-                        if not by_offset:
-                            raise
-        except TimeoutError:
-            raise RequestTimeoutError(
-                f"the confirm of a batch of {self.partition} was not answered in time; its messages may come again"
-            ) from None
-
-    async def _for_commit(self) -> RpcConnection:
-        while not self.registered:
-            if self._over is not None:
-                raise StaleBatchError(f"this batch of {self.partition} is not held any more: {self._over}")
-            self._registered_again.clear()
-            self.wake()
-            await self._registered_again.wait()
-        assert self._connection is not None
-        return self._connection
-
-    async def _commit_once(self, connection: RpcConnection, up_to: int | None) -> None:
-        answer = await connection.request(
-            asks.commit(self._keeper, self.partition, up_to=up_to),
-            CommitOffsetResponseB2C,
-            Method.CONSUMER_COMMIT_C2B,
-            Service.BROKER_READ,
-            timeout_s=self._cluster.options.request_timeout_s,
-        )
-        check(answer)
-        self._told()
-        self.marks.saw_newest(answer.max_offset)
-        if up_to is None and self.marks.fetched is None and answer.curr_offset is not None:
-            self.marks.fetched = answer.curr_offset  # a Java Broker tells the position only here
+        raise self.stale(ticket)
 
     def _expire(self, ticket: int, held_s: float) -> None:
         if self.marks.holds(ticket):

@@ -16,6 +16,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from pytubemq.client.answers import Outcome, read_answer
+from pytubemq.client.bunch import one_by_one
 from pytubemq.client.events import Connected, Lost
 from pytubemq.client.flight import Flight, Pack, make_packs
 from pytubemq.client.pending import is_uncertain, unexpected
@@ -50,6 +51,9 @@ EAGER_SINGLES = 128
 EAGER_MESSAGES = MAX_BATCH_MESSAGES // 4
 EAGER_BYTES = MAX_BATCH_BYTES // 4
 """So much is worth a batch of its own while another is on its way; less waits for that one's answer."""
+FEW_MESSAGES = 2
+"""Behind one batch of so few, another leaves at once: at rates at which batches are as small as that, what counts is
+that no message waits for another's answer. Larger ones show that there is more to gather."""
 RETRY = Backoff(first_s=0.02, most_s=1.0)
 RECONNECT = Backoff(first_s=0.02, most_s=0.5)
 
@@ -93,14 +97,24 @@ class Lane:
         queue = self._queue
         queue.append(unit)
         if not self._scheduled:
-            self._scheduled = True
-            linger_s = self._owner.linger_s
-            if linger_s > 0:
-                self._loop.call_later(linger_s, self._pump)
-            else:
-                self._loop.call_soon(self._pump)
+            self.expect()
         elif self._alone and queue.messages >= EAGER_SINGLES:
             self._send_eagerly()
+
+    def expect(self) -> None:
+        """See to what is queued, and to what its producer hands over until then, when it is time for it to leave."""
+        if self._scheduled:
+            return
+        self._scheduled = True
+        linger_s = self._owner.linger_s
+        if linger_s > 0:
+            self._loop.call_later(linger_s, self._pump)
+        else:
+            self._loop.call_soon(self._pump)
+
+    def take_in(self, unit: Unit) -> None:
+        """Queue a message that was expected; it leaves with what is queued."""
+        self._queue.append(unit)
 
     def kick(self) -> None:
         """Something has changed for the better: try now what was waiting for a later try."""
@@ -111,7 +125,7 @@ class Lane:
 
     def expire(self, now_s: float) -> list[Unit]:
         """Take out of the queue what is past its deadline, and what was cancelled."""
-        return self.take_all(lambda unit: unit.deadline_s <= now_s or unit.future.done())
+        return self.take_all(lambda unit: unit.deadline_s <= now_s or unit.unwanted)
 
     def take_movable(self, wanted: Callable[[Unit], bool] = lambda _: True) -> list[Unit]:
         """Take those out of the queue that may go elsewhere, as far as `wanted`: of the others this Broker may have a
@@ -139,6 +153,7 @@ class Lane:
     # --- sending --------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
+        self._owner.hand_over()
         self._scheduled = False
         if self._pause is not None or self._again or not self._queue:
             return  # after a failure everything waits, so that what failed goes first
@@ -185,7 +200,9 @@ class Lane:
         # Unsure what the Broker has counted, only one batch at a time keeps order.
         if len(self._flying) >= (1 if self._refusals.unsure else MAX_FLIGHTS):
             return False
-        return not self._flying or self._queue.messages >= EAGER_MESSAGES or self._queue.size_bytes >= EAGER_BYTES
+        if not self._flying or self._queue.messages >= EAGER_MESSAGES or self._queue.size_bytes >= EAGER_BYTES:
+            return True
+        return len(self._flying) == 1 and all(flight.messages <= FEW_MESSAGES for flight in self._flying.values())
 
     def _pump_packs(self, connection: RpcConnection) -> None:
         while self._queue and self._may_fly():
@@ -319,11 +336,11 @@ class Lane:
         """These had no answer, or one that cannot be understood."""
         uncertain = is_uncertain(error)
         again = False
-        for unit in units:
+        for unit in one_by_one(units):
             unit.tries += 1
             unit.cause = error
             unit.uncertain = unit.uncertain or uncertain
-            if unit.future.done() or not self._owner.refused(unit, error):
+            if unit.unwanted or not self._owner.refused(unit, error):
                 self._owner.settled(unit.count, unit.size_bytes)
             else:
                 again = True

@@ -1,13 +1,15 @@
 """How far one partition has been fetched, handed out and confirmed.
 
-The invariants: confirmed <= handed out <= fetched; at most one batch is unconfirmed; what is given back is fetched
-again from where it began; a batch can only be settled while it is the one that is held (its `ticket` says so).
+The invariants: confirmed <= handed out <= fetched; at most one batch is with the user, and at most one before it has a
+confirm under way; what is given back is fetched again from where it began, and so is all behind a confirm that fails; a
+batch can only be settled while it is the one that is held (its `ticket` says so).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from pytubemq.model.offset import messages_between
 
@@ -19,6 +21,15 @@ class Hold(Enum):
     FETCHED = "fetched"
     HANDED_OUT = "handed out"
     SETTLING = "settling"
+
+
+class Behind(NamedTuple):
+    """What lies before the batch that is held, or the next one: a confirm of it is under way."""
+
+    ticket: int
+    start: int | None
+    end: int
+    """Where it ends, with what a filter passed over behind it."""
 
 
 @dataclass(slots=True)
@@ -33,6 +44,7 @@ class Watermarks:
     confirmed: int | None = None
     newest: int | None = None
     """The partition's end: the offset its next message gets."""
+    behind: Behind | None = None
 
     def registered(self, position: int | None, newest: int | None) -> None:
         """The Broker (again) holds this partition for us, at `position`; whatever it had handed us it will hand again.
@@ -43,7 +55,8 @@ class Watermarks:
             self.give_back()
         if position is not None and position >= 0:
             if self.hold is Hold.NOTHING:
-                self.start = self.fetched = position
+                # what has a confirm under way is confirmed again, so it does not come again
+                self.start = self.fetched = position if self.behind is None else max(position, self.behind.end)
             if self.confirmed is None or position > self.confirmed:
                 self.confirmed = position
         self.saw_newest(newest)
@@ -62,7 +75,9 @@ class Watermarks:
         """A fetch brought nothing for us; the Broker has passed `end` by itself."""
         if end is not None and end >= 0 and (self.start is None or end > self.start):
             self.start = self.fetched = end
-        if end is not None and end > (self.confirmed or 0):
+        if end is not None and self.behind is not None:
+            self.behind = self.behind._replace(end=max(end, self.behind.end))
+        elif end is not None and end > (self.confirmed or 0):
             self.confirmed = end
         self.saw_newest(newest)
 
@@ -78,12 +93,40 @@ class Watermarks:
         """A confirm is on its way."""
         self.hold = Hold.SETTLING
 
-    def settled(self) -> None:
-        """The Broker has taken the confirm."""
-        self.hold = Hold.NOTHING
-        if self.fetched is not None:
+    def went_on(self, ticket: int) -> None:
+        """The confirm was sent, by offset, and its answer is not waited for: the next batch begins where it ends."""
+        if self.hold is Hold.SETTLING and self.ticket == ticket and self.fetched is not None:
+            self.behind = Behind(ticket, self.start, self.fetched)
+            self.hold = Hold.NOTHING
             self.start = self.fetched
-            self.confirmed = max(self.fetched, self.confirmed or 0)
+
+    def settled(self, ticket: int) -> None:
+        """The Broker has taken the confirm of this batch; nothing if its place was left meanwhile."""
+        if self.behind is not None and self.behind.ticket == ticket:
+            self.confirmed = max(self.behind.end, self.confirmed or 0)
+            self.behind = None
+        elif self.hold is Hold.SETTLING and self.ticket == ticket:
+            self.hold = Hold.NOTHING
+            if self.fetched is not None:
+                self.start = self.fetched
+                self.confirmed = max(self.fetched, self.confirmed or 0)
+
+    def refused(self, ticket: int) -> bool:
+        """The confirm of this batch failed: it comes again, and so does all behind it. Whether that was so."""
+        if self.behind is not None and self.behind.ticket == ticket:
+            self.start, self.behind = self.behind.start, None
+            self.give_back()
+            self.ticket += 1  # whoever has the one behind it holds it no more
+            return True
+        if self.hold is Hold.SETTLING and self.ticket == ticket:
+            self.give_back()
+            return True
+        return False
+
+    def leave(self) -> None:
+        """The place is left for another: nothing that was fetched here is held any more."""
+        self.behind = None
+        self.give_back()
 
     def give_back(self) -> None:
         """The held batch is not confirmed and comes again."""

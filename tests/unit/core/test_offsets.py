@@ -19,7 +19,7 @@ def test_a_batch_from_fetch_to_confirm() -> None:
     assert marks.holds(ticket)
     marks.settling()
     assert not marks.holds(ticket)
-    marks.settled()
+    marks.settled(ticket)
     assert (marks.hold, marks.confirmed, marks.start, marks.lag()) == (Hold.NOTHING, 112, 112, 6)
 
 
@@ -63,11 +63,71 @@ def test_a_new_registration_drops_a_batch_nobody_has_and_keeps_one_in_use() -> N
 def test_a_broker_that_tells_no_offsets_leaves_the_lag_open() -> None:
     marks = Watermarks()
     marks.registered(-1, -1)
-    marks.took(None, None, None)
+    ticket = marks.took(None, None, None)
     marks.handed_out()
     marks.settling()
-    marks.settled()
+    marks.settled(ticket)
     assert marks.lag() is None
+
+
+def test_the_next_batch_is_fetched_behind_a_confirm_that_is_under_way() -> None:
+    marks = Watermarks()
+    marks.registered(0, 280)
+    first = marks.took(0, 112, 280)
+    marks.handed_out()
+    marks.settling()
+    marks.went_on(first)
+    assert (marks.hold, marks.start, marks.confirmed) == (Hold.NOTHING, 112, 0)
+    second = marks.took(112, 140, 280)
+    marks.handed_out()
+    marks.settled(first)
+    assert (marks.confirmed, marks.lag()) == (112, 6)
+    assert marks.holds(second)
+
+
+def test_a_confirm_that_fails_takes_along_what_was_fetched_behind_it() -> None:
+    marks = Watermarks()
+    marks.registered(0, 280)
+    first = marks.took(0, 112, 280)
+    marks.handed_out()
+    marks.settling()
+    marks.went_on(first)
+    second = marks.took(112, 140, 280)
+    marks.handed_out()
+    assert marks.refused(first)
+    assert not marks.holds(second)
+    assert (marks.hold, marks.start, marks.fetched, marks.confirmed) == (Hold.NOTHING, 0, 0, 0)
+    assert not marks.refused(first), "once"
+
+
+def test_what_a_filter_passes_over_behind_a_confirm_counts_with_it() -> None:
+    marks = Watermarks()
+    marks.registered(0, 280)
+    first = marks.took(0, 112, 280)
+    marks.handed_out()
+    marks.settling()
+    marks.went_on(first)
+    marks.skipped(196, 280)
+    assert (marks.start, marks.confirmed) == (196, 0)
+    marks.settled(first)
+    assert (marks.confirmed, marks.lag()) == (196, 3)
+
+
+def test_the_outcome_of_a_confirm_changes_nothing_once_the_place_was_left() -> None:
+    marks = Watermarks()
+    marks.registered(0, 280)
+    first = marks.took(0, 112, 280)
+    marks.handed_out()
+    marks.settling()
+    marks.went_on(first)
+    marks.leave()
+    marks.registered(224, 280)
+    second = marks.took(224, 252, 280)
+    marks.handed_out()
+    assert not marks.refused(first)
+    marks.settled(first)
+    assert marks.holds(second)
+    assert (marks.start, marks.confirmed) == (224, 224)
 
 
 class Progress(RuleBasedStateMachine):
@@ -79,26 +139,50 @@ class Progress(RuleBasedStateMachine):
         self.marks.registered(0, 1000 * OFFSET_UNIT)
         self.stored = 0
         """What the Broker has as confirmed."""
+        self.ahead: tuple[int, int] | None = None
+        """Ticket and end of a confirm whose answer is due."""
         self.ticket = 0
+
+    @property
+    def begins(self) -> int:
+        """Where the Broker's next answer begins."""
+        return self.stored if self.ahead is None else self.ahead[1]
 
     @precondition(lambda self: self.marks.hold is Hold.NOTHING)
     @rule(count=st.integers(1, 50))
     def fetch(self, count: int) -> None:
-        assert self.marks.start == self.stored
-        self.ticket = self.marks.took(self.stored, self.stored + count * OFFSET_UNIT, None)
+        assert self.marks.start == self.begins
+        self.ticket = self.marks.took(self.begins, self.begins + count * OFFSET_UNIT, None)
 
     @precondition(lambda self: self.marks.hold is Hold.FETCHED)
     @rule()
     def hand_out(self) -> None:
         self.marks.handed_out()
 
-    @precondition(lambda self: self.marks.hold is Hold.HANDED_OUT)
-    @rule()
-    def confirm(self) -> None:
+    @precondition(lambda self: self.marks.hold is Hold.HANDED_OUT and self.ahead is None)
+    @rule(ahead=st.booleans())
+    def confirm(self, ahead: bool) -> None:
         self.marks.settling()
-        self.marks.settled()
         assert self.marks.fetched is not None
-        self.stored = self.marks.fetched
+        if ahead:
+            self.ahead = (self.ticket, self.marks.fetched)
+            self.marks.went_on(self.ticket)
+        else:
+            self.stored = self.marks.fetched
+            self.marks.settled(self.ticket)
+
+    @precondition(lambda self: self.ahead is not None)
+    @rule(good=st.booleans())
+    def outcome(self, good: bool) -> None:
+        assert self.ahead is not None
+        (ticket, end), self.ahead = self.ahead, None
+        if good:
+            self.stored = end
+            self.marks.settled(ticket)
+        else:
+            assert self.marks.refused(ticket)
+            assert self.marks.hold is Hold.NOTHING
+            assert not self.marks.holds(self.ticket)
 
     @precondition(lambda self: self.marks.hold is not Hold.NOTHING)
     @rule()
@@ -112,9 +196,9 @@ class Progress(RuleBasedStateMachine):
     @invariant()
     def in_order(self) -> None:
         assert self.marks.confirmed == self.stored
-        assert self.marks.start == self.stored
+        assert self.marks.start == self.begins
         assert self.marks.fetched is not None
-        assert self.marks.fetched >= self.marks.start
+        assert self.marks.fetched >= self.marks.start >= self.marks.confirmed
         if self.marks.hold is Hold.NOTHING:
             assert not self.marks.holds(self.ticket)
 

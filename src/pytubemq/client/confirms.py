@@ -1,0 +1,138 @@
+"""The confirms of one held partition: sent one after the other, asked again where that is safe.
+
+The invariants: one confirm of a partition is under way at a time, and one that waits behind another which fails is not
+sent at all; the next fetch leaves behind a confirm without waiting for its answer only where the Broker takes confirms
+by offset, on the connection and in the registration that the confirm was sent in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytubemq.client import asks
+from pytubemq.client.cluster import check
+from pytubemq.errors import Code, RefusedError, RequestTimeoutError, StaleBatchError, TransportError
+from pytubemq.wire.codec import decode, encode
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.messages.broker import CommitOffsetResponseB2C
+from pytubemq.wire.methods import Method, Service
+
+if TYPE_CHECKING:
+    from pytubemq.client.held import HeldPartition
+    from pytubemq.client.keeping import Keeper
+    from pytubemq.net.connection import RpcConnection
+
+LOST = (Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE, Code.UNAUTHORIZED)
+"""What a Broker answers that does not know the registration any more."""
+
+
+class Confirm:
+    """A batch that its user has handled."""
+
+    __slots__ = ("end", "fetched_in", "messages", "over", "sent_in", "ticket")
+
+    def __init__(self, ticket: int, *, end: int | None, messages: int, fetched_in: int) -> None:
+        """`end`: where it ends, if the Broker tells; `fetched_in`: the number of the registration it came in."""
+        self.ticket = ticket
+        self.end = end
+        self.messages = messages
+        self.fetched_in = fetched_in
+        self.sent_in = 0
+        """The number of the registration it was last sent in by offset; 0: in none."""
+        self.over = asyncio.Event()
+        """Its outcome is known."""
+
+
+class Confirms:
+    """Asks the Broker to confirm."""
+
+    def __init__(self, keeper: Keeper, held: HeldPartition) -> None:
+        self._keeper = keeper
+        self._held = held
+        self._under_way: Confirm | None = None
+
+    @property
+    def under_way(self) -> Confirm | None:
+        """The one that was sent last and has no outcome yet."""
+        return self._under_way
+
+    def let_fetch(self, registration: int) -> bool:
+        """Whether a fetch in this registration begins behind all that is being confirmed."""
+        return self._under_way is None or self._under_way.sent_in == registration
+
+    def hold_fetches(self, start: int | None) -> bool:
+        """Whether a fetch that begins at `start` brought what is being confirmed: then none leaves before its outcome.
+
+        The Broker has taken the confirm back, and its answer is still to come.
+        """
+        one = self._under_way
+        if one is None or one.end is None or start is None or start >= one.end:
+            return False
+        one.sent_in = 0
+        return True
+
+    async def over(self) -> None:
+        """Wait until none is under way."""
+        while self._under_way is not None:
+            await self._under_way.over.wait()
+
+    async def make(self, one: Confirm) -> None:
+        """Have the Broker note a confirm, behind the one that is under way.
+
+        Raises:
+            StaleBatchError: the batch is not held any more, perhaps since the one before it failed.
+            TubeError: the Broker refuses, or cannot be told.
+        """
+        await self.over()
+        if not self._held.settles(one.ticket):
+            raise self._held.stale(one.ticket)
+        self._under_way = one
+        try:
+            await self._ask(one)
+        finally:
+            self._under_way = None
+            one.over.set()
+
+    async def _ask(self, one: Confirm) -> None:
+        """After a lost registration by offset, where the Broker takes that."""
+        partition, timeout_s = self._held.partition, self._keeper.cluster.options.request_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    connection, registration = await self._held.for_confirm()
+                    by_offset = one.end is not None and Capability.COMMIT_OFFSET in connection.capabilities
+                    if one.fetched_in != registration and not by_offset:
+                        raise StaleBatchError(
+                            f"the Broker of {partition} lost track of this batch; its messages come again"
+                        )
+                    try:
+                        await self._ask_once(one, connection, registration if by_offset else None)
+                        return
+                    except (TransportError, RefusedError) as error:
+                        if isinstance(error, RefusedError) and error.code not in LOST:
+                            raise
+                        self._held.registration_lost()
+                        if not by_offset:
+                            raise
+        except TimeoutError:
+            raise RequestTimeoutError(
+                f"the confirm of a batch of {partition} was not answered in time; its messages may come again"
+            ) from None
+
+    async def _ask_once(self, one: Confirm, connection: RpcConnection, registration: int | None) -> None:
+        """`registration`: its number, for a confirm by offset."""
+        held = self._held
+        request = asks.commit(self._keeper, held.partition, up_to=one.end if registration is not None else None)
+        answer = connection.call(
+            Method.CONSUMER_COMMIT_C2B,
+            Service.BROKER_READ,
+            encode(request),
+            timeout_s=self._keeper.cluster.options.request_timeout_s,
+        )
+        if registration is not None:
+            one.sent_in = registration
+            held.went_on(one.ticket)
+        told = decode(CommitOffsetResponseB2C, (await answer).body)
+        check(told)
+        held.confirm_answered(told, by_offset=registration is not None)
