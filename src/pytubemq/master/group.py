@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytubemq.model.ids import UNDEFINED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from pytubemq.core.balance.consistency import GroupKind, Terms
     from pytubemq.core.balance.view import GroupView
@@ -93,6 +93,11 @@ class Group:
     def holds(self, member: str) -> frozenset[Partition]:
         """What a member holds: in a client-balanced group what it says."""
         return self.view.members[member].holds
+
+    def unread(self, member: str, broker_id: int, reads: Container[tuple[str, str, Partition]]) -> frozenset[Partition]:
+        """What a member holds at a Broker and is not among what that says is read: by group, client id, partition."""
+        held = self.holds(member)
+        return frozenset(p for p in held if p.broker_id == broker_id and (self.name, member, p) not in reads)
 
     def pending(self, member: str) -> str | None:
         """The operation that a member was told and has not acknowledged."""

@@ -22,9 +22,7 @@ from pytubemq.core.balance.facts import (
     Fact,
     Failed,
     Joined,
-    Leased,
     Left,
-    PartitionsChanged,
     Reported,
     Tell,
     Tick,
@@ -36,12 +34,13 @@ from pytubemq.core.balance.view import GroupView, Timing, due_s
 from pytubemq.errors import BadRequestError, Code, NotFoundError
 from pytubemq.master.answers import RefusalError
 from pytubemq.master.group import Group, MemberInfo, Pulse
-from pytubemq.master.part_meta import part_meta
 from pytubemq.master.peers import Connection, Peers
-from pytubemq.master.readiness import members_for_rate, needed_members
+from pytubemq.master.readiness import members_for_rate
+from pytubemq.master.supply import Supply
+from pytubemq.master.told import tell_event
 from pytubemq.master.waiting import Attempt, Waiting
 from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, REJOIN_ROUND_S
-from pytubemq.observe.story import GROUP, PARTITION
+from pytubemq.observe.story import GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -78,6 +77,7 @@ class Groups:
         self.rebalances = 0
         self.brokers = brokers
         self._catalogue = catalogue
+        self._supply = Supply(catalogue, brokers, clock)
         self._clock = clock
         self._poke = poke
         self._max_per_connection = settings.max_clients_per_connection
@@ -212,17 +212,8 @@ class Groups:
                 self.waiting.wake((group.name, action.member))
             elif isinstance(action, Tell):
                 self.rebalances += 1
-                logger.info(
-                    "group %s: event %d tells %s to %s %d partitions",
-                    group.name,
-                    action.event.rebalance_id,
-                    action.member,
-                    action.event.op.name,
-                    len(action.event.partitions),
-                )
+                tell_event(group.name, action)
                 tell.append(action)
-                if GROUP.on or PARTITION.on:
-                    _tell_story(group.name, action)
             else:
                 self._dropped(group, action)
         if not group.view.members:
@@ -286,14 +277,9 @@ class Groups:
             if not group.view.planned:
                 continue
             unread = {
-                member: held
-                for member, known in group.view.members.items()
-                if not self._peers.is_ours((name, member))
-                and (
-                    held := frozenset(
-                        p for p in known.holds if p.broker_id == broker_id and (name, member, p) not in reads
-                    )
-                )
+                member: lost
+                for member in group.view.members
+                if not self._peers.is_ours((name, member)) and (lost := group.unread(member, broker_id, reads))
             }
             if unread:
                 self.apply(group, Unread(unread))
@@ -347,21 +333,13 @@ class Groups:
             self.apply(group, Left(holder))
 
     def _refresh(self, group: Group) -> None:
-        if not group.view.planned:
-            self._refresh_meta(group)
-            return
-        open_topics = group.terms.topics - self._catalogue.disabled_topics(group.name)
-        available, absent = self.brokers.consumable(open_topics)
-        if not group.begun and available:
-            needs = needed_members(group.terms, available, self._catalogue.groups.get(group.name))
-            group.begun = len(group.members) >= needs
-            group.needs = 0 if group.begun else needs
-        if not group.begun:
-            absent, available = absent | available, frozenset()
-        self._learn(group, PartitionsChanged(available, absent))
-        leases, until_s = self.brokers.leases.take(group.name)
-        if leases:
-            self._learn(group, Leased(leases, until_s))
+        if group.view.planned:
+            for fact in self._supply.facts(group):
+                self._learn(group, fact)
+        else:
+            group.meta = self._supply.meta(group)
+            for member in list(group.members):  # who waits learns at once what has changed
+                self.waiting.wake((group.name, member))
 
     def _learn(self, group: Group, fact: Fact) -> None:
         if group.view.members:
@@ -373,18 +351,6 @@ class Groups:
         """Once something was taken, consumers begin where the group stopped; a bound one has its claims first."""
         if not group.view.reserving:
             group.not_allocated = False
-
-    def _refresh_meta(self, group: Group) -> None:
-        """Who waits learns at once what has changed, also of the Brokers' addresses."""
-        group.meta = part_meta(
-            self.brokers,
-            group.terms.topics,
-            disabled=self._catalogue.disabled_topics(group.name),
-            before=group.meta,
-            now_ms=self._clock.wall_ms(),
-        )
-        for member in list(group.members):
-            self.waiting.wake((group.name, member))
 
     def _lost(self, key: Hashable) -> None:
         """The connection of one of ours broke: it comes back at once, or never."""
@@ -427,20 +393,6 @@ class Groups:
         self._next_rebalance_id = max(self._next_rebalance_id, group.view.next_rebalance_id)
         if self.groups.get(group.name) is group:
             del self.groups[group.name]
-
-
-def _tell_story(group: str, told: Tell) -> None:
-    """Who is to take, or give up, which partitions."""
-    event = told.event
-    GROUP.tell(
-        "assigned", group=group, member=told.member, order=event.op.name, event_id=event.rebalance_id,
-        partitions=" ".join(map(str, event.partitions)),
-    )  # fmt: skip
-    for partition in event.partitions:
-        PARTITION.tell(
-            "owner", topic=partition.topic, partition=partition.partition_id, broker=partition.broker_id,
-            order=event.op.name, group=group, member=told.member,
-        )  # fmt: skip
 
 
 def _key(name: str, member: str) -> Hashable:
