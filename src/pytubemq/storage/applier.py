@@ -1,91 +1,78 @@
-"""Moves published messages from memory into their partitions' logs, and makes checkpoints; one background thread.
+"""Moves published messages from memory into their partitions' logs; one background thread.
 
-The invariant: a block leaves the queue, and so memory, only when all of it is in the logs; a journal file goes only
-after a checkpoint that no longer needs it is on the device. Whatever fails half-way is done again by the next call.
+The invariants: a message leaves memory only when it is in its log; what waits is counted to the byte, and let go of as
+it is written, however long a round over thousands of partitions takes; a checkpoint comes only when all before its
+place in the journal is in the logs. Whatever fails half-way is done again by the next call.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import StorageError
 from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
-from pytubemq.observe.story import PARTITION
-from pytubemq.storage.checkpoint import Checkpoint, write_checkpoint
-from pytubemq.storage.disk import flush_directory, open_file
+from pytubemq.storage.checkpointing import Checkpoints, Place
 from pytubemq.storage.files import LostFileError
-from pytubemq.storage.journal import journal_path
 from pytubemq.storage.log_survey import FoundLog, survey_log
-from pytubemq.storage.partition_log import Dirty
 from pytubemq.storage.retention import roll_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping
     from pathlib import Path
 
     from pytubemq.model.policy import RetentionPolicy
+    from pytubemq.storage.checkpoint import Checkpoint
     from pytubemq.storage.disk import Disk
     from pytubemq.storage.fences import Fences
     from pytubemq.storage.files import FileCache
     from pytubemq.storage.partition_log import PartitionLog
     from pytubemq.storage.record import GroupKey, LogEnd, PartitionKey
-    from pytubemq.storage.run import Run
     from pytubemq.storage.segment import Segment
     from pytubemq.storage.staging import Prepared
     from pytubemq.storage.windows import Windows
 
 _log = logging.getLogger(__name__)
 
-_STEP_BYTES: Final = 64 * MIB
-"""Applied together: few enough to leave memory steadily, many enough for few system calls per partition."""
 _PARTITION_BYTES: Final = 16 * 1024
 """So much for each partition makes a round worth its cost, within these two bounds."""
 _LEAST_BYTES: Final = 8 * MIB
 _MOST_BYTES: Final = MAX_UNAPPLIED_BYTES // 2
-_CHECKPOINT_FILES: Final = 4
-"""A checkpoint is due after so many journal files also if they hold little but positions."""
-
-
-_BLOCK_COST_BYTES: Final = 512
+_MEANWHILE_BYTES: Final = 16 * MIB
+"""When so much came while a round is going on, what is large of it is written first."""
+_LARGE_BYTES: Final = 256 * 1024
+"""Of one partition."""
 _RUN_COST_BYTES: Final = 768
-"""What a queued block, and each of its runs, takes of memory beside the messages, about."""
-
-
-class _Place(NamedTuple):
-    """Behind a block of the journal; all before it is in the logs once this is reached."""
-
-    journal: int
-    journal_position: int
-    next_sequence: int
-    last_message_id: int
+"""What a run takes of memory beside its messages, about."""
 
 
 @dataclass(slots=True, eq=False)
-class _Queued:
-    """What is left of a published block until it is in the logs: nothing else of it is kept."""
+class _Owed:
+    """What a partition has that is not in its log yet, or has just been written there."""
 
-    runs: list[Run]
+    end: int
+    """Up to this message."""
     size_bytes: int
-    place: _Place
-
-    def only(self, keys: Container[PartitionKey]) -> _Queued:
-        """What it has of some partitions."""
-        runs = [run for run in self.runs if (run.topic, run.partition_id) in keys]
-        return _Queued(runs, sum(run.size_bytes for run in runs), self.place)
+    runs: int
+    is_held: bool = False
+    """Whether it cannot be written for now: then nobody waits for it."""
 
     @property
     def cost_bytes(self) -> int:
         """What it takes of memory."""
-        return self.size_bytes + _BLOCK_COST_BYTES + _RUN_COST_BYTES * len(self.runs)
+        return self.size_bytes + _RUN_COST_BYTES * self.runs
+
+    def add(self, newer: _Owed) -> None:
+        """Take what came behind it."""
+        self.end = newer.end
+        self.size_bytes += newer.size_bytes
+        self.runs += newer.runs
 
 
 class Applier:
-    """Queue of published blocks and the checkpoint behind it.
+    """What is published and not yet in the logs, and the checkpoint behind it.
 
     `apply` and `checkpoint` belong to one thread at a time (they take turns by a lock of their own); `add` is called
     with the store's lock held.
@@ -112,7 +99,6 @@ class Applier:
         """`damaged` says how far the logs of partitions reach whose files are not all there: it stays so until
         something is added."""
         self._disk = disk
-        self._root = root
         self._files = files
         self._lock = lock
         self._turn = Lock()
@@ -120,73 +106,79 @@ class Applier:
         self._confirmed = confirmed
         self._windows = windows
         self._segment_bytes = segment_bytes
-        self._checkpoint_bytes = checkpoint_bytes
-        self._whole_disk_from = whole_disk_from
         self._retention = retention
-        self._fences = fences
-        self._damaged = dict(damaged)
+        self._checkpoints = Checkpoints(
+            disk, root, files, lock=lock, partitions=partitions, confirmed=confirmed, windows=windows, fences=fences,
+            size_bytes=checkpoint_bytes, whole_disk_from=whole_disk_from, last=checkpoint, damaged=damaged,
+        )  # fmt: skip
+        self._owed: dict[PartitionKey, _Owed] = {}
+        """What was published since the round under way began."""
+        self._newest: Place | None = None
+        """Behind what was published last, if that was since then."""
+        self._meanwhile_bytes = 0
+        """What was published since then, or since it was looked at last."""
+        self._round: dict[PartitionKey, _Owed] = {}
+        """What the round under way has still to write."""
+        self._queued_bytes = 0
+        """What both of these have to write."""
         self._troubled = dict.fromkeys(damaged)
         """Partitions of which the files cannot be used, the one first that is to be looked at next."""
-        self._stuck: dict[PartitionKey, None] = {}
-        """Those of them that cannot even begin another segment."""
-        self._held: list[_Queued] = []
-        """What was published of these, and is nowhere but in memory and in the journal."""
-        self._behind_held: _Place | None = None
-        """What is reached as soon as nothing is held."""
-        self._queue: deque[_Queued] = deque()
-        self._dirty = Dirty()
-        self._last = checkpoint
-        """The checkpoint on the device; its ends and offsets are not kept."""
-        self._waiting: set[PartitionKey] = set()
-        """Partitions of which something is queued, about."""
-        self._reached: _Place | None = None
-        self._newest_journal = 0
-        """The journal file with the block published last."""
-        self._newest_flushed = True
-        """Whether that block is known to be on the device."""
-        self._known_sequence = checkpoint.known_sequence
-        """Positions and windows are as of the block before this one."""
-        self._queued_bytes = 0
-        self._is_urgent = False
-        self._since_checkpoint = 0
+        self._stuck: dict[PartitionKey, _Owed] = {}
+        """Those of them that cannot even begin another segment: what was published of these is nowhere but in memory
+        and in the journal."""
+        self._behind_stuck: Place | None = None
+        """What is reached as soon as nothing is stuck."""
+        self._reached: Place | None = None
+        """Up to where all is in the logs, if that is more than when the last checkpoint was made."""
         self.unapplied_bytes = 0
         self.applied_bytes = 0
-        self.checkpoints = 0
+
+    @property
+    def checkpoints(self) -> int:
+        """How many were made."""
+        return self._checkpoints.made
 
     @property
     def is_worth_it(self) -> bool:
         """See `BrokerStore.worth_applying`."""
-        enough = len(self._waiting) * _PARTITION_BYTES
+        enough = len(self._owed) * _PARTITION_BYTES
         return self._queued_bytes >= min(max(enough, _LEAST_BYTES), _MOST_BYTES)
 
     def add(self, block: Prepared) -> None:
-        """Queue a published block; the caller holds the store's lock."""
-        place = _Place(block.journal, block.journal_end, block.next_sequence, block.last_message_id)
-        self._newest_journal, self._newest_flushed = block.journal, block.flushed
-        self._known_sequence = max(self._known_sequence, block.next_sequence)
-        if not block.runs and self._queue:
-            self._queue[-1].place = place  # nothing of it goes into a log
-            return
-        queued = _Queued(block.runs, block.size_bytes, place)
-        self._queue.append(queued)
-        self._waiting.update((run.topic, run.partition_id) for run in block.runs)
-        self._queued_bytes += queued.size_bytes
-        self.unapplied_bytes += queued.cost_bytes
+        """Take note of a published block, of which nothing is kept but that; the caller holds the store's lock."""
+        self._newest = Place(block.journal, block.journal_end, block.next_sequence, block.last_message_id)
+        self._checkpoints.published(block)
+        owes = self._owed
+        total = 0
+        for run in block.runs:
+            key = run.topic, run.partition_id
+            size = len(run.index) + len(run.entries)
+            total += size
+            owed = owes.get(key)
+            if owed is None:
+                owes[key] = _Owed(run.base_ordinal + run.count, size, 1)
+            else:
+                owed.end = run.base_ordinal + run.count
+                owed.size_bytes += size
+                owed.runs += 1
+        self._queued_bytes += total
+        self._meanwhile_bytes += total
+        self.unapplied_bytes += total + _RUN_COST_BYTES * len(block.runs)
 
     def hurry(self) -> None:
         """The next checkpoint is due as soon as it lets a journal file go."""
-        self._is_urgent = True
+        self._checkpoints.hurry()
 
     def apply(self) -> int:
-        """Write all that is queued now into the logs, and make a checkpoint if one is due; returns bytes applied.
+        """Write all that is published now into the logs, and make a checkpoint if one is due; returns bytes applied.
 
         Raises:
             OSError: nothing is lost; call again.
         """
         with self._turn:
             self._look_again()
-            total = self._apply_queued()
-            if self._is_due():
+            total = self._apply_round()
+            if self._checkpoints.is_due(self._reached):
                 self._checkpoint()
             return total
 
@@ -205,7 +197,7 @@ class Applier:
             OSError: nothing was changed; call again.
         """
         with self._turn:
-            self._apply_queued()
+            self._apply_round()
             if any(key[0] != topic for key in self._stuck):
                 # A start replays the journal from before the checkpoint then, with what it has of the topic.
                 raise StorageError(
@@ -215,7 +207,7 @@ class Applier:
             logs = [log for log in list(self._partitions.values()) if log.topic == topic]
             with self._lock:
                 positions = [key for key in self._confirmed if key[1] == topic]
-            if positions or self._held or any(log.applied_ordinal for log in logs):
+            if positions or self._stuck or any(log.applied_ordinal for log in logs):
                 self._checkpoint(without=topic)
                 self._release(lambda key: key[0] == topic)
             with self._lock:
@@ -241,61 +233,99 @@ class Applier:
             with self._lock:
                 return [(log := self._partitions[key], log.drop_first(count)) for key, count in counts.items()]
 
-    def _apply_queued(self) -> int:
-        total = 0
+    def _checkpoint(self, *, without: str | None = None, dropped: Mapping[PartitionKey, int] | None = None) -> None:
+        # What is stuck is all of the topic that goes, if one does.
+        reached = self._behind_stuck if without is not None and self._stuck else self._reached
+        self._checkpoints.make(reached, self._set_aside, without=without, dropped=dropped)
+        self._reached = None
+
+    # --- a round -----------------------------------------------------------------------------------------------------
+
+    def _apply_round(self) -> int:
+        """Write what is published now; the most of a partition first, as that leaves memory soonest."""
         with self._lock:
-            waiting = len(self._queue)
-            self._waiting = set()
-        while waiting > 0:
-            blocks, size = self._step(waiting)
-            self._write(blocks)
-            waiting -= len(blocks)
-            total += size
-        return total
+            self._round, self._owed = self._owed, {}
+            place, self._newest = self._newest, None
+            self._meanwhile_bytes = 0
+        before = self.applied_bytes
+        try:
+            for key, _ in sorted(self._round.items(), key=_size, reverse=True):
+                if key in self._round:
+                    self._settle(key)
+                if self._meanwhile_bytes >= _MEANWHILE_BYTES:
+                    self._take_large()
+        except BaseException:
+            with self._lock:
+                self._put_back()
+                self._newest = self._newest or place
+            raise
+        if place is not None:
+            self._behind_stuck = place
+            if not self._stuck:
+                self._reached = place
+        return self.applied_bytes - before
 
-    def _step(self, most: int) -> tuple[list[_Queued], int]:
-        blocks: list[_Queued] = []
-        size = 0
+    def _take_large(self) -> None:
+        """Write what came meanwhile for partitions that get much, so that a round over many others, of which each may
+        have to make its files, does not keep it in memory."""
         with self._lock:
-            for block in self._queue:
-                if blocks and (size + block.size_bytes > _STEP_BYTES or len(blocks) == most):
-                    break
-                blocks.append(block)
-                size += block.size_bytes
-        return blocks, size
+            self._meanwhile_bytes = 0
+            large = [key for key, owed in self._owed.items() if owed.size_bytes >= _LARGE_BYTES]
+            for key in large:
+                newer = self._owed.pop(key)
+                owed = self._round.setdefault(key, newer)
+                if owed is not newer:
+                    owed.add(newer)
+        for key in large:
+            self._settle(key)
 
-    def _write(self, blocks: list[_Queued]) -> None:
-        ends = {(run.topic, run.partition_id): run.end_ordinal for block in blocks for run in block.runs}
-        for key, end in ends.items():
-            if key in self._stuck or not self._apply_to(key, end):
-                self._stuck[key] = None
-        size = sum(block.size_bytes for block in blocks)
-        held = [kept for block in blocks if (kept := block.only(self._stuck)).runs] if self._stuck else []
+    def _put_back(self) -> None:
+        for key, newer in self._owed.items():
+            owed = self._round.setdefault(key, newer)
+            if owed is not newer:
+                owed.add(newer)
+        self._round, self._owed = {}, self._round
+
+    def _settle(self, key: PartitionKey) -> None:
+        """Write what the round has of a partition, or hold it if its files do not let it be written."""
+        owed = self._round[key]
+        is_written = key not in self._stuck and self._apply_to(key, owed)
         with self._lock:
-            for _ in blocks:
-                self._queue.popleft()
-            self._queued_bytes -= size
-            self.unapplied_bytes -= sum(block.cost_bytes for block in blocks) - sum(kept.cost_bytes for kept in held)
-            self._held += held
-            self._behind_held = blocks[-1].place
-            if not self._held:
-                self._reached = self._behind_held
-        self.applied_bytes += size
-        self._since_checkpoint += size
+            del self._round[key]
+            if is_written:
+                self.unapplied_bytes -= owed.cost_bytes
+                return
+            self._queued_bytes -= owed.size_bytes
+            owed.is_held = True
+            if key in self._stuck:
+                self._stuck[key].add(owed)
+            else:
+                self._stuck[key] = owed
 
-    # --- partitions whose files cannot be used -----------------------------------------------------------------------
-
-    def _apply_to(self, key: PartitionKey, end: int) -> bool:
-        """Apply what a partition has up to a message; False if its files do not let it. Raises OSError."""
+    def _apply_to(self, key: PartitionKey, owed: _Owed) -> bool:
+        """Write what a partition is owed; False if its files do not let it. Raises OSError."""
         log = self._partitions[key]
         roll = roll_at(self._retention.get(log.topic), self._segment_bytes)
+        dirty = self._checkpoints.dirty
         for _ in range(2):  # in another segment, if the one begun cannot be written on
             try:
-                log.apply(end, self._files, self._dirty, roll)
+                while log.applied_ordinal < owed.end:
+                    self._written(owed, log.apply_some(owed.end, self._files, dirty, roll))
                 return True
             except LostFileError as error:
                 self._set_aside(log, error.text)
         return False
+
+    def _written(self, owed: _Owed, size_bytes: int) -> None:
+        self.applied_bytes += size_bytes
+        self._checkpoints.applied(size_bytes)
+        with self._lock:
+            owed.size_bytes -= size_bytes
+            self.unapplied_bytes -= size_bytes
+            if not owed.is_held:
+                self._queued_bytes -= size_bytes
+
+    # --- partitions whose files cannot be used -----------------------------------------------------------------------
 
     def _set_aside(self, log: PartitionLog, text: str) -> None:
         if log.problem is None:
@@ -315,110 +345,28 @@ class Applier:
 
     def _is_mended(self, key: PartitionKey, log: PartitionLog) -> bool:
         if key in self._stuck:
-            if not self._apply_to(key, self._held_end(key)):
+            if not self._apply_to(key, self._stuck[key]):
                 return False
             self._release(lambda other: other == key)
-        end = self._end(key, log, 0)
+        end = self._checkpoints.end_of(key, log)
         found = survey_log(self._disk, FoundLog(log.topic, log.partition_id, log.directory, end))
         if found.problem is not None:
             log.problem = found.problem
             return False
         log.take_back(found.segments, self._files)
-        self._damaged.pop(key, None)
+        self._checkpoints.is_whole(key)
         _log.info("%s:%d can be used again", log.topic, log.partition_id)
         return True
 
-    def _held_end(self, key: PartitionKey) -> int:
-        runs = [run for block in self._held for run in block.runs if (run.topic, run.partition_id) == key]
-        return runs[-1].end_ordinal
-
     def _release(self, of: Callable[[PartitionKey], bool]) -> None:
         """Nothing of these partitions is held any more."""
-        self._stuck = {key: None for key in self._stuck if not of(key)}
-        held = [kept for block in self._held if (kept := block.only(self._stuck)).runs]
+        released = [key for key in self._stuck if of(key)]
         with self._lock:
-            self.unapplied_bytes -= sum(block.cost_bytes for block in self._held)
-            self.unapplied_bytes += sum(block.cost_bytes for block in held)
-            self._held = held
-            if not held and self._behind_held is not None:
-                self._reached = self._behind_held
+            for key in released:
+                self.unapplied_bytes -= self._stuck.pop(key).cost_bytes
+        if not self._stuck and self._behind_stuck is not None:
+            self._reached = self._behind_stuck
 
-    def _is_due(self) -> bool:
-        reached = self._reached
-        return reached is not None and (
-            reached.journal - self._last.journal >= _CHECKPOINT_FILES
-            or self._since_checkpoint >= self._checkpoint_bytes
-            or (self._is_urgent and reached.journal > self._last.journal)
-        )
 
-    def _checkpoint(self, *, without: str | None = None, dropped: Mapping[PartitionKey, int] | None = None) -> None:
-        """Write down how far the logs reach, but for those of a topic that goes and for segments that do."""
-        dropped = dropped or {}
-        last, reached = self._last, self._reached
-        lost = self._flush()
-        with self._lock:
-            confirmed = {key: offset for key, offset in self._confirmed.items() if key[1] != without}
-            windows = self._windows.snapshot(without=without)
-            newest_journal, newest_flushed = self._newest_journal, self._newest_flushed
-            known_sequence = self._known_sequence
-        if newest_journal and not newest_flushed:
-            # The checkpoint must not know more than the journal does after a power loss: all that was confirmed or
-            # numbered when positions and windows were copied is on the device now (older journal files were flushed
-            # when they were closed).
-            with_journal = open_file(self._disk, journal_path(self._root / "journal", newest_journal))
-            try:
-                with_journal.fdatasync()
-            finally:
-                with_journal.close()
-        logs = list(self._partitions.items())
-        ends = {
-            key: self._end(key, log, dropped.get(key, 0))
-            for key, log in logs
-            if log.applied_ordinal and log.topic != without
-        }
-        fences = [fence for fence in self._fences.all() if fence.topic != without]
-        if without is not None and self._held:  # of nothing else
-            reached = self._behind_held
-        if reached is None:  # nothing was applied since the last one
-            reached = _Place(last.journal, last.journal_position, last.next_sequence, last.last_message_id)
-        made = Checkpoint(*reached, known_sequence, ends, confirmed, windows, fences)
-        write_checkpoint(self._disk, self._root, made)
-        for number in range(last.journal, made.journal):
-            with suppress(OSError):  # what stays behind is removed when the store is opened next
-                self._disk.unlink(journal_path(self._root / "journal", number))
-        made.forget()
-        self._last, self._reached, self._since_checkpoint = made, None, 0
-        self._dirty = Dirty(lost)
-        self._is_urgent = False
-        self.checkpoints += 1
-        PARTITION.tell("checkpoint", journal=made.journal, partitions=len(ends), positions=len(confirmed))
-
-    def _flush(self) -> dict[Segment, PartitionLog]:
-        """See that everything written into the logs since the last checkpoint is on the device; returns what is not,
-        as its files are not to be had. It is flushed when they are."""
-        dirty = self._dirty
-        lost: dict[Segment, PartitionLog] = {}
-        files = 2 * len(dirty.segments) + len(dirty.directories)
-        if files >= self._whole_disk_from and self._disk.sync_all(self._root):
-            return lost
-        for segment, log in sorted(dirty.segments.items(), key=lambda item: item[0].log_name):
-            try:
-                for path in (segment.log_name, segment.index_name):
-                    with self._files.borrow(path) as file:
-                        file.fdatasync()
-            except LostFileError as error:
-                if segment in log.segments:
-                    self._set_aside(log, error.text)
-                    lost[segment] = log
-        for directory in sorted(dirty.directories):
-            try:
-                flush_directory(self._disk, directory)
-            except (FileNotFoundError, NotADirectoryError):
-                for log in set(dirty.segments.values()):
-                    if directory in (log.directory, log.directory.parent):
-                        self._set_aside(log, f"{directory} is missing")
-        return lost
-
-    def _end(self, key: PartitionKey, log: PartitionLog, dropped: int) -> LogEnd:
-        known = self._damaged.get(key)
-        return known if known is not None and known.ordinal == log.applied_ordinal else log.end_without(dropped)
+def _size(item: tuple[PartitionKey, _Owed]) -> int:
+    return item[1].size_bytes

@@ -306,16 +306,19 @@ def test_positions_do_not_go_back_where_a_block_is_lost_that_a_checkpoint_knows(
     assert open_store(disk).confirmed("g", "demo", 0) == 9
 
 
-def test_a_block_that_waits_for_its_log_holds_its_messages_and_little_else() -> None:
+def test_what_waits_for_its_log_holds_its_messages_and_little_else() -> None:
     store = open_store(FaultyDisk())
     for number in range(5):
         send(store, b"x" * 10, producer=ProducerMark(7, 0, 2 * number))
-    queue = store._applier._queue
-    assert all(set(block.__slots__) == {"runs", "size_bytes", "place"} for block in queue)
-    assert store.unapplied_bytes >= 5 * 1000
+    waiting = store.unapplied_bytes
+    assert waiting >= 5 * 800
+    owed = store._applier._owed
+    assert list(owed) == [("demo", 0)]
+    assert not hasattr(owed["demo", 0], "__dict__")
+    assert all(isinstance(getattr(owed["demo", 0], name), int) for name in owed["demo", 0].__slots__)
     for number in range(1000):
         send(store, confirm=number)
-    assert len(queue) == 5
+    assert store.unapplied_bytes == waiting
     store.apply()
     assert store.unapplied_bytes == 0
 

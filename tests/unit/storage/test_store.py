@@ -27,7 +27,7 @@ from pytubemq.errors import (
 from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MAX_SCAN_ENTRIES
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.storage import applier
+from pytubemq.storage import applier, checkpointing
 from pytubemq.storage.checkpoint import read_checkpoint, write_checkpoint
 from pytubemq.storage.header import FileKind, decode_header
 from pytubemq.storage.record import FORGOTTEN
@@ -38,9 +38,11 @@ from pytubemq.wire.hot import decode_stored
 from tests.unit.storage.helpers import NOW_MS, ROOMY, ROOT, SMALL, messages, open_store, payloads, send
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pytubemq.storage.staging import Prepared
+    from pytubemq.testing.disk import FaultyFile
 
 
 def test_an_appended_message_tells_where_and_when() -> None:
@@ -332,25 +334,92 @@ def test_no_space_while_applying_loses_nothing() -> None:
     assert [payloads(store, partition_id) for partition_id in range(3)] == [[*wanted, b"later"], wanted, wanted]
 
 
-def test_what_was_applied_before_space_ran_out_is_not_applied_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytubemq.storage.applier._STEP_BYTES", 1)
+def test_what_was_applied_before_space_ran_out_is_not_applied_twice() -> None:
     disk = FaultyDisk()
     store = open_store(disk)
     for payload in (b"first", b"second"):
-        staging = store.staging()
-        for partition_id in range(2):
-            staging.append("demo", partition_id, payload, 0, -1)
-        prepared = store.prepare(staging, NOW_MS)
-        store.write(prepared)
-        store.publish(prepared)
+        _send_to_each(store, payload)
+    begun_bytes = store.unapplied_bytes
     disk.fail(Operation.WRITE, errno.ENOSPC, path_contains="demo/1")
     with pytest.raises(DiskFullError):
         store.apply()
+    assert store.unapplied_bytes == begun_bytes / 2, "what is written has left memory"
     disk.heal()
-    # Partition 0 needs two more writes, for log and index of its second message.
-    disk.fail(Operation.WRITE, errno.ENOSPC, path_contains="demo/0", after_calls=2)
+    disk.fail(Operation.WRITE, errno.ENOSPC, path_contains="demo/0")
     store.apply()
+    assert store.unapplied_bytes == 0
     assert [payloads(store, partition_id) for partition_id in range(2)] == [[b"first", b"second"]] * 2
+
+
+def _send_to_each(store: BrokerStore, payload: bytes) -> None:
+    staging = store.staging()
+    for partition_id in range(2):
+        staging.append("demo", partition_id, payload, 0, -1)
+    prepared = store.prepare(staging, NOW_MS)
+    store.write(prepared)
+    store.publish(prepared)
+
+
+def test_space_that_runs_out_while_more_comes_in_is_no_loss() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    _send_to_each(store, b"first")
+    disk.fail(Operation.WRITE, errno.ENOSPC, path_contains="demo")
+    with pytest.raises(DiskFullError):
+        store.apply()
+    _send_to_each(store, b"second")
+    with pytest.raises(DiskFullError):
+        store.apply()
+    disk.heal()
+    store.checkpoint()
+    assert (store.unapplied_bytes, store.worth_applying) == (0, False)
+    disk.crash()
+    again = open_store(disk)
+    assert again.stats.replayed_messages == 0
+    assert [payloads(again, partition_id) for partition_id in range(2)] == [[b"first", b"second"]] * 2
+
+
+class SendsMeanwhile(FaultyDisk):
+    """Sends something when a partition's file is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[Callable[[], object]] = []
+        self.made: list[str] = []
+
+    def open(self, path: Path, *, create: bool = False) -> FaultyFile:
+        if create and path.suffix == ".log":
+            self.made.append(path.parent.name)
+            if self.waiting:
+                self.waiting.pop()()
+        return super().open(path, create=create)
+
+
+def test_a_partition_that_gets_much_does_not_wait_for_a_round_over_many_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applier, "_MEANWHILE_BYTES", 300)
+    monkeypatch.setattr(applier, "_LARGE_BYTES", 200)
+    disk = SendsMeanwhile()
+    store = open_store(disk, partitions=12)
+    for partition_id in range(10):
+        send(store, b"one", partition_id=partition_id)
+
+    def much() -> None:
+        for _ in range(3):
+            send(store, b"x" * 100, partition_id=11)
+            send(store, b"x" * 100, partition_id=9)
+        send(store, b"little", partition_id=10)
+
+    disk.waiting = [much]
+    store.apply()
+    assert disk.made[1:3] == ["11", "9"], "large ones come next, and what the round had of them goes with it"
+    assert disk.made[3:] == [str(number) for number in range(1, 9)]
+    assert store.unapplied_bytes > 0, "what is little waits for the next round"
+    store.checkpoint()
+    assert store.unapplied_bytes == 0
+    disk.kill()
+    again = open_store(disk, partitions=12)
+    assert payloads(again, 9) == [b"one", *[b"x" * 100] * 3]
+    assert payloads(again, 10) == [b"little"]
 
 
 def test_a_cut_that_fails_for_want_of_space_is_done_before_the_next_block() -> None:
@@ -675,7 +744,7 @@ def test_a_position_forgotten_while_its_topic_is_dropped_is_no_fault(monkeypatch
         write_checkpoint(*args)
         send(store, confirm=FORGOTTEN)
 
-    monkeypatch.setattr(applier, "write_checkpoint", forget_meanwhile)
+    monkeypatch.setattr(checkpointing, "write_checkpoint", forget_meanwhile)
     store.drop("demo")
     assert (store.partitions(), store.positions()) == ([], {})
     assert not disk.exists(ROOT / "logs" / "demo")
