@@ -17,7 +17,7 @@ from tests.scenario.broker.support import Peer, connected, item, running
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from pytubemq.wire.hot import StoredMessage
+    from pytubemq.wire.stored import StoredMessage
 
 pytestmark = pytest.mark.anyio
 

@@ -27,7 +27,7 @@ from tests.unit.storage.helpers import columns, split
 
 if TYPE_CHECKING:
     from pytubemq.storage.staging import Outcome, Prepared
-    from pytubemq.wire.hot import StoredMessage
+    from pytubemq.wire.stored import StoredMessage
 
 ROOT = Path("/data/broker-1")
 PARTITIONS = [("a", 0), ("a", 1), ("b", 0)]

@@ -24,13 +24,13 @@ from pytubemq.model.offset import to_offset
 from pytubemq.observe.story import GROUP, MESSAGE
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import Capability
-from pytubemq.wire.hot import get_message_answer
 from pytubemq.wire.messages.broker import (
     CommitOffsetRequestC2B,
     CommitOffsetResponseB2C,
     GetMessageRequestC2B,
     GetMessageResponseB2C,
 )
+from pytubemq.wire.stored import get_message_answer
 
 if TYPE_CHECKING:
     from pytubemq.broker.state import BrokerState

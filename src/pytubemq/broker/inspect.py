@@ -16,8 +16,8 @@ from pytubemq.model.filters import filter_code
 from pytubemq.model.limits import MAX_ANSWER_BYTES, MAX_INSPECTED_PARTITIONS, MAX_SCAN_ENTRIES, MAX_SHOWN_MESSAGES
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.attributes import parse_attributes
-from pytubemq.wire.hot import StoredMessage, decode_stored
 from pytubemq.wire.payload import decode_payload
+from pytubemq.wire.stored import StoredMessage, decode_stored
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -21,7 +21,6 @@ from pytubemq.errors import Code, NotFoundError, StorageError, TubeError
 from pytubemq.model.limits import MAX_POSITIONS_TOLD_CHARS
 from pytubemq.observe.story import MESSAGE
 from pytubemq.wire.codec import decode, encode
-from pytubemq.wire.hot import read_range_answer
 from pytubemq.wire.messages.extension import (
     GroupPosition,
     PartitionEnds,
@@ -30,6 +29,7 @@ from pytubemq.wire.messages.extension import (
     ReadRangeRequestC2B,
     ReadRangeResponseB2C,
 )
+from pytubemq.wire.stored import read_range_answer
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping

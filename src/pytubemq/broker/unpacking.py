@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import FormatError
 from pytubemq.model.offset import to_offset, to_ordinal
-from pytubemq.wire.hot import decode_stored
 from pytubemq.wire.pack import PACK_TAG, read_stored_pack
 from pytubemq.wire.pack_fetch import expand
+from pytubemq.wire.stored import decode_stored
 from pytubemq.wire.varint import decode_varint
 
 if TYPE_CHECKING:

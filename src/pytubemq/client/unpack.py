@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.model.ids import Partition
-    from pytubemq.wire.hot import StoredMessage
     from pytubemq.wire.pack_fetch import DamagedPack
+    from pytubemq.wire.stored import StoredMessage
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from pytubemq.model.limits import ATTRIBUTE_ALLOWANCE_BYTES, MAX_MESSAGE_BYTES, 
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.disk import read_exactly
 from pytubemq.wire.attributes import parse_attributes
-from pytubemq.wire.hot import decode_stored, stored_entry
 from pytubemq.wire.pack import HEAD_BYTES, PACK_TAG, read_pack
 from pytubemq.wire.payload import decode_payload
+from pytubemq.wire.stored import decode_stored, stored_entry
 from pytubemq.wire.varint import decode_varint
 
 if TYPE_CHECKING:

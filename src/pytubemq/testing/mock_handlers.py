@@ -12,9 +12,9 @@ from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.testing.mock_balance import MockBalance
 from pytubemq.testing.mock_writing import OK, MockWriting
 from pytubemq.wire.extensions import Capability
-from pytubemq.wire.hot import get_message_answer, read_range_answer
 from pytubemq.wire.messages import broker, extension, master
 from pytubemq.wire.methods import METHODS, Method
+from pytubemq.wire.stored import get_message_answer, read_range_answer
 from pytubemq.wire.strings import TopicBroker, TopicInfo, format_broker_info, format_topic_info
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pytubemq.model.filters import NO_FILTER_CODE, filter_code
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.checksum import check_sum
-from pytubemq.wire.hot import stored_entry
 from pytubemq.wire.pack import PackHead, encode_columns, stored_pack_head
+from pytubemq.wire.stored import stored_entry
 
 APPEND_TIME_MS = 1_700_000_000_000
 """When the mock says that it appended a message: always the same, so that tests can compare."""

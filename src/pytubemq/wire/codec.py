@@ -155,6 +155,22 @@ def decode(cls: type[T], data: bytes) -> T:
         raise malformed(cls, error) from error
 
 
+def parse(cls: type, pb_class: Any, body: bytes) -> Any:
+    """The protobuf object of class `pb_class`, which stands for `cls`.
+
+    Raises:
+        EnvelopeError: the bytes are no such message.
+    """
+    pb = pb_class()
+    try:
+        pb.MergeFromString(body)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise malformed(cls, error) from error
+    if not pb.IsInitialized():
+        raise missing(cls, pb)
+    return pb
+
+
 def missing(cls: type, pb: Any) -> EnvelopeError:
     """The error for a message without its required fields, in the original's words."""
     fields = ", ".join(pb.FindInitializationErrors())

@@ -1,59 +1,36 @@
-"""Own ways for the calls that run once per message or batch: send, batch send, fetch, range read.
+"""Own ways for sends, one message or many in a request.
 
 The invariant: every function here gives the same bytes or values as `codec` does for the same message (a property
-test holds it to that); it only takes a shorter way. Entries of a partition's log are *stored entries*: field 4 of a
-fetch answer as it goes over the wire, so a fetch sends slices of the log as they are.
+test holds it to that); it only takes a shorter way.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from google.protobuf.message import DecodeError
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.model.limits import MAX_BATCH_ENTRIES
 from pytubemq.wire.checksum import NOT_CHECKED
-from pytubemq.wire.codec import PB, decode, encode, malformed, missing, text
+from pytubemq.wire.codec import PB, encode, parse, text
 from pytubemq.wire.messages.broker import (
     AuthorizedInfo,
-    GetMessageResponseB2C,
     SendMessageRequestP2B,
     SendMessageResponseB2P,
-    TransferedMessage,
 )
 from pytubemq.wire.messages.extension import (
-    ReadRangeResponseB2C,
     SendBatchRequestP2B,
     SendBatchResponseB2P,
 )
-from pytubemq.wire.varint import encode_rising, encode_varint
+from pytubemq.wire.varint import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_GetAnswer: Final = PB[GetMessageResponseB2C]
-_RangeAnswer: Final = PB[ReadRangeResponseB2C]
 _Send: Final = PB[SendMessageRequestP2B]
 _SendAnswer: Final = PB[SendMessageResponseB2P]
 _Batch: Final = PB[SendBatchRequestP2B]
 _BatchAnswer: Final = PB[SendBatchResponseB2P]
-
-
-class StoredMessage(NamedTuple):
-    """One message of a fetch answer or of a partition's log; None is what its Broker did not tell."""
-
-    message_id: int
-    check_sum: int
-    payload: bytes
-    flag: int
-    offset: int | None
-    append_time: int | None
-    producer_id: int | None
-    producer_epoch: int | None
-    sequence: int | None
 
 
 class SendRequest(NamedTuple):
@@ -94,142 +71,6 @@ class SendBatch(NamedTuple):
     producer_id: int | None
     producer_epoch: int | None
     refusals_seen: int | None = None
-
-
-# --- stored entries ---------------------------------------------------------------------------------------------
-
-
-def stored_entry(
-    message_id: int,
-    payload: bytes,
-    flag: int,
-    offset: int,
-    append_time_ms: int,
-    check_sum: int,
-    producer_id: int | None = None,
-    producer_epoch: int | None = None,
-    sequence: int | None = None,
-) -> bytes:
-    """A message as log and wire hold it: tag, length, `TransferedMessage`."""
-    size = len(payload)
-    lead = b"\x08%b\x10%b\x1a%b" % (encode_rising(message_id), encode_varint(check_sum), encode_varint(size))
-    rest = b"\x20%b\xc0\x3e%b%b" % (
-        encode_varint(flag),
-        encode_rising(offset),
-        _time_and_producer(append_time_ms, producer_id, producer_epoch),
-    )
-    if sequence is not None:
-        rest += _SEQUENCE + encode_varint(sequence)
-    # the tag of field 4, length-delimited: `messages` of both fetch answers
-    return b"".join((b"\x22", encode_varint(len(lead) + size + len(rest)), lead, payload, rest))
-
-
-@lru_cache(maxsize=1024)
-def _time_and_producer(append_time_ms: int, producer_id: int | None, producer_epoch: int | None) -> bytes:
-    """The fields that the messages of a producer in one write share."""
-    written = _APPEND_TIME + encode_varint(append_time_ms)
-    if producer_id is not None:
-        written += _PRODUCER_ID + encode_varint(producer_id)
-    if producer_epoch is not None:
-        written += _PRODUCER_EPOCH + encode_varint(producer_epoch)
-    return written
-
-
-_APPEND_TIME: Final = encode_varint(1001 << 3)
-
-
-def decode_stored(blob: bytes | memoryview) -> list[StoredMessage]:
-    """The messages of stored entries that stand one after the other.
-
-    Raises:
-        EnvelopeError: the bytes are no stored entries.
-    """
-    pb = _GetAnswer()
-    try:
-        pb.MergeFromString(blob)
-    except (DecodeError, UnicodeDecodeError) as error:
-        raise malformed(TransferedMessage, error) from error
-    # the answer's own required fields are not in the log; give them, so that only the entries are checked
-    pb.success = True
-    pb.errCode = 0
-    if not pb.IsInitialized():
-        raise missing(TransferedMessage, pb)
-    return _stored(pb.messages)
-
-
-_read_stored: Final = attrgetter(
-    "messageId", "checkSum", "payLoadData", "flag", "offset", "appendTime", "producerId", "producerEpoch", "sequence"
-)
-
-
-def _stored(messages: Any) -> list[StoredMessage]:
-    out: list[StoredMessage] = []
-    append = out.append
-    for pb in messages:
-        message_id, check, payload, flag, offset, time_ms, producer, epoch, sequence = _read_stored(pb)
-        # Only a value that equals protobuf's default may be an absent one, so only then protobuf is asked.
-        if not offset and not pb.HasField("offset"):
-            offset = None
-        if not time_ms and not pb.HasField("appendTime"):
-            time_ms = None
-        if not producer and not pb.HasField("producerId"):
-            producer = None
-        if not epoch and not pb.HasField("producerEpoch"):
-            epoch = None
-        if not sequence and not pb.HasField("sequence"):
-            sequence = None
-        append(StoredMessage(message_id, check, payload, flag, offset, time_ms, producer, epoch, sequence))
-    return out
-
-
-# --- fetch answers ----------------------------------------------------------------------------------------------
-
-
-def get_message_answer(head: GetMessageResponseB2C, slices: Sequence[bytes]) -> list[bytes]:
-    """A fetch answer in parts: `head` without messages, and slices of stored entries in their place."""
-    whole = encode(head)
-    before = len(encode(GetMessageResponseB2C(success=head.success, err_code=head.err_code, err_msg=head.err_msg)))
-    return [whole[:before], *slices, whole[before:]]
-
-
-def read_range_answer(head: ReadRangeResponseB2C, slices: Sequence[bytes]) -> list[bytes]:
-    """A range answer in parts, as `get_message_answer`."""
-    whole = encode(head)
-    before = len(encode(ReadRangeResponseB2C(success=head.success, err_code=head.err_code, err_msg=head.err_msg)))
-    return [whole[:before], *slices, whole[before:]]
-
-
-def decode_get_message(body: bytes) -> tuple[GetMessageResponseB2C, list[StoredMessage]]:
-    """A fetch answer: its head without messages, and the messages.
-
-    Raises:
-        EnvelopeError: the bytes are no such answer.
-    """
-    head, messages = _fetched(GetMessageResponseB2C, _GetAnswer, body)
-    return head, messages
-
-
-def decode_read_range(body: bytes) -> tuple[ReadRangeResponseB2C, list[StoredMessage]]:
-    """A range answer: its head without messages, and the messages.
-
-    Raises:
-        EnvelopeError: the bytes are no such answer.
-    """
-    head, messages = _fetched(ReadRangeResponseB2C, _RangeAnswer, body)
-    return head, messages
-
-
-def _fetched(cls: Any, pb_class: Any, body: bytes) -> tuple[Any, list[StoredMessage]]:
-    pb = pb_class()
-    try:
-        pb.MergeFromString(body)
-    except (DecodeError, UnicodeDecodeError) as error:
-        raise malformed(cls, error) from error
-    if not pb.IsInitialized():
-        raise missing(cls, pb)
-    messages = _stored(pb.messages)
-    pb.ClearField("messages")
-    return decode(cls, pb.SerializeToString()), messages
 
 
 # --- one message at a time --------------------------------------------------------------------------------------
@@ -493,19 +334,3 @@ def send_batch_answer(
         pb.appendTime = append_time
     data: bytes = pb.SerializeToString()
     return data
-
-
-def parse(cls: type, pb_class: Any, body: bytes) -> Any:
-    """The protobuf object of class `pb_class`, which stands for `cls`.
-
-    Raises:
-        EnvelopeError: the bytes are no such message.
-    """
-    pb = pb_class()
-    try:
-        pb.MergeFromString(body)
-    except (DecodeError, UnicodeDecodeError) as error:
-        raise malformed(cls, error) from error
-    if not pb.IsInitialized():
-        raise missing(cls, pb)
-    return pb

@@ -16,7 +16,7 @@ from zlib import crc32
 from pytubemq.errors import FormatError
 from pytubemq.model.limits import MAX_FETCH_MESSAGES
 from pytubemq.model.offset import OFFSET_UNIT, to_ordinal
-from pytubemq.wire import hot
+from pytubemq.wire import stored
 from pytubemq.wire.codec import malformed
 from pytubemq.wire.extensions import ExtensionField
 from pytubemq.wire.fields import UnusualError, read_field
@@ -28,7 +28,7 @@ from pytubemq.wire.varint import PAIRS, decode_varint, encode_varint
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytubemq.wire.hot import StoredMessage
+    from pytubemq.wire.stored import StoredMessage
 
 H = TypeVar("H", GetMessageResponseB2C, ReadRangeResponseB2C)
 
@@ -69,7 +69,7 @@ def decode_get_message(body: bytes, *, check: bool = True) -> Fetched[GetMessage
     Raises:
         EnvelopeError: the bytes are no such answer.
     """
-    return _fetched(body, hot.decode_get_message, check=check)
+    return _fetched(body, stored.decode_get_message, check=check)
 
 
 def decode_read_range(body: bytes, *, check: bool = True) -> Fetched[ReadRangeResponseB2C]:
@@ -78,7 +78,7 @@ def decode_read_range(body: bytes, *, check: bool = True) -> Fetched[ReadRangeRe
     Raises:
         EnvelopeError: the bytes are no such answer.
     """
-    return _fetched(body, hot.decode_read_range, check=check)
+    return _fetched(body, stored.decode_read_range, check=check)
 
 
 def _fetched(body: bytes, read: Callable[[bytes], tuple[H, list[StoredMessage]]], *, check: bool) -> Fetched[H]:

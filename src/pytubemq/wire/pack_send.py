@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytubemq.model.limits import MAX_PACKS
-from pytubemq.wire.codec import PB, encode, text
+from pytubemq.wire.codec import PB, encode, parse, text
 from pytubemq.wire.fields import UnusualError, read_field, signed32, signed64
-from pytubemq.wire.hot import parse
 from pytubemq.wire.messages.broker import AuthorizedInfo
 from pytubemq.wire.messages.extension import SendPacksRequestP2B, SendPacksResponseB2P
 from pytubemq.wire.varint import encode_varint

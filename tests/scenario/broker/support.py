@@ -13,7 +13,7 @@ from pytubemq.model.topic import TopicConfig
 from pytubemq.net.connection import RpcConnection
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk
-from pytubemq.wire import hot
+from pytubemq.wire import hot, stored
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.messages.broker import (
@@ -123,7 +123,9 @@ class Peer:
             request, HeartBeatResponseB2C, Method.CONSUMER_HEARTBEAT_C2B, 2, timeout_s=TIMEOUT_S
         )
 
-    async def get(self, partition_id: int = 0, **fields: Any) -> tuple[GetMessageResponseB2C, list[hot.StoredMessage]]:
+    async def get(
+        self, partition_id: int = 0, **fields: Any
+    ) -> tuple[GetMessageResponseB2C, list[stored.StoredMessage]]:
         request = GetMessageRequestC2B(
             client_id=self.client_id,
             partition_id=partition_id,
@@ -132,7 +134,7 @@ class Peer:
             **fields,
         )
         response = await self.connection.call(Method.GET_MESSAGE_C2B, 2, encode(request), timeout_s=TIMEOUT_S)
-        return hot.decode_get_message(response.body)
+        return stored.decode_get_message(response.body)
 
     async def commit(self, partition_id: int = 0, **fields: Any) -> CommitOffsetResponseB2C:
         request = CommitOffsetRequestC2B(
@@ -148,12 +150,12 @@ class Peer:
 
     async def read_range(
         self, offset: int, partition_id: int = 0, **fields: Any
-    ) -> tuple[ReadRangeResponseB2C, list[hot.StoredMessage]]:
+    ) -> tuple[ReadRangeResponseB2C, list[stored.StoredMessage]]:
         request = ReadRangeRequestC2B(
             client_id=self.client_id, topic_name=self.topic, partition_id=partition_id, offset=offset, **fields
         )
         response = await self.connection.call(Method.READ_RANGE_C2B, 2, encode(request), timeout_s=TIMEOUT_S)
-        return hot.decode_read_range(response.body)
+        return stored.decode_read_range(response.body)
 
     async def offsets(self, *partitions: tuple[str, int], **fields: Any) -> PartitionOffsetsResponse:
         request = PartitionOffsetsRequest(

@@ -29,7 +29,7 @@ from tests.unit.storage.helpers import columns, split
 
 if TYPE_CHECKING:
     from pytubemq.storage.staging import Staging
-    from pytubemq.wire.hot import StoredMessage
+    from pytubemq.wire.stored import StoredMessage
 
 ROOT: Final = Path("/data/broker-1")
 SETTINGS: Final = StoreSettings(segment_bytes=6000, journal_segment_bytes=5000, reserve_bytes=0, check_on_read=True)

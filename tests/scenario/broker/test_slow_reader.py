@@ -9,10 +9,10 @@ import pytest
 from pytubemq.model.limits import MIB
 from pytubemq.wire.codec import encode
 from pytubemq.wire.frame import FrameDecoder
-from pytubemq.wire.hot import decode_read_range
 from pytubemq.wire.messages.extension import ReadRangeRequestC2B
 from pytubemq.wire.methods import Method
 from pytubemq.wire.rpc import decode_response, encode_request
+from pytubemq.wire.stored import decode_read_range
 from tests.scenario.broker.support import connected, item, running
 from tests.waiting import until
 

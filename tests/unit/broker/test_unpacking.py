@@ -13,8 +13,8 @@ from pytubemq.errors import FormatError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.selection import Slice
 from pytubemq.wire.checksum import check_sum
-from pytubemq.wire.hot import decode_stored, stored_entry
 from pytubemq.wire.pack import PackHead, encode_columns, stored_pack_head
+from pytubemq.wire.stored import decode_stored, stored_entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,10 +16,10 @@ from pytubemq.core.flow import DataLimit, EmptyReads, FlowRules, LowFetch, forma
 from pytubemq.errors import ConfigError
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.extensions import OURS, Capability
-from pytubemq.wire.hot import get_message_answer
 from pytubemq.wire.messages.broker import GetMessageResponseB2C, RegisterResponseB2C
 from pytubemq.wire.messages.master import HeartResponseM2C, MasterAuthorizedInfo, RegisterResponseM2C
 from pytubemq.wire.methods import Method
+from pytubemq.wire.stored import get_message_answer
 from tests.unit.client.test_consumer import event_of
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.store import BrokerStore, StoreSettings
-from pytubemq.wire.hot import StoredMessage, decode_stored
 from pytubemq.wire.pack import PACK_TAG, Columns, encode_columns, read_columns, read_pack
+from pytubemq.wire.stored import StoredMessage, decode_stored
 from pytubemq.wire.varint import decode_varint
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from pytubemq.storage.record import (
 )
 from pytubemq.storage.run import Run
 from pytubemq.testing.disk import FaultyDisk
-from pytubemq.wire.hot import stored_entry
+from pytubemq.wire.stored import stored_entry
 from pytubemq.wire.varint import encode_varint
 
 

@@ -13,7 +13,7 @@ from pytubemq.storage.index import decode_index_entry
 from pytubemq.storage.mending import Border, encode_found, mend
 from pytubemq.storage.scan import DamagedBytes, LogRecord, read_record, scan_log
 from pytubemq.testing.disk import FaultyDisk
-from pytubemq.wire.hot import decode_stored
+from pytubemq.wire.stored import decode_stored
 from tests.unit.storage.helpers import columns, open_store
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from pytubemq.storage.record import FORGOTTEN
 from pytubemq.storage.staging import Appended
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
-from pytubemq.wire.hot import decode_stored
+from pytubemq.wire.stored import decode_stored
 from tests.unit.storage.helpers import NOW_MS, ROOMY, ROOT, SMALL, messages, open_store, payloads, send
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytubemq.errors import EnvelopeError
 from pytubemq.model.limits import MAX_BATCH_ENTRIES
-from pytubemq.wire import hot
+from pytubemq.wire import hot, stored
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.messages.broker import (
     AuthorizedInfo,
@@ -54,8 +54,8 @@ def as_message(entry: tuple[Any, ...]) -> TransferedMessage:
     )
 
 
-def as_stored(message: TransferedMessage) -> hot.StoredMessage:
-    return hot.StoredMessage(
+def as_stored(message: TransferedMessage) -> stored.StoredMessage:
+    return stored.StoredMessage(
         message.message_id,
         message.check_sum,
         message.pay_load_data,
@@ -70,33 +70,33 @@ def as_stored(message: TransferedMessage) -> hot.StoredMessage:
 
 @given(st.lists(ENTRIES, max_size=4))
 def test_stored_entries_are_field_four_of_an_answer(entries: list[tuple[Any, ...]]):
-    blob = b"".join([hot.stored_entry(*entry) for entry in entries])
+    blob = b"".join([stored.stored_entry(*entry) for entry in entries])
     wanted = tuple([as_message(entry) for entry in entries])
     head = encode(GetMessageResponseB2C(success=True, err_code=200))
     whole = encode(GetMessageResponseB2C(success=True, err_code=200, messages=wanted))
     assert head + blob == whole
-    assert hot.decode_stored(blob) == [as_stored(message) for message in wanted]
-    assert hot.decode_stored(memoryview(blob)) == hot.decode_stored(blob)
+    assert stored.decode_stored(blob) == [as_stored(message) for message in wanted]
+    assert stored.decode_stored(memoryview(blob)) == stored.decode_stored(blob)
 
 
 @given(messages(GetMessageResponseB2C))
 def test_fetch_answer(answer: GetMessageResponseB2C):
     body = encode(answer)
-    head, stored = hot.decode_get_message(body)
-    assert stored == [as_stored(message) for message in answer.messages]
+    head, messages = stored.decode_get_message(body)
+    assert messages == [as_stored(message) for message in answer.messages]
     assert head.messages == ()
     slices = [b"\x22" + hot.encode_varint(len(data)) + data for data in map(encode, answer.messages)]
-    assert b"".join(hot.get_message_answer(head, slices)) == body
+    assert b"".join(stored.get_message_answer(head, slices)) == body
     assert decode(GetMessageResponseB2C, body) == answer
 
 
 @given(messages(ReadRangeResponseB2C))
 def test_range_answer(answer: ReadRangeResponseB2C):
     body = encode(answer)
-    head, stored = hot.decode_read_range(body)
-    assert stored == [as_stored(message) for message in answer.messages]
+    head, messages = stored.decode_read_range(body)
+    assert messages == [as_stored(message) for message in answer.messages]
     slices = [b"\x22" + hot.encode_varint(len(data)) + data for data in map(encode, answer.messages)]
-    assert b"".join(hot.read_range_answer(head, slices)) == body
+    assert b"".join(stored.read_range_answer(head, slices)) == body
 
 
 @given(NAME, NAME, I32, I32, BODY, I32, MAYBE_NAME, MAYBE_NAME, MAYBE_I64, MAYBE_I64, MAYBE_I32, MAYBE_I64)
@@ -212,9 +212,9 @@ def test_send_batch_answer(answer: SendBatchResponseB2P):
 
 
 READERS = (
-    hot.decode_stored,
-    hot.decode_get_message,
-    hot.decode_read_range,
+    stored.decode_stored,
+    stored.decode_get_message,
+    stored.decode_read_range,
     hot.decode_send,
     hot.decode_send_batch,
     partial(decode, SendMessageResponseB2P),
@@ -230,21 +230,21 @@ def test_noise_gives_values_or_envelope_error(read: Any, noise: bytes):
 
 @pytest.mark.parametrize("cut", range(1, 20))
 def test_a_cut_entry_is_refused(cut: int):
-    blob = hot.stored_entry(1, b"payload", 0, 28, 5, 9) * 2
+    blob = stored.stored_entry(1, b"payload", 0, 28, 5, 9) * 2
     with pytest.raises(EnvelopeError):
-        hot.decode_stored(blob[:-cut])
+        stored.decode_stored(blob[:-cut])
 
 
 def test_an_entry_without_its_required_fields_is_refused():
     with pytest.raises(EnvelopeError, match=r"messages\[0\]\.checkSum"):
-        hot.decode_stored(b"\x22\x02\x08\x05")
+        stored.decode_stored(b"\x22\x02\x08\x05")
 
 
 def test_fields_may_come_in_another_order():
     """protobuf lets a writer order fields as it likes; ours stand in order, a peer's need not."""
     head = encode(GetMessageResponseB2C(success=True, err_code=200, curr_offset=3))
-    entry = hot.stored_entry(1, b"x", 0, 28, 5, 9)
-    assert hot.decode_get_message(entry + head) == hot.decode_get_message(head + entry)
+    entry = stored.stored_entry(1, b"x", 0, 28, 5, 9)
+    assert stored.decode_get_message(entry + head) == stored.decode_get_message(head + entry)
 
 
 def test_text_that_is_not_utf8_is_read_as_the_original_reads_it():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytubemq.errors import EnvelopeError, FormatError
 from pytubemq.model.limits import MAX_FETCH_MESSAGES
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.wire import hot, pack_fetch
+from pytubemq.wire import pack_fetch, stored
 from pytubemq.wire.checksum import check_sum
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.messages.broker import GetMessageResponseB2C
@@ -46,7 +46,7 @@ def record(head: PackHead, columns: bytes) -> bytes:
 
 
 SINGLES = st.builds(
-    hot.stored_entry, st.integers(0, 99), st.binary(max_size=200), CODES, st.integers(0, 99), CODES, CODES
+    stored.stored_entry, st.integers(0, 99), st.binary(max_size=200), CODES, st.integers(0, 99), CODES, CODES
 )
 
 
@@ -54,15 +54,15 @@ SINGLES = st.builds(
 def test_records_come_out_in_the_order_of_the_log(items: list[Any], range_read: bool):
     slices = [item if isinstance(item, bytes) else record(*item[:2]) for item in items]
     if range_read:
-        fetched: Any = pack_fetch.decode_read_range(b"".join(hot.read_range_answer(RANGE_HEAD, slices)))
+        fetched: Any = pack_fetch.decode_read_range(b"".join(stored.read_range_answer(RANGE_HEAD, slices)))
     else:
-        fetched = pack_fetch.decode_get_message(b"".join(hot.get_message_answer(HEAD, slices)))
+        fetched = pack_fetch.decode_get_message(b"".join(stored.get_message_answer(HEAD, slices)))
     assert fetched.head == (RANGE_HEAD if range_read else HEAD)
     assert fetched.damaged == []
     assert len(fetched.records) == len(items)
     for item, found in zip(items, fetched.records, strict=True):
         if isinstance(item, bytes):
-            assert [found] == hot.decode_stored(item)
+            assert [found] == stored.decode_stored(item)
         else:
             assert (found.head, found.columns.payloads()) == (item[0], item[2])
 
@@ -70,7 +70,7 @@ def test_records_come_out_in_the_order_of_the_log(items: list[Any], range_read: 
 @given(messages(GetMessageResponseB2C))
 def test_any_answer_is_read_as_the_codec_reads_it(answer: GetMessageResponseB2C):
     fetched = pack_fetch.decode_get_message(encode(answer))
-    head, singles = hot.decode_get_message(encode(answer))
+    head, singles = stored.decode_get_message(encode(answer))
     assert fetched.records == singles
     assert fetched.head == GetMessageResponseB2C(**{**{n: getattr(head, n) for n in head.__slots__}, "packs": ()})
     assert len(fetched.damaged) == len(answer.packs), "bytes that are no pack are told as damaged"
@@ -86,7 +86,7 @@ def outcome(read: Any, body: bytes) -> Any:
 @given(st.lists(SINGLES | packs(), min_size=1, max_size=4), st.data())
 def test_a_damaged_answer_is_taken_only_where_protobuf_takes_it(items: list[Any], data: st.DataObject):
     slices = [item if isinstance(item, bytes) else record(*item[:2]) for item in items]
-    body = bytearray(b"".join(hot.get_message_answer(HEAD, slices)))
+    body = bytearray(b"".join(stored.get_message_answer(HEAD, slices)))
     at = data.draw(st.integers(0, len(body) - 1))
     body[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
     fetched = outcome(pack_fetch.decode_get_message, bytes(body))
@@ -109,10 +109,10 @@ def test_noise_gives_values_or_an_envelope_error(noise: bytes):
 
 def test_where_protobuf_must_be_asked_the_records_are_put_in_order():
     columns = encode_columns([b"a", b"b"], 0, -1)
-    late, early = (hot.stored_entry(1, b"x", 0, offset, 5, 9) for offset in (84, 0))
+    late, early = (stored.stored_entry(1, b"x", 0, offset, 5, 9) for offset in (84, 0))
     pack = record(PackHead(28, 7, 5), columns)
     group = b"\xf3\x3f\xf4\x3f"  # field 1022 as a group, which is not read directly
-    body = b"".join(hot.get_message_answer(HEAD, [late, pack, early, group]))
+    body = b"".join(stored.get_message_answer(HEAD, [late, pack, early, group]))
     fetched = pack_fetch.decode_get_message(body)
     assert fetched.head == HEAD
     offsets = [found.head.offset if isinstance(found, pack_fetch.Pack) else found.offset for found in fetched.records]
@@ -124,7 +124,9 @@ def test_a_damaged_pack_does_not_take_the_others_along():
     sound, bad = record(PackHead(0, 7, 5), columns), record(PackHead(56, 9, 5), columns[:-1] + b"!")
     lost = bytearray(record(PackHead(112, 9, 5), columns))
     lost[10] ^= 1  # in its head
-    body = b"".join(hot.get_message_answer(HEAD, [sound, bad, bytes(lost), hot.stored_entry(1, b"x", 0, 168, 5, 9)]))
+    body = b"".join(
+        stored.get_message_answer(HEAD, [sound, bad, bytes(lost), stored.stored_entry(1, b"x", 0, 168, 5, 9)])
+    )
     fetched = pack_fetch.decode_get_message(body)
     assert len(fetched.records) == 2
     assert [(damage.offset, damage.messages) for damage in fetched.damaged] == [(56, 2), (None, 2)]
@@ -160,7 +162,7 @@ def test_a_pack_taken_apart_is_what_single_sends_would_have_left(
     producer = (head.producer_id, head.producer_epoch) if head.producer_id else (None, None)
     assert expanded.entries == b"".join(
         [
-            hot.stored_entry(
+            stored.stored_entry(
                 head.message_id + at,
                 payloads[at],
                 flags[at],
@@ -187,7 +189,7 @@ def test_a_large_pack_is_taken_apart_in_pieces_that_join():
         assert piece.messages == 80 or piece.next_ordinal == 4_000
         pieces.append(piece.entries)
         at = piece.next_ordinal
-    found = hot.decode_stored(b"".join(pieces))
+    found = stored.decode_stored(b"".join(pieces))
     assert [one.payload for one in found] == payloads
     assert [one.offset for one in found] == [28 * n for n in range(1_000, 4_000)]
     assert [one.message_id for one in found] == list(range(head.message_id, head.message_id + 3_000))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytubemq.errors import EnvelopeError, FrameError
-from pytubemq.wire import hot
+from pytubemq.wire import stored
 from pytubemq.wire.codec import PB, decode, encode
 from pytubemq.wire.frame import Frame, FrameDecoder, encode_frame
 from pytubemq.wire.messages import rpc
@@ -233,17 +233,17 @@ def test_fetch_answers_are_rebuilt_from_slices():
         if record["method"] != 17 or record["direction"] != "response" or "RspResponseBody" not in record["decoded"]:
             continue
         body = decode_response(only_frame(record)).body
-        head, messages = hot.decode_get_message(body)
+        head, messages = stored.decode_get_message(body)
         whole = decode(GetMessageResponseB2C, body)
         entries = []
         for item in whole.messages:
             data = encode(item)
             entries.append(b"".join([b"\x22", encode_length(len(data)), data]))
-        assert b"".join(hot.get_message_answer(head, entries)) == body
+        assert b"".join(stored.get_message_answer(head, entries)) == body
         assert [(m.message_id, m.check_sum, m.payload, m.flag) for m in messages] == [
             (m.message_id, m.check_sum, m.pay_load_data, m.flag) for m in whole.messages
         ]
-        assert hot.decode_stored(b"".join(entries)) == messages
+        assert stored.decode_stored(b"".join(entries)) == messages
         count += len(messages)
     assert count == 18
 

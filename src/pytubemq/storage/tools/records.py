@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.errors import EnvelopeError, FormatError
 from pytubemq.model.offset import OFFSET_UNIT
-from pytubemq.wire.hot import StoredMessage, decode_stored
 from pytubemq.wire.pack import PACK_TAG, read_stored_pack
+from pytubemq.wire.stored import StoredMessage, decode_stored
 from pytubemq.wire.varint import decode_varint
 
 if TYPE_CHECKING:

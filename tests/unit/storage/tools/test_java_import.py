@@ -21,7 +21,7 @@ from pytubemq.storage.tools.verify import verify
 from .making import LARGE, SMALL, fill, held_in
 
 if TYPE_CHECKING:
-    from pytubemq.wire.hot import StoredMessage
+    from pytubemq.wire.stored import StoredMessage
 
 RECORDED = Path(__file__).parents[3] / "vectors" / "java-store"
 EXPECTED = json.loads((RECORDED / "expected.json").read_text())
