@@ -16,7 +16,6 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from pytubemq.client.answers import Outcome, read_answer
-from pytubemq.client.bunch import one_by_one
 from pytubemq.client.events import Connected, Lost
 from pytubemq.client.flight import Flight, Pack, make_packs
 from pytubemq.client.pending import is_uncertain, unexpected
@@ -97,24 +96,14 @@ class Lane:
         queue = self._queue
         queue.append(unit)
         if not self._scheduled:
-            self.expect()
+            self._scheduled = True
+            linger_s = self._owner.linger_s
+            if linger_s > 0:
+                self._loop.call_later(linger_s, self._pump)
+            else:
+                self._loop.call_soon(self._pump)
         elif self._alone and queue.messages >= EAGER_SINGLES:
             self._send_eagerly()
-
-    def expect(self) -> None:
-        """See to what is queued, and to what its producer hands over until then, when it is time for it to leave."""
-        if self._scheduled:
-            return
-        self._scheduled = True
-        linger_s = self._owner.linger_s
-        if linger_s > 0:
-            self._loop.call_later(linger_s, self._pump)
-        else:
-            self._loop.call_soon(self._pump)
-
-    def take_in(self, unit: Unit) -> None:
-        """Queue a message that was expected; it leaves with what is queued."""
-        self._queue.append(unit)
 
     def kick(self) -> None:
         """Something has changed for the better: try now what was waiting for a later try."""
@@ -125,7 +114,7 @@ class Lane:
 
     def expire(self, now_s: float) -> list[Unit]:
         """Take out of the queue what is past its deadline, and what was cancelled."""
-        return self.take_all(lambda unit: unit.deadline_s <= now_s or unit.unwanted)
+        return self.take_all(lambda unit: unit.deadline_s <= now_s or unit.future.done())
 
     def take_movable(self, wanted: Callable[[Unit], bool] = lambda _: True) -> list[Unit]:
         """Take those out of the queue that may go elsewhere, as far as `wanted`: of the others this Broker may have a
@@ -153,7 +142,6 @@ class Lane:
     # --- sending --------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        self._owner.hand_over()
         self._scheduled = False
         if self._pause is not None or self._again or not self._queue:
             return  # after a failure everything waits, so that what failed goes first
@@ -336,11 +324,11 @@ class Lane:
         """These had no answer, or one that cannot be understood."""
         uncertain = is_uncertain(error)
         again = False
-        for unit in one_by_one(units):
+        for unit in units:
             unit.tries += 1
             unit.cause = error
             unit.uncertain = unit.uncertain or uncertain
-            if unit.unwanted or not self._owner.refused(unit, error):
+            if unit.future.done() or not self._owner.refused(unit, error):
                 self._owner.settled(unit.count, unit.size_bytes)
             else:
                 again = True
