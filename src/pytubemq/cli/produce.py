@@ -93,11 +93,13 @@ async def _produce(
 ) -> int:
     """Send all of it; returns how many empty lines were passed over."""
     import pytubemq
+    from pytubemq.cli.stall import Stall
 
     skipped = 0
     async with (
         pytubemq.connect(master, request_timeout_s=options.timeout_s) as tube,
         tube.producer(topic) as producer,
+        Stall(options, producer, tube.events()).watching(),
     ):
         results.began = True
         async for batch in source:
