@@ -16,6 +16,7 @@ from pytubemq.cli.target import http_url, masters
 from pytubemq.cli.words import count_of
 from pytubemq.errors import ConfigError, NotFoundError
 
+TOPIC = "bench"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -39,7 +40,7 @@ def load_options(*, messages: int, window: int) -> Callable[[F], F]:
             click.option("--messages", type=click.IntRange(1), default=messages, show_default=True, help="How many."),
             click.option("--size", "size_bytes", type=click.IntRange(8, 20 * 2**20), default=1024, show_default=True,
                          metavar="BYTES", help="Of each body."),
-            click.option("--topic", callback=topic_name, default="bench", show_default=True,
+            click.option("--topic", callback=topic_name, default=TOPIC, show_default=True,
                          help="Made over the JSON API if missing."),
         ):  # fmt: skip
             command = option(command)
@@ -67,12 +68,14 @@ def bench_produce(producers: int, sync: bool, api: str, no_batching: bool, **com
 
 
 @bench.command("consume")
+@click.option("--fill", is_flag=True, help=f"Make or fill a topic other than `{TOPIC}`, too; what is sent stays there.")
 @load_options(messages=300_000, window=20_000)
-def bench_consume(**common: Any) -> None:
-    """Messages a second read and confirmed by a new group; fills the topic first when it holds too few."""
+def bench_consume(fill: bool, **common: Any) -> None:
+    """Messages a second read and confirmed by a new group; fills the topic `bench` first when it holds too few."""
     from pytubemq.cli import bench_run
 
-    _run(bench_run.consume, **common)
+    may_fill = fill or common["topic"] == TOPIC
+    _run(functools.partial(bench_run.consume, may_fill=may_fill, say=current().say), may_make=may_fill, **common)
 
 
 @bench.command("e2e")
@@ -84,7 +87,15 @@ def bench_e2e(**common: Any) -> None:
     _run(bench_run.end_to_end, **common)
 
 
-def _run(measure: Callable[..., Any], *, master: str | None, http: str | None, partitions: int, **load: Any) -> None:
+def _run(
+    measure: Callable[..., Any],
+    *,
+    master: str | None,
+    http: str | None,
+    partitions: int,
+    may_make: bool = True,
+    **load: Any,
+) -> None:
     from pytubemq.cli.bench_run import Load
     from pytubemq.server.run import run_loop
 
@@ -92,7 +103,10 @@ def _run(measure: Callable[..., Any], *, master: str | None, http: str | None, p
     what = Load(master=masters(options, master), timeout_s=options.timeout_s, **load)
     try:
         found = run_loop(measure(what))
-    except NotFoundError:
+    except NotFoundError as error:
+        if not may_make:
+            error.hint = "see that the name is right; with --fill it is made and filled"
+            raise
         _make_topic(options, http, what.topic, partitions)
         found = run_loop(measure(what))
     if options.output is None:
@@ -102,5 +116,5 @@ def _run(measure: Callable[..., Any], *, master: str | None, http: str | None, p
 
 def _make_topic(options: GlobalOptions, http: str | None, topic: str, partitions: int) -> None:
     api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    options.say(f"there is no topic {topic}: it is made with {count_of(partitions, 'partition')}, and stays")
     api.post("topics", body={"name": topic, "partitions": partitions})
-    options.say(f"made the topic {topic} with {count_of(partitions, 'partition')}")

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytubemq
-from pytubemq.errors import BufferFullError, TubeError
+from pytubemq.cli.words import count_of, size
+from pytubemq.errors import BufferFullError, ConfigError, TubeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pytubemq.client.consumer import Consumer
     from pytubemq.client.producer import Producer
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _STAMP = struct.Struct("<q")
 ASSIGNMENT_ROUNDS = 100
+_POINTS = {"p50": (0.5, 2), "p90": (0.9, 10), "p99": (0.99, 100), "p99_9": (0.999, 1_000)}
+"""Each with the least number of samples that has any beyond it."""
 STALL_TIMEOUT_S = 30.0
 """Without any message for so long a measurement gives up."""
 
@@ -92,10 +95,13 @@ async def produce(load: Load, *, producers: int, way: Way) -> dict[str, Any]:
     }
 
 
-async def consume(load: Load) -> dict[str, Any]:
-    """Messages a second by a new group that begins at the start of the topic."""
+async def consume(load: Load, *, may_fill: bool, say: Callable[[str], None]) -> dict[str, Any]:
+    """Messages a second by a new group that begins at the start of the topic.
+
+    With `may_fill` the topic is filled first if it holds too few, which is said before.
+    """
     async with _connect(load) as tube:
-        await _fill(tube, load)
+        await _fill(tube, load, may_fill=may_fill, say=say)
         group = f"bench-{os.getpid()}-{time.time_ns()}"
         got = 0
         started_s = time.perf_counter()
@@ -158,14 +164,16 @@ async def end_to_end(load: Load) -> dict[str, Any]:
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float]:
-    """p50, p90, p99, p99.9 and the longest, in milliseconds."""
+    """`samples`, how many there are; p50, p90, p99, p99.9 and the longest, in milliseconds.
+
+    A point that so few samples cannot tell from the longest is left out: p99 takes a hundred.
+    """
     ordered = sorted(seconds)
-    if not ordered:
-        return {}
-    points = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}
-    found = {name: ordered[min(len(ordered) - 1, int(point * len(ordered)))] for name, point in points.items()}
-    found["max"] = ordered[-1]
-    return {name: round(value * 1000, 3) for name, value in found.items()}
+    count = len(ordered)
+    found = {
+        name: round(ordered[int(point * count)] * 1000, 3) for name, (point, least) in _POINTS.items() if count >= least
+    }
+    return {"samples": count, **found, **({"max": round(ordered[-1] * 1000, 3)} if ordered else {})}
 
 
 def _connect(load: Load) -> Tube:
@@ -188,6 +196,7 @@ async def _send(producer: Producer, body: bytes, count: int, window: int) -> lis
             continue
         for future in under_way.popleft():
             await future
+    await asyncio.sleep(0)  # futures that were done already have not told their time yet
     return latencies
 
 
@@ -208,6 +217,7 @@ async def _send_many(producer: Producer, body: bytes, count: int, window: int) -
             under_way.append(future)
             continue
         await under_way.popleft()
+    await asyncio.sleep(0)
     return latencies
 
 
@@ -232,11 +242,18 @@ async def _send_one_by_one(producer: Producer, body: bytes, count: int) -> list[
     return latencies
 
 
-async def _fill(tube: Tube, load: Load) -> None:
-    """See to it that the topic holds enough to read."""
+async def _fill(tube: Tube, load: Load, *, may_fill: bool, say: Callable[[str], None]) -> None:
+    """See to it that the topic holds enough to read. Raises ConfigError: it does not, and may not be filled."""
     offsets = await tube.offsets(await tube.partitions(load.topic))
     held = sum((end - start) // 28 for start, end in offsets.values())
     if held < load.messages:
+        missing = count_of(load.messages - held, "message")
+        if not may_fill:
+            raise ConfigError(
+                f"the topic {load.topic!r} holds {held:,} of {load.messages:,} messages to read",
+                hint=f"read fewer with --messages, or put {missing} of noise there, which stay, with --fill",
+            )
+        say(f"filling {load.topic} with {missing} of {size(load.size_bytes)}, which stay there")
         async with tube.producer(load.topic) as producer:
             await _send(producer, os.urandom(load.size_bytes), load.messages - held, 20_000)
 

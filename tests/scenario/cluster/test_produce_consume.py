@@ -198,6 +198,31 @@ def test_bench_prints_one_json_object(tube: CommandLine, cluster: ThreadedCluste
     assert result["bench"] == what
     assert result["messages"] >= 300
     assert result["msgs_per_s"] > 0
+    assert b"there is no topic bench: it is made with 2 partitions, and stays\n" in found.stderr
+    assert (b"filling bench with 300 messages of 1.0 KiB, which stay there" in found.stderr) is (what == "consume")
+
+
+def test_each_way_to_produce_tells_its_latency(tube: CommandLine, cluster: ThreadedCluster) -> None:
+    where = ("--messages", "300", "--window", "40", "--master", cluster.master, "--http", cluster.http)
+    for way, samples in ((("--no-batching",), 30), (("--api", "many"), 30), ((), 30), (("--sync",), 300)):
+        found = json.loads(tube("bench", "produce", *way, *where).stdout)["latency_ms"]
+        assert found["samples"] == samples, way
+        assert 0 < found["p50"] <= found["p90"] <= found["max"]
+
+
+def test_no_topic_of_somebodys_is_filled_with_noise_unasked(tube: CommandLine, cluster: ThreadedCluster) -> None:
+    where = ("--messages", "30", "--master", cluster.master, "--http", cluster.http)
+    found = tube("bench", "consume", "--topic", "nonesuch", *where)
+    assert found.returncode == ExitCode.NOT_FOUND
+    assert b"--fill" in found.stderr
+    assert b"nonesuch" not in tube("topic", "list", "--http", cluster.http).stdout
+    cluster.create_topic("mine", partitions=1)
+    found = tube("bench", "consume", "--topic", "mine", *where)
+    assert found.returncode == ExitCode.BAD_CONFIG
+    assert b"the topic 'mine' holds 0 of 30 messages to read" in found.stderr
+    assert tube("consume", "mine", "--master", cluster.master).stdout == b""
+    filled = tube("bench", "consume", "--topic", "mine", "--fill", *where)
+    assert json.loads(filled.stdout)["messages"] >= 30
 
 
 def test_lines_are_sent_as_they_come_and_ctrl_c_ends_it(tube: CommandLine, at: tuple[str, str]) -> None:
