@@ -5,8 +5,10 @@ The invariant: an answer that does not fit its request says nothing of any messa
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, cast
 
+from pytubemq.client.bunch import Bunch, one_by_one
 from pytubemq.client.parcel import Parcel
 from pytubemq.client.receipts import Stretch
 from pytubemq.errors import Code, TubeError, refused
@@ -130,8 +132,12 @@ def _read_packs(packs: Sequence[Pack], answer: PacksAnswer) -> Outcome:
         first = pack.units[0]
         if isinstance(first, Parcel):
             _read_parcel(outcome, first, spans, answer)
-        else:
+        elif not isinstance(first, Bunch):
             _read_messages(outcome, cast("list[Pending]", pack.units), spans, answer)
+        elif len(spans) == 1 and spans[0].code == Code.SUCCESS:
+            _read_bunches(outcome, cast("list[Bunch]", pack.units), spans[0], answer)
+        else:
+            _read_messages(outcome, cast("list[Pending]", list(one_by_one(pack.units))), spans, answer)
     return outcome
 
 
@@ -152,6 +158,24 @@ def _read_messages(outcome: Outcome, units: list[Pending], spans: Sequence[SpanA
             None if repeated else answer.append_time,  # a repeat came when it came first, which nobody tells
             repeated=repeated,
         )
+
+
+def _read_bunches(outcome: Outcome, units: list[Bunch], span: SpanAnswer, answer: PacksAnswer) -> None:
+    """All of them have been taken, one after the other."""
+    _, _, offset, message_id, repeated, _ = span
+    known = offset >= 0
+    for bunch in units:
+        count = bunch.count
+        bunch.took(
+            range(message_id, message_id + count) if known else repeat(0, count),
+            range(offset, offset + count * OFFSET_UNIT, OFFSET_UNIT) if known else repeat(None, count),
+            None if repeated else answer.append_time,
+            repeated=repeated,
+        )
+        message_id += count
+        offset += count * OFFSET_UNIT if known else 0
+        outcome.taken += count
+        outcome.bytes_taken += bunch.size_bytes
 
 
 def _read_parcel(outcome: Outcome, parcel: Parcel, spans: Sequence[SpanAnswer], answer: PacksAnswer) -> None:

@@ -17,14 +17,14 @@ class Buffer:
     def __init__(self, *, max_messages: int, max_bytes: int) -> None:
         self.messages = 0
         self.size_bytes = 0
-        self._max_messages = max_messages
-        self._max_bytes = max_bytes
+        self.max_messages = max_messages
+        self.max_bytes = max_bytes
         self._waiters: set[asyncio.Future[None]] = set()
 
     @property
     def has_room(self) -> bool:
         """Whether another message of usual size will be taken."""
-        return self.messages < self._max_messages and self.size_bytes < self._max_bytes
+        return self.messages < self.max_messages and self.size_bytes < self.max_bytes
 
     def add(self, size_bytes: int, messages: int = 1) -> None:
         """Take messages in.
@@ -33,7 +33,7 @@ class Buffer:
             BufferFullError: there is no room for all of them.
         """
         if self.messages and (
-            self.messages + messages > self._max_messages or self.size_bytes + size_bytes > self._max_bytes
+            self.messages + messages > self.max_messages or self.size_bytes + size_bytes > self.max_bytes
         ):
             raise self.full()
         self.messages += messages
@@ -42,7 +42,7 @@ class Buffer:
     def fits(self, size_bytes: int, messages: int = 1) -> bool:
         """Whether `add` will take them. Any number fits into an empty buffer."""
         return not self.messages or (
-            self.messages + messages <= self._max_messages and self.size_bytes + size_bytes <= self._max_bytes
+            self.messages + messages <= self.max_messages and self.size_bytes + size_bytes <= self.max_bytes
         )
 
     def check_lot(self, size_bytes: int, messages: int) -> None:
@@ -51,10 +51,10 @@ class Buffer:
         Raises:
             BufferFullError: it would not.
         """
-        if messages > 1 and (messages > self._max_messages or size_bytes > self._max_bytes):
+        if messages > 1 and (messages > self.max_messages or size_bytes > self.max_bytes):
             raise BufferFullError(
                 f"{messages:,} messages of {size_bytes:,} bytes are more than the producer's buffer ever holds "
-                f"({self._max_messages:,} messages, {self._max_bytes:,} bytes)",
+                f"({self.max_messages:,} messages, {self.max_bytes:,} bytes)",
                 hint="use send_many(), which goes on as there is room, or make the buffer larger",
             )
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from pytubemq.client.bunch import Bunch, one_by_one
 from pytubemq.client.parcel import Parcel
 from pytubemq.model.filters import NO_FILTER_CODE, filter_code
 from pytubemq.wire.pack import encode_columns
@@ -25,9 +26,9 @@ _code_of = lru_cache(maxsize=1024)(filter_code)
 
 
 class Pack(NamedTuple):
-    """Messages of one partition that leave as one pack: a parcel by itself, or single messages in order."""
+    """Messages of one partition that leave as one pack: a parcel by itself, or single messages or bunches in order."""
 
-    units: list[Pending] | list[Parcel]
+    units: list[Pending] | list[Bunch] | list[Parcel]
     columns: bytes
 
     @property
@@ -92,9 +93,9 @@ class Numbers:
 def make_packs(units: Sequence[Unit], numbers: Numbers) -> list[Pack]:
     """Packs of all these messages; those of one partition in order, with numbers that follow each other in each."""
     packs: list[Pack] = []
-    filling: dict[Partition, list[Pending]] = {}
+    filling: dict[Partition, list[Pending | Bunch]] = {}
     latest: Partition | None = None
-    group: list[Pending] = []
+    group: list[Pending | Bunch] = []
     for unit in units:
         if isinstance(unit, Parcel):
             partition = unit.partition
@@ -113,10 +114,26 @@ def make_packs(units: Sequence[Unit], numbers: Numbers) -> list[Pack]:
     return packs
 
 
-def _close(packs: list[Pack], partition: Partition, group: list[Pending] | None, numbers: Numbers) -> None:
+def _close(packs: list[Pack], partition: Partition, group: list[Pending | Bunch] | None, numbers: Numbers) -> None:
     if not group:
         return
     numbers.give(partition, group)
+    kinds = set(map(type, group))
+    if kinds == {Bunch}:
+        bunches = cast("list[Bunch]", group)
+        following = bunches[0].sequence
+        for bunch in bunches:
+            if bunch.sequence != following:
+                break
+            following = None if following is None else following + bunch.count
+        else:
+            packs.append(_pack_of_bunches(bunches))
+            return
+    messages = list(one_by_one(group)) if Bunch in kinds else group
+    _close_messages(packs, cast("list[Pending]", messages))
+
+
+def _close_messages(packs: list[Pack], group: list[Pending]) -> None:
     first = group[0].sequence
     if first is None or [one.sequence for one in group] == list(range(first, first + len(group))):
         packs.append(_pack(group))
@@ -124,6 +141,11 @@ def _close(packs: list[Pack], partition: Partition, group: list[Pending] | None,
     # what is sent again may have been partly taken meanwhile: a pack's numbers follow each other
     for _, run in groupby(enumerate(group), lambda item: (item[1].sequence or 0) - item[0]):
         packs.append(_pack([one for _, one in run]))
+
+
+def _pack_of_bunches(group: list[Bunch]) -> Pack:
+    payloads = group[0].payloads if len(group) == 1 else [payload for bunch in group for payload in bunch.payloads]
+    return Pack(group, encode_columns(payloads, 0, NO_FILTER_CODE))
 
 
 def _pack(group: list[Pending]) -> Pack:

@@ -16,6 +16,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from pytubemq.client.answers import Outcome, read_answer
+from pytubemq.client.bunch import one_by_one
 from pytubemq.client.events import Connected, Lost
 from pytubemq.client.flight import Flight, Pack, make_packs
 from pytubemq.client.pending import is_uncertain, unexpected
@@ -90,20 +91,33 @@ class Lane:
         self._singles = Singles(self, owner, self._queue, self._writer)
         self._alone = False
         """Whether each message leaves in a request of its own, as far as the Broker has told."""
+        self.gathers = False
+        """Whether messages that may go anywhere go to one partition for a while: it is known that the Broker is one to
+        which this matters."""
 
     def put(self, unit: Unit) -> None:
         """Queue a message; it leaves at the end of this loop turn, or after the linger time."""
         queue = self._queue
         queue.append(unit)
         if not self._scheduled:
-            self._scheduled = True
-            linger_s = self._owner.linger_s
-            if linger_s > 0:
-                self._loop.call_later(linger_s, self._pump)
-            else:
-                self._loop.call_soon(self._pump)
+            self.expect()
         elif self._alone and queue.messages >= EAGER_SINGLES:
             self._send_eagerly()
+
+    def expect(self) -> None:
+        """See to what is queued, and to what its producer hands over until then, when it is time for it to leave."""
+        if self._scheduled:
+            return
+        self._scheduled = True
+        linger_s = self._owner.linger_s
+        if linger_s > 0:
+            self._loop.call_later(linger_s, self._pump)
+        else:
+            self._loop.call_soon(self._pump)
+
+    def take_in(self, unit: Unit) -> None:
+        """Queue a message that was expected; it leaves with what is queued."""
+        self._queue.append(unit)
 
     def kick(self) -> None:
         """Something has changed for the better: try now what was waiting for a later try."""
@@ -114,7 +128,7 @@ class Lane:
 
     def expire(self, now_s: float) -> list[Unit]:
         """Take out of the queue what is past its deadline, and what was cancelled."""
-        return self.take_all(lambda unit: unit.deadline_s <= now_s or unit.future.done())
+        return self.take_all(lambda unit: unit.deadline_s <= now_s or unit.unwanted)
 
     def take_movable(self, wanted: Callable[[Unit], bool] = lambda _: True) -> list[Unit]:
         """Take those out of the queue that may go elsewhere, as far as `wanted`: of the others this Broker may have a
@@ -142,6 +156,7 @@ class Lane:
     # --- sending --------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
+        self._owner.hand_over()
         self._scheduled = False
         if self._pause is not None or self._again or not self._queue:
             return  # after a failure everything waits, so that what failed goes first
@@ -177,6 +192,7 @@ class Lane:
         self.packs = self._owner.batching and Capability.PACKS in can
         self.drops_repeats = Capability.IDEMPOTENT in can
         self._alone = not self.packs and not (self._owner.batching and Capability.BATCH_SEND in can)
+        self.gathers = self.packs or (self._alone and self.drops_repeats)
 
     @property
     def _in_air(self) -> bool:
@@ -324,11 +340,11 @@ class Lane:
         """These had no answer, or one that cannot be understood."""
         uncertain = is_uncertain(error)
         again = False
-        for unit in units:
+        for unit in one_by_one(units):
             unit.tries += 1
             unit.cause = error
             unit.uncertain = unit.uncertain or uncertain
-            if unit.future.done() or not self._owner.refused(unit, error):
+            if unit.unwanted or not self._owner.refused(unit, error):
                 self._owner.settled(unit.count, unit.size_bytes)
             else:
                 again = True

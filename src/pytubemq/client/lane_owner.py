@@ -35,6 +35,9 @@ class LaneOwner(Protocol):
         """Whether this is to be sent again; if not, its future has failed."""
         ...
 
+    def hand_over(self) -> None:
+        """Queue what was gathered of the messages that come one behind the other."""
+
     def drained(self) -> None:
         """Everything that was queued for a Broker that takes packs has left."""
 

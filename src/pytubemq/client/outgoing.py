@@ -10,8 +10,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pytubemq.client.buffer import Buffer
+from pytubemq.client.bunch import Bunch
 from pytubemq.client.flight import Numbers
-from pytubemq.client.lane import Lane
+from pytubemq.client.lane import EAGER_SINGLES, Lane
 from pytubemq.client.parcel import Lot, Parcel
 from pytubemq.client.pending import Pending, check_key, final_error, find_partition
 from pytubemq.client.tasks import Tasks
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from pytubemq.model.message import Receipt
 
 SWEEP_S = 0.5
+_PLAIN = (0, None, None)
+"""Flag, type and time of a message that has none."""
 
 
 class Outgoing:
@@ -66,6 +69,8 @@ class Outgoing:
         """Where messages that may go anywhere are gathered, so that packs are full."""
         self._room_messages = self._room_bytes = 0
         """What may still go there before it is another's turn."""
+        self._bunch: Bunch | None = None
+        """Plain messages that are gathered until the lane takes them; it expects them."""
         self._max_message_bytes = DEFAULT_MAX_MESSAGE_BYTES
         self._refusal: TubeError | None = ClosedError("the producer is not open", hint="use it inside `async with`")
         self._sweeper: asyncio.TimerHandle | None = None
@@ -86,23 +91,48 @@ class Outgoing:
         """
         if self._refusal is not None:
             raise self._refusal
-        loop, size_bytes = self._loop, len(encoded[0])
-        now_s = loop.time()
+        if key is None and partition is None and encoded[1:] == _PLAIN:
+            return self.enqueue_plain(encoded[0])
+        self.hand_over()
+        now_s = self._loop.time()
         if key is None and partition is None:
             route: bytes | Partition | None = None
-            chosen = self._choose(now_s, size_bytes)
+            chosen = self._choose(now_s, len(encoded[0]))
         else:
             route, chosen = self._pick(key, partition)
-        self.buffer.add(size_bytes)
-        future: asyncio.Future[Receipt] = loop.create_future()
-        self._submitted = order = self._submitted + 1
-        pending = Pending(encoded, future, chosen, route, now_s + self._delivery_timeout_s, order)
-        if self._sweeper is None:
-            self._arm_sweeper()
-        lane = self._lanes.get(chosen.broker_id)
-        if lane is None:
-            lane = self._lane(chosen.broker_id)
-        lane.put(pending)
+        return self._enqueue_alone(encoded, chosen, route, now_s)
+
+    def enqueue_plain(self, payload: bytes) -> asyncio.Future[Receipt]:
+        """`enqueue` for a message that goes to any partition and has no flag, type or time.
+
+        Raises:
+            BufferFullError: no room.
+            NotFoundError: there is no partition.
+        """
+        bunch, size_bytes, buffer = self._bunch, len(payload), self.buffer
+        if buffer.messages and (
+            buffer.messages >= buffer.max_messages or buffer.size_bytes + size_bytes > buffer.max_bytes
+        ):
+            raise buffer.full()
+        if bunch is None or bunch.room_bytes < size_bytes:
+            self.hand_over()
+            now_s = self._loop.time()
+            chosen = self._choose(now_s, size_bytes)
+            if not self._lane(chosen.broker_id).gathers:
+                return self._enqueue_alone((payload, *_PLAIN), chosen, None, now_s)
+            bunch = self._new_bunch(chosen, now_s, size_bytes)
+        buffer.messages += 1
+        buffer.size_bytes += size_bytes
+        future: asyncio.Future[Receipt] = self._loop.create_future()
+        bunch.payloads.append(payload)
+        bunch.futures.append(future)
+        bunch.size_bytes += size_bytes
+        bunch.room_bytes -= size_bytes
+        bunch.room -= 1
+        if not bunch.room:
+            self._bunch = None
+            self._count(bunch)
+            self._lane(bunch.partition.broker_id).put(bunch)
         return future
 
     def open_lot(
@@ -117,6 +147,7 @@ class Outgoing:
             raise self._refusal
         if key is None and partition is None:
             route: bytes | Partition | None = None
+            self.hand_over()
             self._filling = None
             chosen = self._choose(self._loop.time(), MAX_PACK_BYTES)
         else:
@@ -133,6 +164,7 @@ class Outgoing:
         """
         if self._refusal is not None:
             raise self._refusal
+        self.hand_over()
         packs = encoded.packs[start:stop]
         messages = sum(pack.messages for pack in packs)
         self.buffer.add(sum(pack.size_bytes for pack in packs), messages)
@@ -165,6 +197,13 @@ class Outgoing:
         self._end(unit, final_error(unit, error))
         return False
 
+    def hand_over(self) -> None:
+        """Queue what was gathered of the messages that come one behind the other."""
+        bunch, self._bunch = self._bunch, None
+        if bunch is not None:
+            self._count(bunch)
+            self._lane(bunch.partition.broker_id).take_in(bunch)
+
     def drained(self) -> None:
         """A pack has left with all that was gathered: it is the next partition's turn."""
         self._filling = None
@@ -172,6 +211,7 @@ class Outgoing:
     def broker_failed(self, lane: Lane, error: TubeError) -> None:
         """Leave the Broker out for a while, and give its free messages to others if there are any; or only those of a
         partition that it cannot serve."""
+        self.hand_over()
         if _is_partitions_own(error):
             self._filling = None
             self._reroute(lane.take_movable(lambda unit: self._router.is_left_out(unit.partition)))
@@ -192,6 +232,7 @@ class Outgoing:
 
     def _on_routes(self, routes: TopicRoutes) -> None:
         self._max_message_bytes = routes.max_message_bytes
+        self.hand_over()
         self._filling = None
         gone = self._router.update(routes.partitions, asyncio.get_running_loop().time())
         for lane in list(self._lanes.values()) if gone else ():
@@ -207,6 +248,46 @@ class Outgoing:
             )
         for lane in self._lanes.values():
             lane.kick()
+
+    def _enqueue_alone(
+        self, encoded: Encoded, chosen: Partition, route: bytes | Partition | None, now_s: float
+    ) -> asyncio.Future[Receipt]:
+        self.buffer.add(len(encoded[0]))
+        future: asyncio.Future[Receipt] = self._loop.create_future()
+        self._submitted = order = self._submitted + 1
+        pending = Pending(encoded, future, chosen, route, now_s + self._delivery_timeout_s, order)
+        if self._sweeper is None:
+            self._arm_sweeper()
+        lane = self._lanes.get(chosen.broker_id)
+        if lane is None:
+            lane = self._lane(chosen.broker_id)
+        lane.put(pending)
+        return future
+
+    def _new_bunch(self, chosen: Partition, now_s: float, size_bytes: int) -> Bunch:
+        """For a message of that size, and others behind it."""
+        if chosen is self._filling:  # the message that has led here is taken off already
+            room, room_bytes = self._room_messages + 1, self._room_bytes + size_bytes
+        else:
+            room, room_bytes = EAGER_SINGLES, MAX_PACK_BYTES
+        self._lane(chosen.broker_id).expect()
+        bunch = self._bunch = Bunch(
+            chosen,
+            now_s + self._delivery_timeout_s,
+            self._submitted + 1,
+            room=room,
+            room_bytes=max(room_bytes, size_bytes),
+        )
+        if self._sweeper is None:
+            self._arm_sweeper()
+        return bunch
+
+    def _count(self, bunch: Bunch) -> None:
+        """It is complete."""
+        self._submitted += bunch.count
+        if bunch.partition is self._filling:
+            self._room_messages = bunch.room
+            self._room_bytes = bunch.room_bytes
 
     def _choose(self, now_s: float, size_bytes: int) -> Partition:
         """The partition for a message that may go to any."""
@@ -276,6 +357,7 @@ class Outgoing:
         """Messages that wait in a queue end at their deadline, too."""
         self._sweeper = None
         now_s = self._loop.time()
+        self.hand_over()
         for lane in self._lanes.values():
             for unit in lane.expire(now_s):
                 self._end(unit, final_error(unit, unit.cause))
@@ -284,10 +366,10 @@ class Outgoing:
             self._arm_sweeper()
 
     def _end(self, unit: Unit, error: TubeError) -> None:
-        if unit.fail(error):
-            self._failed += unit.count
-            if unit.uncertain:
-                self._uncertain += unit.count
+        failed = unit.fail(error)
+        self._failed += failed
+        if unit.uncertain:
+            self._uncertain += failed
 
     def _fail(self, error: BaseException) -> None:
         """A task of ours died: everything fails with its reason."""
@@ -295,6 +377,7 @@ class Outgoing:
         self._abandon(self._refusal)
 
     def _abandon(self, error: TubeError) -> None:
+        self.hand_over()
         for lane in self._lanes.values():
             for unit in lane.abandon():
                 self._end(unit, error)
@@ -308,4 +391,6 @@ def _is_partitions_own(error: TubeError) -> bool:
 
 
 def _route_of(unit: Unit) -> bytes | Partition | None:
+    if isinstance(unit, Bunch):
+        return None
     return unit.lot.route if isinstance(unit, Parcel) else unit.route

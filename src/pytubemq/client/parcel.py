@@ -145,18 +145,18 @@ class Parcel:
         return self.lot.partition
 
     @property
-    def future(self) -> asyncio.Future[Receipts]:
-        """Its lot's."""
-        return self.lot.future
-
-    @property
     def may_move(self) -> bool:
         """Whether any partition will do."""
         return self.lot.route is None and not self.lot.started
 
-    def fail(self, error: TubeError) -> bool:
-        """Its messages end with `error`; False if nobody waits for them any more."""
-        waited_for = not self.lot.future.done()
+    @property
+    def unwanted(self) -> bool:
+        """Whether nobody waits for its messages any more."""
+        return self.lot.future.done()
+
+    def fail(self, error: TubeError) -> int:
+        """Its messages end with `error`; returns how many were waited for."""
+        waited_for = 0 if self.lot.future.done() else self.count
         self.lot.lost(self.at, self.count, error)
         return waited_for
 

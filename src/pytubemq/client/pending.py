@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
+    from pytubemq.client.bunch import Bunch
     from pytubemq.client.parcel import Parcel
     from pytubemq.model.message import Receipt
 
-    Unit: TypeAlias = "Pending | Parcel"
-    """What a lane carries: one message, or a pack that was submitted as one."""
+    Unit: TypeAlias = "Pending | Bunch | Parcel"
+    """What a lane carries: one message, several that came one behind the other, or a pack that was submitted as one."""
 
 MSG_TIME_FORMAT = "%Y%m%d%H%M"
 
@@ -92,12 +93,17 @@ class Pending:
         """Whether any partition will do."""
         return self.route is None
 
-    def fail(self, error: TubeError) -> bool:
-        """It ends with `error`; False if nobody waits for it any more."""
+    @property
+    def unwanted(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return self.future.done()
+
+    def fail(self, error: TubeError) -> int:
+        """It ends with `error`; 0 if nobody waits for it any more, else 1."""
         if self.future.done():
-            return False
+            return 0
         self.future.set_exception(error)
-        return True
+        return 1
 
 
 def check_body(body: Body, max_bytes: int) -> bytes:

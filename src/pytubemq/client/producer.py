@@ -171,6 +171,8 @@ class Producer(Outgoing):
         self.check_open()
         plain = not attrs and msg_type is None and msg_time is None
         if plain and type(body) is bytes and 0 < len(body) <= self._max_message_bytes:
+            if key is None and partition is None:
+                return self.enqueue_plain(body)
             return self.enqueue((body, 0, None, None), key=key, partition=partition)  # as `encode` gives it
         return self.enqueue(self.encode(body, attrs, msg_type, msg_time), key=key, partition=partition)
 
@@ -304,7 +306,7 @@ class Producer(Outgoing):
     def stats(self) -> ProducerStats:
         """What has been done so far."""
         return ProducerStats(
-            submitted=self._submitted,
+            submitted=self._submitted + (self._bunch.count if self._bunch is not None else 0),
             delivered=self._delivered,
             failed=self._failed,
             retried=self._retried,

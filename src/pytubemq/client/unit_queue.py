@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from pytubemq.client.bunch import Bunch
 from pytubemq.client.parcel import Parcel
 from pytubemq.client.pending import Pending
 from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_PACK_BYTES, MAX_PACK_MESSAGES
@@ -64,7 +65,11 @@ class UnitQueue:
         taken: list[Unit] = []
         kept: deque[Unit] = deque()
         for unit in self.units:
-            (taken if wanted(unit) else kept).append(unit)
+            if isinstance(unit, Bunch) and unit.thinned:
+                for one in unit.messages():
+                    (taken if wanted(one) else kept).append(one)
+            else:
+                (taken if wanted(unit) else kept).append(unit)
         if taken:
             self.units = kept
             self._less(taken)
@@ -78,7 +83,11 @@ class UnitQueue:
         messages = size_bytes = 0
         while units:
             unit = units[0]
-            if unit.future.done():
+            if isinstance(unit, Bunch) and unit.thinned:
+                units.popleft()
+                units.extendleft(reversed(unit.messages()))
+                continue
+            if unit.unwanted:
                 dropped.append(units.popleft())
                 continue
             messages += unit.count
@@ -114,28 +123,48 @@ class UnitQueue:
         self.size_bytes -= one.size_bytes
         return one
 
-    def take_singles(self, most: int) -> tuple[list[Pending], list[Pending]]:
+    def take_singles(self, most: int) -> tuple[list[Pending | Bunch], list[Pending]]:
         """The first messages, `most` at most: those to send, and those nobody waits for any more."""
         units = self.units
-        taken: list[Pending] = []
+        taken: list[Pending | Bunch] = []
         dropped: list[Pending] = []
-        size_bytes = 0
-        while units and len(taken) < most:
+        messages = size_bytes = 0
+        while units and messages < most:
             one = units[0]
+            if isinstance(one, Bunch) and not one.thinned:
+                if one.count > most - messages:
+                    one = one.split(most - messages)
+                else:
+                    units.popleft()
+                messages += one.count
+                size_bytes += one.size_bytes
+                taken.append(one)
+                continue
             if not isinstance(one, Pending):
-                one = self._first(most - len(taken))
+                one = self._first(most - messages)
             units.popleft()
+            messages += 1
             size_bytes += one.size_bytes
             (dropped if one.future.done() else taken).append(one)
-        self.messages -= len(taken) + len(dropped)
+        self.messages -= messages
         self.size_bytes -= size_bytes
         return taken, dropped
 
     def _first(self, most: int) -> Pending:
-        """The first message; a pack in its place is opened for `most` of its messages, and a pack of the others."""
+        """The first message; a pack in its place is opened for `most` of its messages, and a pack of the others; so is
+        a bunch."""
         first = self.units[0]
         if isinstance(first, Pending):
             return first
+        opened: list[Pending]
+        if isinstance(first, Bunch):
+            if first.count > most:
+                opened = first.split(most).messages()
+            else:
+                self.units.popleft()
+                opened = first.messages()
+            self.units.extendleft(reversed(opened))
+            return opened[0]
         assert isinstance(first, Parcel)
         self.units.popleft()
         first.lot.started = True

@@ -92,6 +92,8 @@ INSIDE = {
         "enqueue",
         "enqueue_many",
         "enqueue_packs",
+        "enqueue_plain",
+        "hand_over",
         "open_lot",
         "refused",
         "settled",
