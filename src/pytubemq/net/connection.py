@@ -17,22 +17,17 @@ from pytubemq.errors import (
     ConnectionLostError,
     EnvelopeError,
     FrameError,
-    RemoteError,
-    RequestTimeoutError,
-    StandbyError,
     TubeError,
     UnreachableError,
 )
 from pytubemq.model.limits import BLOCK_BYTES, CONNECT_TIMEOUT_S, SILENT_CONNECTION_S, VANISHED_PEER_S
 from pytubemq.net.outbox import Outbox
 from pytubemq.net.sockets import watch_peer
-from pytubemq.net.waiting import CallRun, Waiting
+from pytubemq.net.waiting import AskedRun, Waiting
+from pytubemq.net.waitlist import Waitlist
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import OURS, Capability
-from pytubemq.wire.frame import Frame
-from pytubemq.wire.response_run import ResponseRun
-from pytubemq.wire.rpc import Response, decode_response, encode_request
-from pytubemq.wire.schema import Status
+from pytubemq.wire.rpc import Response, encode_request
 from pytubemq.wire.stream import ResponseStream
 
 if TYPE_CHECKING:
@@ -48,9 +43,6 @@ _SWEEP_S = 0.1
 _HELD_UP_S = 0.5
 """A sweep that comes so late shows that the loop was busy with something else."""
 _SERIAL_MASK = 0x7FFFFFFF
-_FOR_NOW = ("StandbyException", "ServerNotReadyException", "ServiceStoppingException")
-"""How the names of exceptions end that speak of the server's state and not of the request. Only the ending counts:
-the package in front of it depends on the version of the protocol."""
 
 
 class RpcConnection(asyncio.Protocol):
@@ -61,8 +53,6 @@ class RpcConnection(asyncio.Protocol):
         self.peer = peer
         self.capabilities = Capability(0)
         self.closed = False
-        self.answered = False
-        """Whether `capabilities` is known: a request that showed ours has had its answer."""
         self.lost: asyncio.Future[TubeError | None] = asyncio.get_running_loop().create_future()
         """Done when the connection has ended, with the reason if there is one."""
         self._offer: int | None = int(capabilities) or None
@@ -71,7 +61,7 @@ class RpcConnection(asyncio.Protocol):
         self._stream = ResponseStream()
         self._offered = 0
         """The serial number of the last request that showed our capabilities."""
-        self._waiting: dict[int, Waiting] = {}
+        self._waitlist = Waitlist(peer, self._learn)
         self._serial = 0
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
@@ -151,7 +141,7 @@ class RpcConnection(asyncio.Protocol):
             return
         serial = self._serial = self._serial % _SERIAL_MASK + 1
         offer = None
-        if not self.answered:
+        if not self._waitlist.known:
             # Shown until the peer has answered such a request: the first one may be answered last, or never.
             offer = self._offer
             self._offered = serial
@@ -169,7 +159,7 @@ class RpcConnection(asyncio.Protocol):
         now_s = self._used_s = self._loop.time()
         if self._asked_s is None:
             self._asked_s = now_s
-        self._waiting[serial] = tuple.__new__(Waiting, (done, now_s + timeout_s, timeout_s, method, future))
+        self._waitlist.add(serial, tuple.__new__(Waiting, (done, now_s + timeout_s, timeout_s, method, future)))
         if self._sweep_handle is None:
             self._sweep_soon(now_s)
 
@@ -201,9 +191,8 @@ class RpcConnection(asyncio.Protocol):
         now_s = self._used_s = self._loop.time()
         if self._asked_s is None:
             self._asked_s = now_s
-        run = CallRun(first, count, partial(landed, first), failed)
-        waiting = Waiting(run, now_s + timeout_s, timeout_s, method, None)
-        self._waiting.update(dict.fromkeys(range(first, first + count), waiting))
+        run = AskedRun(first, count, partial(landed, first), failed)
+        self._waitlist.add_run(run, Waiting(run, now_s + timeout_s, timeout_s, method, None))
         if self._sweep_handle is None:
             self._sweep_soon(now_s)
 
@@ -220,6 +209,11 @@ class RpcConnection(asyncio.Protocol):
         return decode(response_type, response.body)
 
     @property
+    def answered(self) -> bool:
+        """Whether `capabilities` is known: a request that showed ours has had its answer."""
+        return self._waitlist.known
+
+    @property
     def block_bytes(self) -> int | None:
         """The most that a block of a frame may hold; None if the peer takes any."""
         return self._block_bytes
@@ -233,12 +227,12 @@ class RpcConnection(asyncio.Protocol):
     @property
     def idle_s(self) -> float:
         """How long nothing was asked, and no answer is due."""
-        return 0.0 if self._waiting else self._loop.time() - self._used_s
+        return 0.0 if self._waitlist else self._loop.time() - self._used_s
 
     @property
     def in_flight(self) -> int:
         """Calls without an answer yet."""
-        return len(self._waiting)
+        return len(self._waitlist)
 
     async def close(self) -> None:
         """Close; calls without an answer fail with ConnectionLostError. Idempotent."""
@@ -268,7 +262,7 @@ class RpcConnection(asyncio.Protocol):
         self._heard_s = self._loop.time()
         self._asked_s = None
         try:
-            self._answer_all(self._stream.feed_responses(data))
+            self._waitlist.answer_all(self._stream.feed_responses(data))
         except (FrameError, EnvelopeError) as error:
             logger.warning("closing the connection to %s: %s", self.peer, error)
             self._end(error)
@@ -282,140 +276,33 @@ class RpcConnection(asyncio.Protocol):
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _answer_all(self, items: Sequence[Response | ResponseRun | Frame]) -> None:
-        """Answers to what was asked together are given together."""
-        pop = self._waiting.pop
-        run: CallRun | None = None
-        answers: list[Response] = []
-        for item in items:
-            if isinstance(item, ResponseRun):
-                self._land(run, answers)
-                run, answers = None, []
-                self._answer_run(item)
-                continue
-            if isinstance(item, Frame):  # it is still to be decoded
-                self._land(run, answers)
-                run, answers = None, []
-                self._answer(decode_response(item))
-                continue
-            if not self.answered or item.capabilities is not None or item.status is not Status.SUCCESS:
-                self._land(run, answers)
-                run, answers = None, []
-                self._answer(item)
-                continue
-            waiting = pop(item[0], None)
-            if waiting is None:
-                continue
-            done = waiting.done
-            if done is not run:
-                self._land(run, answers)
-                run, answers = None, []
-                if not isinstance(done, CallRun):
-                    self._give(waiting, item.serial, item)
-                    continue
-                run = done
-            answers.append(item)
-        self._land(run, answers)
-
-    def _answer_run(self, alike: ResponseRun) -> None:
-        """As far as they are to what was asked together, they are given as they are."""
-        first = alike[0]
-        if not self.answered or first.capabilities is not None or first.status is not Status.SUCCESS:
-            for response in alike:
-                self._answer(response)
-            return
-        pop, serial, count, at = self._waiting.pop, alike.serial, len(alike), 0
-        while at < count:
-            waiting = pop(serial + at, None)
-            stop = at + 1
-            if waiting is not None and isinstance(waiting.done, CallRun):
-                most = min(count, waiting.done.first + waiting.done.asked - serial)
-                waits = [waiting, *(pop(number, None) for number in range(serial + stop, serial + most))]
-                stop = most
-                if waits.count(waiting) == len(waits):
-                    self._land(waiting.done, alike.part(at, stop))
-                else:  # some of them have ended before
-                    for number, one in enumerate(waits, at):
-                        if one is not None:
-                            self._give(one, serial + number, alike[number])
-            elif waiting is not None:
-                self._give(waiting, serial + at, alike[at])
-            at = stop
-
-    def _land(self, run: CallRun | None, answers: Sequence[Response]) -> None:
-        if run is None:
-            return
-        try:
-            run.landed(answers)
-        except Exception:
-            logger.exception("%d answers of %s could not be handled", len(answers), self.peer)
-
-    def _answer(self, response: Response) -> None:
-        waiting = self._waiting.pop(response.serial, None)
-        if not self.answered or response.capabilities is not None:
-            self._learn(response)
-        if waiting is None:
-            return
-        good = response.status is Status.SUCCESS
-        self._give(waiting, response.serial, response if good else remote_error(self.peer, response))
-
-    def _give(self, waiting: Waiting, serial: int, answer: Response | TubeError) -> None:
-        try:
-            if isinstance(answer, TubeError):
-                waiting.fail(serial, answer)
-            else:
-                waiting.land(answer)
-        except Exception:  # whoever asked failed at the answer; the others are still to get theirs
-            logger.exception("the answer of %s to method %d could not be handled", self.peer, waiting.method)
-
     def _learn(self, response: Response) -> None:
         """What the peer understands, which its first answer tells."""
         if response.capabilities is not None:
-            self.answered = True
+            self._waitlist.known = True
             self.capabilities = Capability(response.capabilities) & OURS
             if Capability.BIG_BLOCKS in self.capabilities:
                 self._block_bytes = None
         elif response.serial <= self._offered or self._offer is None:
-            self.answered = True
+            self._waitlist.known = True
 
     def _sweep_soon(self, now_s: float) -> None:
         self._sweep_due_s = now_s + _SWEEP_S
         self._sweep_handle = self._loop.call_later(_SWEEP_S, self._sweep)
 
-    def _allow_for(self, late_s: float) -> None:
-        """The loop was held up: what was asked has perhaps not even left, so the time does not count."""
-        self._waiting = {
-            serial: waiting._replace(deadline_s=waiting.deadline_s + late_s)
-            for serial, waiting in self._waiting.items()
-        }
-        if self._asked_s is not None:
-            self._asked_s += late_s
-
     def _sweep(self) -> None:
         self._sweep_handle = None
         now_s = self._loop.time()
         if now_s - self._sweep_due_s > _HELD_UP_S:
-            self._allow_for(now_s - self._sweep_due_s)
-        expired = [
-            serial for serial, waiting in self._waiting.items() if waiting.deadline_s <= now_s or waiting.given_up()
-        ]
-        silent = False
-        for serial in expired:
-            waiting = self._waiting.pop(serial)
-            if not waiting.given_up():
-                silent = silent or self._heard_s < waiting.deadline_s - waiting.timeout_s
-                self._give(
-                    waiting,
-                    serial,
-                    RequestTimeoutError(
-                        f"{self.peer} did not answer method {waiting.method} within {waiting.timeout_s:g} s",
-                        hint="it may be overloaded or gone; whether it did the work is unknown",
-                    ),
-                )
+            late_s = now_s - self._sweep_due_s
+            self._waitlist.allow_for(late_s)
+            if self._asked_s is not None:
+                self._asked_s += late_s
+        silent = self._waitlist.expire(now_s, heard_s=self._heard_s)
         silent_s = now_s - self._asked_s if silent and self._asked_s is not None else 0.0
         if silent and silent_s >= SILENT_CONNECTION_S:
             self._give_up(silent_s)
-        elif not self._waiting:
+        elif not self._waitlist:
             self._asked_s = None
         elif not self.closed:
             self._sweep_soon(now_s)
@@ -433,14 +320,7 @@ class RpcConnection(asyncio.Protocol):
         self.closed = True
         if self._sweep_handle is not None:
             self._sweep_handle.cancel()
-        waiting, self._waiting = self._waiting, {}
-        for serial, item in waiting.items():
-            error = ConnectionLostError(f"the connection to {self.peer} broke before the answer came")
-            error.__cause__ = reason
-            if item.future is not None:
-                item.fail(serial, error)
-            else:
-                self._loop.call_soon(item.fail, serial, error)
+        self._waitlist.end(reason, self._loop)
         if not self.lost.done():
             self.lost.set_result(reason)
 
@@ -452,17 +332,6 @@ def _settle(future: asyncio.Future[Response], answer: Response | TubeError) -> N
         future.set_exception(answer)
     else:
         future.set_result(answer)
-
-
-def remote_error(peer: Address, response: Response) -> RemoteError:
-    """The error for an exception answer. The class it names is text to us: nothing is looked up by it."""
-    kind = StandbyError if response.exception_name.endswith("StandbyException") else RemoteError
-    error = kind(
-        f"{peer} failed at the request: {response.exception_text or 'no text'} ({response.exception_name})",
-        exception_name=response.exception_name,
-    )
-    error.retriable = response.exception_name.endswith(_FOR_NOW)
-    return error
 
 
 def _reason(error: OSError) -> str:

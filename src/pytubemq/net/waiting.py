@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytubemq.wire.rpc import Response
 
 
-class CallRun(NamedTuple):
+class AskedRun(NamedTuple):
     """Calls that were asked together; the serial numbers of the others follow the first one's."""
 
     first: int
@@ -29,7 +29,7 @@ class CallRun(NamedTuple):
 class Waiting(NamedTuple):
     """A call without an answer yet; those of a run have all the same one."""
 
-    done: Callable[[Response | TubeError], None] | CallRun
+    done: Callable[[Response | TubeError], None] | AskedRun
     deadline_s: float
     timeout_s: float
     method: int
@@ -42,14 +42,14 @@ class Waiting(NamedTuple):
 
     def fail(self, serial: int, error: TubeError) -> None:
         """It has no answer."""
-        if isinstance(self.done, CallRun):
+        if isinstance(self.done, AskedRun):
             self.done.failed(serial - self.done.first, error)
         else:
             self.done(error)
 
     def land(self, answer: Response) -> None:
         """It has its answer."""
-        if isinstance(self.done, CallRun):
+        if isinstance(self.done, AskedRun):
             self.done.landed((answer,))
         else:
             self.done(answer)
