@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pytubemq.core.sequences import ProducerMark
     from pytubemq.net.call_run import CallRun
     from pytubemq.storage.staging import AppendedRun, Staging
-    from pytubemq.wire.send_reading import SendGroup
+    from pytubemq.wire.send_group import SendGroup
 
 _MOST_BYTES: Final = 1 << 20
 """Requests of more bytes together are served one by one."""
@@ -53,7 +53,7 @@ class RunHandlers:
         """Take them if nothing is unusual about any of them."""
         if run.size_bytes > _MOST_BYTES or len(run.serials) > MAX_PACK_MESSAGES:
             return False
-        found = self._reader.read([request.body for request in run.requests])
+        found = self._reader.read(run.parts)
         if found is None:
             return False
         first = found.first
@@ -146,7 +146,8 @@ class _SendRun:
         frames: list[bytes] = []
         told_of = iter(cast("Sequence[AppendedRun]", results))
         for at, group in enumerate(self._groups):
-            serials = [run.serials[number] for number in group.numbers]
+            whole = len(group.numbers) == len(run.serials)
+            serials = run.serials if whole else [run.serials[number] for number in group.numbers]
             fault = self._faults.get(at)
             if fault is not None:
                 frames += self._refusals(serials, *fault)

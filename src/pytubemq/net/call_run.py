@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.net.call import Call
+from pytubemq.wire.request_run import RequestRun
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pytubemq.net.server_connection import ServerConnection
     from pytubemq.wire.rpc import Request
@@ -19,21 +20,33 @@ if TYPE_CHECKING:
 class CallRun:
     """Requests whose envelopes differ in nothing but the serial number."""
 
-    __slots__ = ("answered", "connection", "deadline_s", "first", "received_s", "requests", "serials", "size_bytes")
+    __slots__ = ("answered", "connection", "deadline_s", "first", "parts", "received_s", "serials", "size_bytes")
 
     def __init__(
-        self, requests: Sequence[Request], connection: ServerConnection, received_s: float, deadline_s: float
+        self,
+        parts: Sequence[Request | RequestRun],
+        connection: ServerConnection,
+        received_s: float,
+        deadline_s: float,
     ) -> None:
-        self.requests = requests
-        """Until `keep_serials`."""
-        self.first = requests[0]._replace(body=b"")
+        self.parts = parts
+        """The requests, some of them in runs; until `keep_serials`."""
+        first = parts[0]
+        self.first = (first[0] if isinstance(first, RequestRun) else first)._replace(body=b"")
         """What the envelopes say."""
-        self.serials = [request[0] for request in requests]
+        self.serials: list[int] = []
+        self.size_bytes = 0
+        for part in parts:
+            if isinstance(part, RequestRun):
+                self.serials.extend(range(part.serial, part.serial + len(part)))
+                self.size_bytes += part.size_bytes
+            else:
+                self.serials.append(part.serial)
+                self.size_bytes += len(part.body)
         self.connection = connection
         self.received_s = received_s
         self.deadline_s = deadline_s
         self.answered = False
-        self.size_bytes = sum(len(request.body) for request in requests)
 
     @property
     def peer(self) -> str:
@@ -47,15 +60,23 @@ class CallRun:
 
     def keep_serials(self) -> None:
         """The requests were read: let go of their bytes."""
-        self.requests = ()
+        self.parts = ()
+
+    def requests(self) -> Iterator[Request]:
+        """Each request by itself, until `keep_serials`."""
+        for part in self.parts:
+            if isinstance(part, RequestRun):
+                yield from part
+            else:
+                yield part
 
     def calls(self) -> list[Call]:
         """As calls by themselves, each with its request; the run is no more."""
-        return [Call(request, self.connection, self.received_s, self.deadline_s) for request in self.requests]
+        return [Call(request, self.connection, self.received_s, self.deadline_s) for request in self.requests()]
 
     def first_call(self) -> Call:
         """The first one as a call by itself, to look at: it is answered with the others."""
-        request = self.requests[0] if self.requests else self.first
+        request = next(self.requests(), self.first)
         return Call(request, self.connection, self.received_s, self.deadline_s)
 
     def reply(self, frames: Sequence[bytes]) -> None:

@@ -27,6 +27,7 @@ from pytubemq.net.sockets import watch_peer
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.frame import Frame
 from pytubemq.wire.methods import method_for
+from pytubemq.wire.request_run import RequestRun
 from pytubemq.wire.rpc import Request, decode_request, encode_exception
 from pytubemq.wire.stream import RequestStream
 
@@ -98,13 +99,7 @@ class ServerConnection(asyncio.Protocol):
         if unfinished_bytes != self._unfinished_bytes:
             self._buffer(unfinished_bytes - self._unfinished_bytes)
             self._unfinished_bytes = unfinished_bytes
-        if len(items) > 1 and self.server.run_handlers:
-            self._serve_runs(items, now_s)
-        else:
-            for item in items:
-                if self.closed:
-                    return
-                self._serve(item, now_s)
+        self._serve_all(items, now_s)
         if self._reading_paused or self._writing_paused or self.open_calls > MAX_CALLS_PER_CONNECTION:
             self._balance_reading()
 
@@ -181,36 +176,44 @@ class ServerConnection(asyncio.Protocol):
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _serve_runs(self, items: Sequence[Request | Frame], now_s: float) -> None:
+    def _serve_all(self, items: Sequence[Request | RequestRun | Frame], now_s: float) -> None:
         """Serve together what came together and is alike, if its method has a handler for that."""
         handlers, count, at = self.server.run_handlers, len(items), 0
         while at < count and not self.closed:
             first = items[at]
             end = at + 1
-            if not isinstance(first, Frame) and first.method in handlers:
-                alike = first[1:-1]
-                while end < count:
-                    item = items[end]
-                    if isinstance(item, Frame) or item[1:-1] != alike:
-                        break
-                    end += 1
-            if end - at > 1:
-                self._serve_run(cast("Sequence[Request]", items[at:end]), now_s)
-            else:
-                self._serve(first, now_s)
+            envelope = _envelope(first)
+            if envelope is None:
+                self._serve(cast("Frame", first), now_s)
+                at = end
+                continue
+            together = envelope[1] in handlers
+            while together and end < count and _envelope(items[end]) == envelope:
+                end += 1
+            parts = cast("Sequence[Request | RequestRun]", items[at:end])
             at = end
+            if together and (len(parts) > 1 or isinstance(first, RequestRun)):
+                self._serve_run(parts, now_s)
+            else:
+                self._serve_each(parts, now_s)
 
-    def _serve_run(self, requests: Sequence[Request], now_s: float) -> None:
-        server, first = self.server, requests[0]
-        shown = first.capabilities is not None and first.capabilities != self._shown
-        if shown or (first.method, first.service) not in server.served:
-            for request in requests:
+    def _serve_each(self, parts: Sequence[Request | RequestRun], now_s: float) -> None:
+        for part in parts:
+            for request in part if isinstance(part, RequestRun) else (part,):
                 if not self.closed:
                     self._serve(request, now_s)
+
+    def _serve_run(self, parts: Sequence[Request | RequestRun], now_s: float) -> None:
+        server = self.server
+        run = CallRun(parts, self, now_s, now_s)
+        first = run.first
+        shown = first.capabilities is not None and first.capabilities != self._shown
+        if shown or (first.method, first.service) not in server.served:
+            self._serve_each(parts, now_s)
             return
-        server.stats.calls += len(requests)
-        run = CallRun(requests, self, now_s, now_s + _timeout_s(first.timeout_ms))
-        self.open_calls += len(requests)
+        run.deadline_s += _timeout_s(first.timeout_ms)
+        server.stats.calls += len(run.serials)
+        self.open_calls += len(run.serials)
         self._buffer(run.size_bytes)
         try:
             taken = server.run_handlers[first.method](run)
@@ -305,6 +308,13 @@ class ServerConnection(asyncio.Protocol):
         elif self._reading_paused and not pause:
             self._transport.resume_reading()
         self._reading_paused = pause
+
+
+def _envelope(item: Request | RequestRun | Frame) -> tuple[int | None, ...] | None:
+    """What requests that are served together share; None of a frame that is still to be decoded."""
+    if isinstance(item, Frame):
+        return None
+    return (item[0] if isinstance(item, RequestRun) else item)[1:-1]
 
 
 def _timeout_s(timeout_ms: int) -> float:

@@ -12,32 +12,57 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.wire.frame import ONE_BLOCK, TOKEN, Frame, FrameDecoder
-from pytubemq.wire.response_run import (
-    LEAST_ALIKE,
-    MOST_STRIDE_BYTES,
-    ResponseRun,
-    alike_frames,
-    count_consecutive,
-)
+from pytubemq.wire.frame_run import LEAST_ALIKE, alike_frames, count_consecutive
+from pytubemq.wire.request_run import RequestRun
+from pytubemq.wire.response_run import ResponseRun
 from pytubemq.wire.rpc import EnvelopeStart, Request, Response, request_start, response_start
 from pytubemq.wire.varint import encode_varint
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _MAX_LENGTHS = 1024
 _MAX_PATTERNS = 64
+_FREQUENT = 1_000
+"""A pattern costs as much as reading so many frames one by one."""
+_MOST_ANSWER_STRIDE_BYTES = 512
+_MOST_REQUEST_STRIDE_BYTES = 16_384
+"""Longer frames are read one by one: there the bytes cost, not their number."""
 _HEAD_BYTES = ONE_BLOCK.size
+_LEAST_BEHIND = LEAST_ALIKE - 1
+"""So many frames of its length must fit behind one that is to be the first of a run."""
 
 
 class _Stream(FrameDecoder):
     """What both sides share."""
 
-    __slots__ = ("_by_length", "_kind", "_least_behind", "_make", "_read_start", "_start")
+    __slots__ = (
+        "_alike",
+        "_by_length",
+        "_frequency",
+        "_kind",
+        "_make",
+        "_most_stride_bytes",
+        "_read_start",
+        "_run_kind",
+        "_start",
+    )
 
-    def __init__(self, kind: type[Request | Response], read_start: Callable[[bytes], EnvelopeStart | None]) -> None:
+    def __init__(
+        self,
+        kind: type[Request | Response],
+        read_start: Callable[[bytes], EnvelopeStart | None],
+        run_kind: type[RequestRun | ResponseRun],
+        most_stride_bytes: int,
+    ) -> None:
         super().__init__()
+        self._run_kind = run_kind
+        self._most_stride_bytes = most_stride_bytes
+        self._alike: dict[tuple[bytes, int], re.Pattern[bytes]] = {}
+        """What finds frames like one that begins so and has so many bytes of content."""
+        self._frequency: dict[int, int] = {}
+        """How many frames of a length, with others like them behind, have come that have no pattern yet."""
         self._kind = kind
         self._read_start = read_start
         self._start: EnvelopeStart | None = None
@@ -45,12 +70,10 @@ class _Stream(FrameDecoder):
         """Gives what a usual frame says; there from when `_start` is."""
         self._by_length: dict[int, bytes] = {}
         """What stands before the message in a usual frame with so many bytes of content."""
-        self._least_behind: int | None = None
-        """So many more bytes behind a frame, counted in its own length, and it may be the first of a run."""
 
     def _cut(self, data: bytes, position: int, frames: list[Any]) -> int:
         end, most = len(data), self._max_bytes
-        unpack, append, behind = ONE_BLOCK.unpack_from, frames.append, self._least_behind
+        unpack, append = ONE_BLOCK.unpack_from, frames.append
         while end - position >= _HEAD_BYTES:
             token, serial, blocks, length = unpack(data, position)
             at = position + _HEAD_BYTES
@@ -64,7 +87,7 @@ class _Stream(FrameDecoder):
                 if lead is None:
                     lead = self._lead(start, length)
                 if lead and data.startswith(lead, at, stop):
-                    if behind is not None and end - stop >= behind * (length + _HEAD_BYTES):
+                    if end - stop >= _LEAST_BEHIND * (length + _HEAD_BYTES):
                         run = self._run(data, at - _HEAD_BYTES, serial, length, lead)
                         if run is not None:
                             append(run)
@@ -99,9 +122,44 @@ class _Stream(FrameDecoder):
         self._by_length[length] = lead
         return lead
 
-    def _run(self, data: bytes, at: int, serial: int, length: int, lead: bytes) -> ResponseRun | None:
+    def _run(self, data: bytes, at: int, serial: int, length: int, lead: bytes) -> Sequence[Any] | None:
         """The usual frame at `at`, and others like it that follow; None if there are too few."""
-        return None
+        stride = _HEAD_BYTES + length
+        following = ONE_BLOCK.unpack_from(data, at + stride)
+        if stride > self._most_stride_bytes or following != (TOKEN, serial + 1, 1, length) or serial < 0:
+            return None
+        pattern = self._alike.get((lead, length))
+        if pattern is None:
+            if not self._is_frequent(length):
+                return None
+            if len(self._alike) >= _MAX_PATTERNS:
+                self._alike.clear()
+            pattern = self._alike[lead, length] = alike_frames(lead, length)
+        found = pattern.match(data, at)
+        alike = 0 if found is None else (found.end() - at) // stride
+        count = count_consecutive(data, at, stride, alike, serial)
+        if count < LEAST_ALIKE:
+            return None
+        return self._run_kind(
+            self._make,
+            bytes(data),  # no copy if it is bytes already
+            serial=serial,
+            at=at + _HEAD_BYTES + len(lead),
+            body_bytes=length - len(lead),
+            stride=stride,
+            count=count,
+        )
+
+    def _is_frequent(self, length: int) -> bool:
+        """Whether frames of this length come often enough to pay for a pattern that finds them; counts this one."""
+        count = self._frequency.get(length, 0) + 1
+        if count < _FREQUENT:
+            if len(self._frequency) >= _MAX_LENGTHS:
+                self._frequency.clear()
+            self._frequency[length] = count
+            return False
+        del self._frequency[length]
+        return True
 
     def _follow(self, content: bytes) -> None:
         """Expect more envelopes like this one, if it is known what it says."""
@@ -141,10 +199,11 @@ class RequestStream(_Stream):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(Request, request_start)
+        super().__init__(Request, request_start, RequestRun, _MOST_REQUEST_STRIDE_BYTES)
 
-    def feed_requests(self, data: bytes) -> list[Request | Frame]:
-        """The requests that `data` completes, in order; as frames those that are still to be decoded.
+    def feed_requests(self, data: bytes) -> list[Request | RequestRun | Frame]:
+        """The requests that `data` completes, in order; as runs where several are alike, as frames those that are
+        still to be decoded.
 
         Raises:
             FrameError: as `feed`.
@@ -156,44 +215,17 @@ class RequestStream(_Stream):
 class ResponseStream(_Stream):
     """Turns a connection's bytes into answers."""
 
-    __slots__ = ("_alike",)
+    __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(Response, response_start)
-        self._least_behind = LEAST_ALIKE - 1
-        self._alike: dict[tuple[bytes, int], re.Pattern[bytes]] = {}
-        """What finds frames like one that begins so and has so many bytes of content."""
+        super().__init__(Response, response_start, ResponseRun, _MOST_ANSWER_STRIDE_BYTES)
 
     def feed_responses(self, data: bytes) -> list[Response | ResponseRun | Frame]:
-        """The answers that `data` completes, in order; as frames those that are still to be decoded.
+        """The answers that `data` completes, in order; as runs where several are alike, as frames those that are still
+        to be decoded.
 
         Raises:
             FrameError: as `feed`.
         """
         found: list[Any] = self.feed(data)
         return found
-
-    def _run(self, data: bytes, at: int, serial: int, length: int, lead: bytes) -> ResponseRun | None:
-        stride = _HEAD_BYTES + length
-        following = ONE_BLOCK.unpack_from(data, at + stride)
-        if stride > MOST_STRIDE_BYTES or following != (TOKEN, serial + 1, 1, length) or serial < 0:
-            return None
-        pattern = self._alike.get((lead, length))
-        if pattern is None:
-            if len(self._alike) >= _MAX_PATTERNS:
-                self._alike.clear()
-            pattern = self._alike[lead, length] = alike_frames(lead, length)
-        found = pattern.match(data, at)
-        alike = 0 if found is None else (found.end() - at) // stride
-        count = count_consecutive(data, at, stride, alike, serial)
-        if count < LEAST_ALIKE:
-            return None
-        return ResponseRun(
-            self._make,
-            bytes(data),  # no copy if it is bytes already
-            serial=serial,
-            at=at + _HEAD_BYTES + len(lead),
-            body_bytes=length - len(lead),
-            stride=stride,
-            count=count,
-        )

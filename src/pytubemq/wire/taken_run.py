@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pytubemq.model.limits import MAX_PACK_MESSAGES
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.direct import decode_taken
-from pytubemq.wire.response_run import agreeing
+from pytubemq.wire.frame_run import agreeing
 
 if TYPE_CHECKING:
     from pytubemq.wire.response_run import ResponseRun

@@ -8,18 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytubemq.errors import EnvelopeError
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.direct import decode_send, decode_send_answer, decode_taken, send_answer
-from pytubemq.wire.frame import FrameDecoder
+from pytubemq.wire.frame import Frame, FrameDecoder
 from pytubemq.wire.hot import SendTemplate
 from pytubemq.wire.hot import send_answer as any_answer
 from pytubemq.wire.methods import Method, Service
+from pytubemq.wire.request_run import RequestRun
 from pytubemq.wire.response_run import ResponseRun
-from pytubemq.wire.rpc import decode_response, encode_request, encode_response
-from pytubemq.wire.send_reading import SendReader
+from pytubemq.wire.rpc import Request, decode_response, encode_request, encode_response
+from pytubemq.wire.send_reading import SendReader, SendRun
 from pytubemq.wire.send_run import SendRunWriter
-from pytubemq.wire.stream import ResponseStream
+from pytubemq.wire.stream import _FREQUENT, RequestStream, ResponseStream
 from pytubemq.wire.taken import taken_answers
 from pytubemq.wire.taken_run import read_taken
 
@@ -116,6 +118,7 @@ def test_a_run_of_plain_sends_has_the_bytes_of_each_send(
 def answers_of(bodies: list[bytes], serial: int = 5) -> ResponseRun | None:
     """As a connection reads them when they are alike."""
     stream = ResponseStream()
+    stream._frequency = dict.fromkeys(range(1000), _FREQUENT - 1)
     frames = [b"".join(encode_response(serial + n, method=13, body=(body,))) for n, body in enumerate(bodies)]
     (lead,) = FrameDecoder().feed(b"".join(encode_response(1, method=13, body=(bodies[0],))))
     decode_response(lead)  # how answers begin is learned from those decoded
@@ -185,8 +188,87 @@ def test_a_run_of_sends_is_read_as_each_send_is(
         template.encode(partition_id, payload, 0, msg_type, None, None if first is None else first + number, *who)
         for number, (partition_id, payload) in enumerate(run)
     ]
-    found = SendReader().read(bodies)
+    found = SendReader().read(singly(bodies))
     assert found is not None
+    check_read(found, bodies, first)
+
+
+def singly(bodies: list[bytes]) -> list[Request]:
+    return [Request(number, 3, 13, 1000, 2, None, body) for number, body in enumerate(bodies)]
+
+
+def requests_of(bodies: list[bytes]) -> list[Request | RequestRun]:
+    """As a connection reads requests, after many that were as long."""
+    stream = RequestStream()
+    stream.feed_requests(b"".join(request_frame(1, bodies[0])))
+    stream._frequency = dict.fromkeys(range(1000), _FREQUENT - 1)
+    frames = b"".join(b"".join(request_frame(5 + n, body)) for n, body in enumerate(bodies))
+    found = stream.feed_requests(frames)
+    assert not any(isinstance(item, Frame) for item in found)
+    return [item for item in found if not isinstance(item, Frame)]
+
+
+def request_frame(serial: int, body: bytes) -> list[bytes]:
+    return encode_request(
+        serial, service=Service.BROKER_WRITE, method=Method.SEND_MESSAGE_P2B, timeout_ms=5000, body=(body,)
+    )
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 1, 200]), st.binary(min_size=9, max_size=9)), min_size=8, max_size=60),
+    st.one_of(
+        st.none(), st.integers(0, 300), st.integers(16_300, 16_400), st.integers(2_097_100, 2_097_160),
+        st.integers((1 << 62) - 40, 1 << 62),
+    ),
+    st.sampled_from([1, 1, 1, 2]),
+    st.booleans(),
+)  # fmt: skip
+def test_sends_that_are_alike_are_read_as_each_send_is(
+    run: list[tuple[int, bytes]], first: int | None, step: int, one_partition: bool
+) -> None:
+    template = SendTemplate("client", "t", 77)
+    who = (None, None) if first is None else (4711, 3)
+    bodies = [
+        template.encode(
+            run[0][0] if one_partition else partition_id, payload, 0, None, None,
+            None if first is None else first + number * step, *who,
+        )
+        for number, (partition_id, payload) in enumerate(run)
+    ]  # fmt: skip
+    parts = requests_of(bodies)
+    assert any(isinstance(part, RequestRun) for part in parts) or len({len(body) for body in bodies}) > 1
+    found = SendReader().read(parts)
+    assert found is not None
+    check_read(found, bodies, first)
+
+
+@given(
+    st.integers(8, 30), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=3),
+    st.booleans(),
+)  # fmt: skip
+def test_a_send_among_those_alike_that_was_changed_is_read_as_it_is(
+    count: int, changes: list[tuple[int, int]], numbered: bool
+) -> None:
+    template = SendTemplate("client", "t", 77)
+    who = (4711, 3) if numbered else (None, None)
+    bodies = [
+        bytearray(template.encode(3, b"%07d" % n, 0, None, None, 20_000 + n if numbered else None, *who))
+        for n in range(count)
+    ]
+    for at, byte in changes:
+        body = bodies[at % count]
+        body[at // count % len(body)] = byte
+    changed = [bytes(body) for body in bodies]
+    try:
+        found = SendReader().read(requests_of(changed))
+    except EnvelopeError:
+        return
+    if found is not None:
+        check_read(found, changed, 0 if numbered else None)
+
+
+def check_read(found: SendRun, bodies: list[bytes], first: int | None) -> None:
+    """What was read of them together is what each says."""
     assert found.first == decode_send(bodies[0])
     told = {}
     for group in found.groups:
@@ -194,8 +276,8 @@ def test_a_run_of_sends_is_read_as_each_send_is(
         for behind, (number, payload) in enumerate(zip(group.numbers, group.payloads, strict=True)):
             sequence = None if first is None else group.sequence + behind
             told[number] = found.first._replace(partition_id=group.partition_id, payload=payload, sequence=sequence)
-    assert [told[number] for number in range(len(run))] == [decode_send(body) for body in bodies]
-    for partition_id in {partition_id for partition_id, _ in run}:
+    assert [told[number] for number in range(len(bodies))] == [decode_send(body) for body in bodies]
+    for partition_id in {group.partition_id for group in found.groups}:
         order = [number for group in found.groups if group.partition_id == partition_id for number in group.numbers]
         assert order == sorted(order)
 
@@ -206,7 +288,7 @@ def test_a_send_that_differs_is_not_read_with_the_others(payload: bytes, at: int
     good = template.encode(3, payload, 0, None, None, 5, 4711, 3)
     changed = bytearray(template.encode(3, payload, 0, None, None, 6, 4711, 3))
     changed[at % len(changed)] = byte
-    found = SendReader().read([good, bytes(changed)])
+    found = SendReader().read(singly([good, bytes(changed)]))
     if found is None:
         return
     other = decode_send(bytes(changed))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from pytubemq.errors import EnvelopeError, FrameError
 from pytubemq.model.limits import BLOCK_BYTES
 from pytubemq.wire.frame import Frame, FrameDecoder, encode_frame
-from pytubemq.wire.response_run import MOST_ALIKE, ResponseRun
+from pytubemq.wire.frame_run import MOST_ALIKE, FrameRun
+from pytubemq.wire.request_run import RequestRun
+from pytubemq.wire.response_run import ResponseRun
 from pytubemq.wire.rpc import (
     Request,
     Response,
@@ -23,7 +25,9 @@ from pytubemq.wire.rpc import (
     encode_request,
     encode_response,
 )
-from pytubemq.wire.stream import RequestStream, ResponseStream
+from pytubemq.wire.stream import _FREQUENT, RequestStream, ResponseStream
+
+AnyStream = TypeVar("AnyStream", RequestStream, ResponseStream)
 
 SIZES = st.sampled_from([0, 1, 20, 80, *range(95, 130), 2_000, *range(16_345, 16_390), 40_000])
 REQUESTS = st.builds(
@@ -82,8 +86,8 @@ def in_reads(data: bytes, cuts: list[int], feed: Any) -> list[Any]:
 
 
 def flat(items: list[Any]) -> list[Any]:
-    """Each answer by itself."""
-    return [one for item in items for one in (item if isinstance(item, ResponseRun) else [item])]
+    """Each request or answer by itself."""
+    return [one for item in items for one in (item if isinstance(item, FrameRun) else [item])]
 
 
 @given(st.lists(REQUESTS, max_size=8), st.lists(st.integers(0, 10**6), max_size=6))
@@ -109,23 +113,56 @@ def answer(serial: int, body: bytes, capabilities: int | None = None) -> bytes:
     return b"".join(encode_response(serial, method=13, body=[body], capabilities=capabilities))
 
 
-RUNS = st.builds(
-    lambda first, count, size, step, capabilities: b"".join(
-        answer(min(max(1, first + step * number), 0x7FFFFFFF), bytes([number & 0xFF]) * size, capabilities)
-        for number in range(count)
-    ),
-    st.one_of(st.integers(1, 300), st.integers(65_400, 65_600), st.integers(0x7FFFFF00, 0x7FFFFFF0 - 64)),
-    st.integers(1, 60),
-    st.sampled_from([0, 1, 40, 90, 126, 127, 128, 500]),
-    st.sampled_from([1, 1, 1, 0, -1, 2]),
-    st.sampled_from([None, None, None, 0x3EF]),
+def eager(stream: AnyStream) -> AnyStream:
+    """It looks for frames that are alike from the first on."""
+    stream._frequency = dict.fromkeys(range(10_000), _FREQUENT - 1)
+    return stream
+
+
+def request(serial: int, body: bytes, capabilities: int | None = None) -> bytes:
+    return b"".join(
+        encode_request(serial, service=3, method=13, timeout_ms=10_000, body=[body], capabilities=capabilities)
+    )
+
+
+RUNS, REQUEST_RUNS = (
+    st.builds(
+        lambda first, count, size, step, capabilities, make=make: b"".join(
+            make(min(max(1, first + step * number), 0x7FFFFFFF), bytes([number & 0xFF]) * size, capabilities)
+            for number in range(count)
+        ),
+        st.one_of(st.integers(1, 300), st.integers(65_400, 65_600), st.integers(0x7FFFFF00, 0x7FFFFFF0 - 64)),
+        st.integers(1, 60),
+        st.sampled_from([0, 1, 40, 90, 126, 127, 128, 500]),
+        st.sampled_from([1, 1, 1, 0, -1, 2]),
+        st.sampled_from([None, None, None, 0x3EF]),
+    )
+    for make in (answer, request)
 )
+
+
+@given(st.lists(REQUEST_RUNS | REQUESTS, max_size=6), st.lists(st.integers(0, 10**6), max_size=4))
+def test_requests_that_are_alike_come_out_as_each_by_itself(frames: list[bytes], cuts: list[int]):
+    data = b"".join(frames)
+    stream = eager(RequestStream())
+    decoded = [plain(decode_request, item) for item in in_reads(data, cuts, stream.feed_requests)]
+    assert decoded == [plain(_any_request, frame) for frame in FrameDecoder().feed(data)]
+
+
+def test_frames_are_looked_for_together_once_many_of_a_length_came():
+    stream = RequestStream()
+    found: list[Any] = []
+    for start in range(1, 3 * _FREQUENT, 100):
+        found += stream.feed_requests(b"".join(request(start + n, b"x" * 50) for n in range(100)))
+    alone = sum(not isinstance(item, FrameRun) for item in found)
+    assert _FREQUENT <= alone < 2 * _FREQUENT
+    assert [len(item) for item in found if isinstance(item, RequestRun)][-1] == 100
 
 
 @given(st.lists(RUNS | RESPONSES, max_size=6), st.lists(st.integers(0, 10**6), max_size=4))
 def test_answers_that_are_alike_come_out_as_each_by_itself(frames: list[bytes], cuts: list[int]):
     data = b"".join(frames)
-    stream = ResponseStream()
+    stream = eager(ResponseStream())
     decoded = [plain(decode_response, item) for item in in_reads(data, cuts, stream.feed_responses)]
     assert decoded == [plain(_any_response, frame) for frame in FrameDecoder().feed(data)]
 
@@ -137,7 +174,7 @@ def test_an_answer_among_those_alike_that_was_changed_is_read_as_it_is(count: in
     for at, byte in changes:
         data[at % len(data)] = byte
     ends: list[Any] = []
-    for feed, decode in ((ResponseStream().feed, decode_response), (FrameDecoder().feed, _any_response)):
+    for feed, decode in ((eager(ResponseStream()).feed, decode_response), (FrameDecoder().feed, _any_response)):
         try:
             ends.append([plain(decode, item) for item in flat(feed(sound + bytes(data)))])
         except FrameError as error:
@@ -146,7 +183,7 @@ def test_an_answer_among_those_alike_that_was_changed_is_read_as_it_is(count: in
 
 
 def test_answers_to_what_was_asked_together_come_as_one_run():
-    stream = ResponseStream()
+    stream = eager(ResponseStream())
     stream.feed_responses(answer(1, b"x"))
     (warm,) = stream.feed_responses(answer(2, b"x"))
     assert isinstance(warm, Response | Frame)
