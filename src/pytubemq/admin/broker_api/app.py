@@ -1,7 +1,7 @@
 """The HTTP application of a Broker.
 
 The invariant: it answers on every path, as the original's does, and does nothing but the methods of its table; only
-`/metrics` and `/health` are for monitors.
+`/metrics` and `/health` are for monitors, and a browser that names no method is shown what there is.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ from starlette.routing import Route
 from pytubemq.admin.broker_api.table import BrokerTable
 from pytubemq.admin.figures import health_route, metrics_route
 from pytubemq.admin.guard import HostGuard
+from pytubemq.admin.index_page import BROKER_LINKS, or_methods, page_of, render
 from pytubemq.admin.webapi.dispatch import WebApi
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
 
     from pytubemq.admin.webapi.access import Access
     from pytubemq.broker.service import BrokerService
@@ -27,12 +31,22 @@ if TYPE_CHECKING:
 
 def create_broker_app(broker: BrokerService, access: Access, *, hosts: Iterable[str] = ()) -> Starlette:
     """The administration of `broker`; `hosts` are the names under which it may be called beside loopback addresses."""
-    api = WebApi(BrokerTable(), broker, access, wall_ms=lambda: time.time_ns() // 1_000_000)
+    table = BrokerTable()
+    api = WebApi(table, broker, access, wall_ms=lambda: time.time_ns() // 1_000_000)
+    title = f"pytubemq Broker {broker.settings.broker_id}"
+    methods = or_methods(title, "/broker.htm", table, api.answer)
+    index = render(title, BROKER_LINKS)
+
+    async def answer(request: Request) -> Response:
+        if request.url.path == "/" and request.method == "GET" and not request.scope["query_string"]:
+            return page_of(index)
+        return await methods(request)
+
     return Starlette(
         routes=[
             metrics_route(broker.facts),
             health_route(broker.health),
-            Route("/{path:path}", api.answer, methods=["GET", "POST"]),
+            Route("/{path:path}", answer, methods=["GET", "POST"]),
         ],
         middleware=[Middleware(HostGuard, hosts=tuple(hosts))],
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
+from pytubemq.admin.index_page import MASTER_LINKS, index_route, or_methods
 from pytubemq.admin.webapi.dispatch import WebApi
 from pytubemq.admin.webapi.table import master_table
 from pytubemq.admin.webapi.text import TextQueries
@@ -15,11 +16,16 @@ if TYPE_CHECKING:
     from pytubemq.admin.webapi.access import Access
     from pytubemq.master.service import MasterService
 
+TITLE = "pytubemq Master"
+
 
 def master_routes(master: MasterService, access: Access) -> list[Route]:
-    """`/webapi.htm` and `/master.htm` of a Master."""
-    api = WebApi(master_table(), master, access, wall_ms=lambda: time.time_ns() // 1_000_000)
+    """`/webapi.htm` and `/master.htm` of a Master, and `/`, which leads there and to the JSON API."""
+    table = master_table()
+    api = WebApi(table, master, access, wall_ms=lambda: time.time_ns() // 1_000_000)
+    answer = or_methods(TITLE, "/webapi.htm", table, api.answer)
     return [
-        Route("/webapi.htm", api.answer, methods=["GET", "POST"]),
+        index_route(TITLE, MASTER_LINKS),
+        Route("/webapi.htm", answer, methods=["GET", "POST"]),
         Route("/master.htm", TextQueries(master).answer, methods=["GET", "POST"]),
     ]

@@ -1,0 +1,131 @@
+"""Pages for a person with a browser: what a server answers, and under which address.
+
+The invariants: a program gets none of them (it names a method, or does not ask for HTML), but at `/`, where there was
+nothing; all text is escaped, and a page neither loads nor runs anything.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from starlette.requests import Request
+
+    from pytubemq.admin.webapi.method import Table
+
+    Endpoint = Callable[[Request], Awaitable[Response]]
+
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+_STYLE: Final = (
+    "body{font:15px/1.5 sans-serif;margin:2em auto;max-width:60em;padding:0 1em}"
+    "td{padding:.15em 1em .15em 0;vertical-align:top}code{font-size:14px}"
+)
+_CHANGES: Final = "a change: needs the token where there is one"
+
+
+class Entry(NamedTuple):
+    """A line of a page; `href` None shows the name alone."""
+
+    name: str
+    about: str
+    href: str | None = None
+
+
+def link(path: str, about: str) -> Entry:
+    """An address of this server."""
+    return Entry(path, about, path)
+
+
+MASTER_LINKS: Final = {
+    "How it is": (
+        link("/api/v1/health", "the verdict, with reasons"),
+        link("/metrics", "figures, for Prometheus"),
+    ),
+    "What there is (JSON)": (
+        link("/api/v1/cluster", "Masters, Brokers, versions"),
+        link("/api/v1/topics", "topics"),
+        link("/api/v1/brokers", "Brokers"),
+        link("/api/v1/groups", "groups with their lag"),
+        link("/api/v1/cluster/defaults", "what holds for topics that say nothing else"),
+        link("/api/v1/openapi.json", "all of the API, described"),
+    ),
+    "The original's page": (link("/webapi.htm", "its methods"),),
+}
+BROKER_LINKS: Final = {
+    "How it is": (
+        link("/health", "what serves and what does not, with reasons"),
+        link("/metrics", "figures, for Prometheus"),
+    ),
+    "The original's page": (link("/broker.htm", "its methods: offsets of groups, stores, messages"),),
+}
+
+
+def index_route(title: str, sections: Mapping[str, Iterable[Entry]]) -> Route:
+    """`/` of a server: links to what it answers."""
+    page = render(title, sections)
+
+    async def answer(_: Request) -> Response:
+        return page_of(page)
+
+    return Route("/", answer, methods=["GET"])
+
+
+def or_methods(title: str, path: str, table: Table[Any], endpoint: Endpoint) -> Endpoint:
+    """`endpoint`, but a browser that names no method is shown those there are; `path` is where they are called."""
+    page = render(title, {f"Methods of {path}": list(method_entries(path, table))})
+
+    async def answer(request: Request) -> Response:
+        return page_of(page) if is_visit(request) else await endpoint(request)
+
+    return answer
+
+
+def is_visit(request: Request) -> bool:
+    """Whether somebody has typed an address into a browser, without any parameter."""
+    asks_for_html = "text/html" in request.headers.get("accept", "")
+    return request.method == "GET" and not request.scope["query_string"] and asks_for_html
+
+
+def render(title: str, sections: Mapping[str, Iterable[Entry]]) -> str:
+    """The page."""
+    body = "".join(
+        f"<h2>{escape(name)}</h2><table>{''.join(map(_row, rows))}</table>" for name, rows in sections.items()
+    )
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{_STYLE}</style><h1>{escape(title)}</h1>{body}</html>\n"
+    )
+
+
+def page_of(page: str) -> Response:
+    """The answer that brings a page."""
+    return Response(page, media_type="text/html", headers=_HEADERS)
+
+
+def _row(entry: Entry) -> str:
+    name = f"<code>{escape(entry.name)}</code>"
+    if entry.href is not None:
+        name = f'<a href="{escape(entry.href)}">{name}</a>'
+    return f"<tr><td>{name}</td><td>{escape(entry.about)}</td></tr>"
+
+
+def method_entries(path: str, table: Table[Any]) -> Iterable[Entry]:
+    """A line for each method; one that changes nothing and needs no parameter is a link."""
+    for method in sorted(table.methods, key=lambda method: method.name):
+        needed = [param.name for param in method.params if param.required]
+        about = method.about
+        if needed:
+            about += f" Needs {', '.join(needed)}."
+        if method.modify:
+            about += f" ({_CHANGES})"
+        yield Entry(method.name, about, None if needed or method.modify else f"{path}?method={method.name}")
