@@ -28,12 +28,12 @@ from pytubemq.broker.metrics import BrokerFacts
 from pytubemq.broker.offset_admin import OffsetAdmin
 from pytubemq.broker.orders import Orders
 from pytubemq.broker.positions import Positions
-from pytubemq.broker.probe import writable
 from pytubemq.broker.registry import ConsumerRegistry
 from pytubemq.broker.reports import Condition
 from pytubemq.broker.reset_history import ResetHistory
 from pytubemq.broker.settings import BrokerSettings
 from pytubemq.broker.state import BrokerState
+from pytubemq.broker.sweep import Sweep
 from pytubemq.broker.topics import MasterConfig, TopicTable
 from pytubemq.broker.waiters import Waiters
 from pytubemq.errors import ClosedError, TubeError
@@ -63,7 +63,6 @@ __all__ = ["BrokerService", "BrokerSettings"]
 
 logger = logging.getLogger(__name__)
 
-_SWEEP_S = 1.0
 _WATCH_S = 0.2
 """How soon the Master hears that something is wrong here, or well again."""
 _JOIN_TIMEOUT_S = 5.0
@@ -144,7 +143,8 @@ class BrokerService:
         )
         self.address = await self._server.start(settings.listen)
         state.gate.started = True
-        self._spawn("sweep", self._sweep())
+        sweep = Sweep(state, self._disk, self.directory, reserve_bytes=settings.store.reserve_bytes)
+        self._spawn("sweep", sweep.run())
         self.housekeeping = Housekeeping(state, period_s=settings.retention_check_s)
         self._spawn("housekeeping", self.housekeeping.run())
         if settings.masters:
@@ -231,33 +231,11 @@ class BrokerService:
             grace_s=settings.lost_connection_grace_s if ours else settings.foreign_connection_grace_s,
         )
 
-    async def _sweep(self) -> None:
-        """Once a second: end the holds of consumers that were not heard of, and look whether a disk that refused a
-        write takes it now, so that the Broker is well again though nobody sends."""
-        assert self._state is not None
-        path = self._state.path
-        while True:
-            await asyncio.sleep(_SWEEP_S)
-            for hold in self._state.registry.expire(now_s=self._clock.now_s()):
-                self._state.counters.expired_holds += 1
-                logger.info("the hold of %s on %s has run out", hold.consumer_id, hold.key)
-            refusals = (path.full, path.unopened)
-            # A write refused while the probe ran knows better than the probe.
-            if any(refusals) and await self._writable(path) and (path.full, path.unopened) == refusals:
-                path.writable_again()
-                self._state.positions.writable_again()
-
     async def _watch(self, session: MasterSession) -> None:
         """Tell the Master how this Broker is whenever that changes."""
         while True:
             session.tell(self._condition())
             await asyncio.sleep(_WATCH_S)
-
-    async def _writable(self, path: AppendPath) -> bool:
-        size_bytes, reserve_bytes = path.refused_bytes, self.settings.store.reserve_bytes
-        return await asyncio.get_running_loop().run_in_executor(
-            None, lambda: writable(self._disk, self.directory, size_bytes=size_bytes, reserve_bytes=reserve_bytes)
-        )
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Run a background task whose failure shows."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.broker import service as broker_service
+from pytubemq.broker import sweep
 from pytubemq.broker.probe import PROBE_NAME
 from pytubemq.errors import Code, DirectoryLockedError, RequestTimeoutError
 from pytubemq.model.durability import Durability
@@ -375,7 +375,7 @@ async def test_no_file_to_write_is_over_though_nobody_sends() -> None:
 async def test_health_stays_bad_between_refused_sends_while_no_file_can_be_opened(
     spare: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(broker_service, "_SWEEP_S", 0.01)
+    monkeypatch.setattr(sweep, "PERIOD_S", 0.01)
     disk = await _begun()
     async with running(disk) as broker, connected(broker) as peer:
         disk.fail(Operation.FSYNC_DIR if spare else Operation.OPEN, errno.EMFILE, path_contains="journal")
@@ -398,7 +398,7 @@ async def test_health_stays_bad_between_refused_sends_while_no_file_can_be_opene
 async def test_health_stays_bad_while_what_is_free_does_not_hold_what_was_refused(
     quota: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(broker_service, "_SWEEP_S", 0.01)
+    monkeypatch.setattr(sweep, "PERIOD_S", 0.01)
     disk = FaultyDisk()
     async with running(disk) as broker, connected(broker) as peer:
         if quota:
