@@ -1,7 +1,8 @@
 """Where one consumer stands in one partition, and where a new one begins: decisions only.
 
 The invariants: `confirmed` moves forward only over messages that were handed out and confirmed, or that the filter
-passed over; whatever was handed out and not confirmed is handed out again to the next registration.
+passed over; what the filter passed over behind a confirm that is under way counts with that confirm, and not without;
+whatever was handed out and not confirmed is handed out again to the next registration.
 """
 
 from __future__ import annotations
@@ -53,6 +54,10 @@ class Cursor:
     handed_out: int
     moved: bool = False
     """Somebody else put it here while its consumer had messages from elsewhere: a confirm of those counts no more."""
+    unsettled: int | None = None
+    """The newest confirm that is not durable yet."""
+    passed: int | None = None
+    """How far the filter has passed over messages behind that one."""
 
     @classmethod
     def at(cls, offset: int, *, moved: bool = False) -> Cursor:
@@ -83,12 +88,27 @@ class Cursor:
         self.handed_out = max(self.handed_out, offset)
         return True
 
+    def settling(self) -> int:
+        """A confirm is on its way to the disk; returns the offset that it is to make durable."""
+        self.unsettled, self.passed = self.confirmed, None
+        return self.confirmed
+
+    def settled(self, offset: int) -> int | None:
+        """A confirm up to `offset` is durable. Returns what is to be made durable now: what the filter passed over."""
+        if self.unsettled != offset:
+            return None
+        passed, self.unsettled, self.passed = self.passed, None, None
+        return passed if passed == self.confirmed else None
+
     def take_back(self, refused: int, *, to: int | None) -> None:
         """A confirm up to `refused` did not become durable: back to the newest position that stands, if there is one.
 
         What was handed out behind it stays handed out. A confirm made since then has its own outcome and is left alone.
         """
-        if self.confirmed == refused and to is not None and to < refused:
+        newest = refused
+        if self.unsettled == refused:
+            newest, self.unsettled, self.passed = self.passed or refused, None, None
+        if self.confirmed == newest and to is not None and to < newest:
             self.confirmed = to
 
     def align(self, *, min_offset: int, max_offset: int, manual: bool) -> bool:
@@ -109,13 +129,16 @@ class Cursor:
         return False
 
     def book(self, next_offset: int, *, found: bool, manual: bool) -> bool:
-        """Record a read from where `request` says to `next_offset`; returns whether `confirmed` moved.
+        """Record a read from where `request` says to `next_offset`; returns whether `confirmed` is to be made durable.
 
         A read that found nothing for the consumer's filter has nothing that could be confirmed later, so in automatic
-        mode its range is confirmed at once.
+        mode its range is confirmed at once; behind a confirm that is under way, when that is durable.
         """
         self.handed_out = next_offset
-        if not found and not manual and next_offset != self.confirmed:
-            self.confirmed = next_offset
+        if found or manual or next_offset == self.confirmed:
+            return False
+        self.confirmed = next_offset
+        if self.unsettled is None:
             return True
+        self.passed = next_offset
         return False

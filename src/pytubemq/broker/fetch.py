@@ -314,16 +314,27 @@ class FetchHandlers:
         except Refused as refused:
             _answer_commit(call, refused.refusal)
             return
-        confirmed = hold.cursor.confirmed
+        cursor = hold.cursor
+        confirmed = cursor.settling()
 
         def done(refusal: Refusal | None) -> None:
-            if refusal is not None:
-                hold.cursor.take_back(confirmed, to=state.positions.current(key))
-                state.waiters.wake([(key.topic, key.partition_id)])  # there is something again for one that waits
-            elif MESSAGE.on or GROUP.on:
-                told.confirmed(key, consumer_id, confirmed)
+            # Before anything is fetched again: who hears of the refusal first knows why messages come again.
             _answer_commit(call, refusal, confirmed=confirmed, max_offset=max_offset)
             state.counters.confirm_s.add(state.clock.now_s() - call.received_s)
+            if refusal is not None:
+                cursor.take_back(confirmed, to=state.positions.current(key))
+                state.waiters.wake([(key.topic, key.partition_id)])  # there is something again for one that waits
+                return
+            passed = cursor.settled(confirmed)
+            # The next holder may have confirmed more meanwhile; it has passed over the same messages by itself.
+            if (
+                passed is not None
+                and hold.cursor is cursor
+                and state.registry.get(key, now_s=state.clock.now_s()) is hold
+            ):
+                state.positions.save(key, passed)
+            if MESSAGE.on or GROUP.on:
+                told.confirmed(key, consumer_id, confirmed)
 
         state.positions.commit(key, confirmed, done)
 
