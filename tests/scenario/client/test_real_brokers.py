@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,8 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from pytubemq import Partition, Receipt
 
 pytestmark = [pytest.mark.scenario, pytest.mark.anyio]
 
@@ -98,6 +101,33 @@ async def test_a_key_keeps_its_order_through_a_disk_that_is_full_for_a_moment_ag
         async with tube.reader(first.partition, end=pytubemq.Start.LATEST) as reader:
             stored = [message.body async for batch in reader.batches() for message in batch]
     assert stored[1:] == bodies
+
+
+@pytest.mark.parametrize("batching", [True, False])
+async def test_each_message_is_where_its_receipt_says(town: Town, batching: bool) -> None:
+    await town.start(1)
+    await town.master.create_topic(TOPIC, 2)
+    bodies = [b"%d" % number * (1 + number % 3) for number in range(6_000)]
+    told: dict[Partition, dict[int | None, tuple[bytes, int, int | None]]] = defaultdict(dict)
+    async with pytubemq.connect(town.address) as tube, tube.producer(TOPIC, batching=batching) as producer:
+        await producer.send(b"so that it is known what the Broker takes")
+        futures: list[asyncio.Future[Receipt]] = []
+        for at in range(0, len(bodies), 300):  # several rounds, so that the partitions take turns
+            futures += [producer.submit(body) for body in bodies[at : at + 300]]
+            await asyncio.sleep(0)
+        dropped = [number for number in range(150, len(bodies), 1_000) if futures[number].cancel()]
+        for body, future in zip(bodies, futures, strict=True):
+            if not future.cancelled():
+                receipt = await future
+                told[receipt.partition][receipt.offset] = body, receipt.message_id, receipt.appended_at_ms
+        assert len(told) == 2
+        assert sum(map(len, told.values())) == len(bodies) - len(dropped)
+        for partition, expected in told.items():
+            found: dict[int | None, tuple[bytes, int, int | None]] = {}
+            async with tube.reader(partition, end=pytubemq.Start.LATEST) as reader:
+                async for batch in reader.batches():
+                    found |= {one.offset: (one.body, one.message_id, one.appended_at_ms) for one in batch}
+            assert expected.items() <= found.items()
 
 
 async def test_a_consumer_finds_its_broker_at_its_new_address(town: Town) -> None:
