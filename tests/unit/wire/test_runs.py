@@ -18,7 +18,7 @@ from pytubemq.wire.hot import send_answer as any_answer
 from pytubemq.wire.methods import Method, Service
 from pytubemq.wire.request_run import RequestRun
 from pytubemq.wire.response_run import ResponseRun
-from pytubemq.wire.rpc import Request, decode_response, encode_request, encode_response
+from pytubemq.wire.rpc import Request, decode_request, decode_response, encode_request, encode_response
 from pytubemq.wire.send_reading import SendReader, SendRun
 from pytubemq.wire.send_run import SendRunWriter
 from pytubemq.wire.stream import _FREQUENT, RequestStream, ResponseStream
@@ -200,6 +200,8 @@ def singly(bodies: list[bytes]) -> list[Request]:
 def requests_of(bodies: list[bytes]) -> list[Request | RequestRun]:
     """As a connection reads requests, after many that were as long."""
     stream = RequestStream()
+    (lead,) = FrameDecoder().feed(b"".join(request_frame(1, bodies[0])))
+    decode_request(lead)  # how requests begin is learned from those decoded
     stream.feed_requests(b"".join(request_frame(1, bodies[0])))
     stream._frequency = dict.fromkeys(range(1000), _FREQUENT - 1)
     frames = b"".join(b"".join(request_frame(5 + n, body)) for n, body in enumerate(bodies))
@@ -301,8 +303,9 @@ def test_a_send_that_differs_is_not_read_with_the_others(payload: bytes, at: int
 
 
 @given(
-    st.lists(st.integers(1, (1 << 31) - 1), min_size=1, max_size=20),
-    ids, ids, st.integers(0, 1 << 45), st.sampled_from([None, 1023]),
+    st.lists(st.integers(1, (1 << 31) - 1), min_size=1, max_size=20)
+    | st.builds(lambda first, count: list(range(first, first + count)), st.integers(1, 1 << 30), st.integers(1, 1500)),
+    ids, ids | st.integers(1 << 14, (1 << 50)), st.integers(0, 1 << 45), st.sampled_from([None, 1023]),
 )  # fmt: skip
 def test_a_run_of_answers_has_the_bytes_of_each_answer(
     serials: list[int], message_id: int, offset: int, time_ms: int, capabilities: int | None
