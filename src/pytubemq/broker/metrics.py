@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytubemq.broker.state import BrokerState
     from pytubemq.broker.waiters import PartitionKey
     from pytubemq.net.server import ServerStats
-    from pytubemq.storage.partition_log import Extent
+    from pytubemq.storage.partition_reads import Extent
 
 MAX_LAGS: Final = 100_000
 """Positions of groups that one reading looks at; where there are more, no lag is told."""

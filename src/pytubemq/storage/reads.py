@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from pytubemq.storage.disk import Disk
     from pytubemq.storage.lookup import Stretch
     from pytubemq.storage.mending import Lost
-    from pytubemq.storage.partition_log import Extent, PartitionLog
+    from pytubemq.storage.partition_log import PartitionLog
+    from pytubemq.storage.partition_reads import Extent
     from pytubemq.storage.selection import Slice
 
 T = TypeVar("T")

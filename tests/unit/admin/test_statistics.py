@@ -11,7 +11,7 @@ from pytubemq.admin.broker_api.statistics import NO_LEAST, NO_MOST, Part, Since,
 from pytubemq.admin.webapi.envelope import date
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.observe.histogram import Histogram
-from pytubemq.storage.partition_log import Extent
+from pytubemq.storage.partition_reads import Extent
 
 
 def test_nothing_is_shown_as_the_original_shows_it() -> None:
