@@ -135,7 +135,7 @@ class ServerProcess:
         line = await self._process.stdout.readline()
         found = json.loads(line)
         if not found.get("ready"):
-            raise _failure(self.name, found)
+            raise _failure(self.name, found, log=None if self._shares_log else self.log_path)
         self.refused_by_master = found.get("refused_by_master")
         return Endpoints(found.get("master"), found.get("broker"), found.get("http"), found.get("broker_http"))
 
@@ -185,10 +185,12 @@ def failed_line(error: TubeError) -> str:
     return json.dumps({"ready": False, **told})
 
 
-def _failure(name: str, told: Mapping[str, Any]) -> TubeError:
+def _failure(name: str, told: Mapping[str, Any], *, log: Path | None) -> TubeError:
     """The error of `failed_line`, of the same class, so that it ends with the same exit code."""
     kind = _kinds(TubeError).get(str(told.get("error")), TubeError)
-    return kind(f"{name} did not start: {told.get('message')}", hint=told.get("hint"), code=told.get("code"))
+    hints = [told.get("hint"), None if log is None else f"its log is {log}"]
+    hint = "; ".join(filter(None, hints)) or None
+    return kind(f"{name} did not start: {told.get('message')}", hint=hint, code=told.get("code"))
 
 
 def _kinds(root: type[TubeError]) -> dict[str, type[TubeError]]:

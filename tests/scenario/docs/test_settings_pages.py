@@ -70,5 +70,5 @@ def test_how_a_group_is_moved(cluster: ThreadedCluster, tmp_path: Path) -> None:
     assert re.search(r"^1:orders:0 +0 +140 +10 +5$", run(one, cluster, tmp_path), re.MULTILINE)
     told = run(history, cluster, tmp_path).splitlines()
     assert told[0].split() == ["time", "user", "partition", "asked", "old_offset", "new_offset"]
-    assert [line.split("1:orders:0")[1].split()[0] for line in told[1:]] == ["offset", "time", "offset"]
+    assert [line.split("1:orders:0")[1].split()[0] for line in told[1:]] == ["number:5", "-10m", "offset"]
     assert '"dry_run":true' in run(http, cluster, tmp_path)
