@@ -6,20 +6,23 @@ but success befalls each by itself, as messages by themselves (`messages`), so t
 
 from __future__ import annotations
 
+import asyncio
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.client.pending import Pending
 from pytubemq.model.message import Receipt
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Iterable, Iterator
 
     from pytubemq.client.parcel import Parcel
     from pytubemq.client.pending import Unit
     from pytubemq.errors import TubeError
     from pytubemq.model.ids import Partition
+
+
+_is_done: Final = asyncio.Future.done
 
 
 class Bunch:
@@ -29,10 +32,10 @@ class Bunch:
         "cause",
         "deadline_s",
         "futures",
+        "most",
         "order",
         "partition",
         "payloads",
-        "room",
         "room_bytes",
         "sequence",
         "size_bytes",
@@ -40,16 +43,17 @@ class Bunch:
         "uncertain",
     )
 
-    def __init__(self, partition: Partition, deadline_s: float, order: int, *, room: int, room_bytes: int) -> None:
+    def __init__(self, partition: Partition, deadline_s: float, order: int, *, most: int, room_bytes: int) -> None:
         self.partition = partition
         self.payloads: list[bytes] = []
         self.futures: list[asyncio.Future[Receipt]] = []
         self.deadline_s = deadline_s
         """Of the first message; the others came within the same turn of the loop, or the same linger time."""
         self.order = order
-        self.room = room
-        """So many more messages fit, with so many bytes."""
+        self.most = most
+        """So many messages fit."""
         self.room_bytes = room_bytes
+        """So many more bytes fit."""
         self.size_bytes = 0
         """From when it is queued."""
         self.sequence: int | None = None
@@ -71,12 +75,12 @@ class Bunch:
     @property
     def unwanted(self) -> bool:
         """Whether nobody waits for any of them any more."""
-        return all([future.done() for future in self.futures])
+        return all(map(_is_done, self.futures))
 
     @property
     def thinned(self) -> bool:
         """Whether nobody waits for one of them any more."""
-        return True in [future.done() for future in self.futures]
+        return True in map(_is_done, self.futures)
 
     def fail(self, error: TubeError) -> int:
         """They end with `error`; returns how many were waited for."""
@@ -109,7 +113,7 @@ class Bunch:
 
     def split(self, count: int) -> Bunch:
         """Take its first messages out; both are then of the same standing."""
-        first = Bunch(self.partition, self.deadline_s, self.order, room=0, room_bytes=0)
+        first = Bunch(self.partition, self.deadline_s, self.order, most=count, room_bytes=0)
         first.payloads, self.payloads = self.payloads[:count], self.payloads[count:]
         first.futures, self.futures = self.futures[:count], self.futures[count:]
         first.sequence, first.tries = self.sequence, self.tries

@@ -74,7 +74,8 @@ class Cluster:
         self.visit_token = UNDEFINED
         """What shows a Broker that the Master knows us; the Master renews it with its answers."""
         self.closed = False
-        self._generation = generation()
+        self.made_in = generation()
+        """In which process, as `check_generation` wants it."""
 
     async def open(self) -> None:
         """Reach a Master.
@@ -105,7 +106,7 @@ class Cluster:
 
     def check_usable(self) -> None:
         """Refuse use after close and in a forked child."""
-        check_generation(self._generation)
+        check_generation(self.made_in)
         if self.closed:
             raise ClosedError("the connection is closed", hint="connect again")
 

@@ -14,7 +14,7 @@ from pytubemq.errors import ForkedError
 from pytubemq.wire.strings import ClientId, format_client_id
 
 
-class _Generation:
+class Generation:
     """Counts the forks that led to this process; comparing two numbers is cheaper than asking for the pid."""
 
     number = 0
@@ -24,14 +24,14 @@ class _Generation:
         cls.number += 1
 
 
-os.register_at_fork(after_in_child=_Generation.forked)
+os.register_at_fork(after_in_child=Generation.forked)
 
 _counter = itertools.count(1)
 
 
 def generation() -> int:
     """Remember this when a client is made."""
-    return _Generation.number
+    return Generation.number
 
 
 def check_generation(made_in: int) -> None:
@@ -40,7 +40,7 @@ def check_generation(made_in: int) -> None:
     Raises:
         ForkedError: this process is not the one the client was made in.
     """
-    if made_in != _Generation.number:
+    if made_in != Generation.number:
         raise ForkedError(
             "this connection was made in the parent process and cannot be used in a forked child",
             hint="connect again in the child",

@@ -17,6 +17,7 @@ from pytubemq.client.many import EncodedMany, encode_many
 from pytubemq.client.membership import Membership
 from pytubemq.client.outgoing import Outgoing
 from pytubemq.client.pending import Body, Encoded, check_body, encode_message
+from pytubemq.client.process import Generation
 from pytubemq.client.routes import ProducerRole
 from pytubemq.errors import BufferFullError, ClosedError, TubeError
 
@@ -168,7 +169,9 @@ class Producer(Outgoing):
             BufferFullError: no room; await `room()` and submit again.
             MessageError, ClosedError, ForkedError: as for `send`.
         """
-        self.check_open()
+        cluster = self.cluster
+        if self._refusal is not None or cluster.closed or cluster.made_in != Generation.number:
+            self.check_open()  # which says why it is refused
         plain = not attrs and msg_type is None and msg_time is None
         if plain and type(body) is bytes and 0 < len(body) <= self._max_message_bytes:
             if key is None and partition is None:

@@ -83,11 +83,12 @@ class UnitQueue:
         messages = size_bytes = 0
         while units:
             unit = units[0]
-            if isinstance(unit, Bunch) and unit.thinned:
-                units.popleft()
-                units.extendleft(reversed(unit.messages()))
-                continue
-            if unit.unwanted:
+            if isinstance(unit, Bunch):
+                if unit.thinned:
+                    units.popleft()
+                    units.extendleft(reversed(unit.messages()))
+                    continue
+            elif unit.unwanted:
                 dropped.append(units.popleft())
                 continue
             messages += unit.count

@@ -178,7 +178,7 @@ async def test_they_end_when_the_producer_is_closed_before_they_left() -> None:
 
 
 def bunch_of(loop: asyncio.AbstractEventLoop, first: int, count: int) -> Bunch:
-    made = Bunch(PLACE, 100.0, first, room=0, room_bytes=0)
+    made = Bunch(PLACE, 100.0, first, most=count, room_bytes=0)
     made.payloads = [b"x" * (number % 5 + 1) for number in range(first, first + count)]
     made.futures = [loop.create_future() for _ in range(count)]
     made.size_bytes = sum(map(len, made.payloads))
