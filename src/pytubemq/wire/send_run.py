@@ -131,7 +131,7 @@ class SendRunWriter:
         if sequence is None:
             numbers, number_bytes = [b""] * count, 0
         elif sequence < _WINDOW:
-            numbers = [encode_varint(sequence + behind) for behind in range(count)]
+            numbers = _short_numbers(sequence, count)
             number_bytes = len(numbers[0])
         else:
             low = sequence & _WINDOW - 1
@@ -197,6 +197,21 @@ class SendRunWriter:
             serial, service=_SERVICE, method=_METHOD, timeout_ms=self._timeout_ms, body=(body,),
             block_bytes=self._block_bytes,
         )  # fmt: skip
+
+
+def _short_numbers(first: int, count: int) -> list[bytes]:
+    """The varints of numbers that count up from `first`, all of one byte or all of two."""
+    if first < 1 << 7:
+        return [encode_varint(number) for number in range(first, first + count)]
+    written = bytearray(2 * count)
+    written[0::2] = _FIRST[first : first + count]
+    written[1::2] = _LAST[first : first + count]
+    return [number for (number,) in iter_unpack("2s", written)]
+
+
+_FIRST: Final = bytes(value & 0x7F | 0x80 for value in range(_WINDOW))
+_LAST: Final = bytes(value >> 7 for value in range(_WINDOW))
+"""The two bytes of a number within the first window, from 128 on."""
 
 
 def _next_window(sequence: int) -> int:
