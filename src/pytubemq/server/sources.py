@@ -10,7 +10,7 @@ import difflib
 import json
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import msgspec
 
@@ -146,7 +146,7 @@ def _convert(merged: dict[str, Any], origins: Mapping[str, str]) -> Settings:
         entry = _KEYS.get(key)
         hint = None
         if entry is not None:
-            reason = f" is {shown(_value(merged, key))}, {forms}" if (forms := _forms(_bare(entry))) else reason
+            reason = f" is {shown(_value(merged, key))}, {forms}" if (forms := _forms(key, _bare(entry))) else reason
             hint = f"{key}: {describe(entry)}"
         where = "" if place == f"--set {key}" else f"{place}: "
         raise ConfigError(f"{where}{key}{reason}", hint=hint) from None  # it is all said
@@ -165,10 +165,10 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
 
 
-def _forms(kind: msgspec.inspect.Type) -> str:
+def _forms(key: str, kind: msgspec.inspect.Type) -> str:
     """What a setting may be, behind the value that it may not be; blank where the reason says it better."""
     if isinstance(kind, msgspec.inspect.LiteralType):
-        return f"not one of {', '.join(map(str, kind.values))}"
+        return f"not one of {', '.join(_declared(key))}"
     if isinstance(kind, msgspec.inspect.IntType | msgspec.inspect.FloatType):
         name = "a whole number" if isinstance(kind, msgspec.inspect.IntType) else "a number"
         least = f" above {kind.gt}" if kind.gt is not None else "" if kind.ge is None else f" from {kind.ge}"
@@ -177,6 +177,14 @@ def _forms(kind: msgspec.inspect.Type) -> str:
     if isinstance(kind, msgspec.inspect.BoolType):
         return "not one of true, false"
     return ""
+
+
+def _declared(key: str) -> tuple[str, ...]:
+    """The values of a setting that has only a few, in the order in which they stand in its type."""
+    kind: Any = Settings
+    for name in key.split("."):
+        kind = get_type_hints(kind)[name]
+    return get_args(kind)
 
 
 def _place(path: Path, text: str, key: str) -> str:

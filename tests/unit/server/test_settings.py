@@ -105,8 +105,8 @@ def test_a_wrong_value_is_refused_by_name(tmp_path: Path, text: str, said: str) 
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("broker.durability", "foo", "broker.durability is 'foo', not one of disk, memory, process"),
-        ("log.level", "loud", "log.level is 'loud', not one of debug, error, info, warning"),
+        ("broker.durability", "foo", "broker.durability is 'foo', not one of disk, process, memory"),
+        ("log.level", "loud", "log.level is 'loud', not one of debug, info, warning, error"),
         (
             "broker.segment_bytes",
             "12",
