@@ -5,12 +5,12 @@ The invariant: whatever was made of a `Tube` ends with it at the latest.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pytubemq.client.balance.consumer import BalanceConsumer
 from pytubemq.client.balance.options import META_CHECK_S, NODE_WAIT_S, BalanceOptions
+from pytubemq.client.belongings import Belongings
 from pytubemq.client.cluster import Cluster
 from pytubemq.client.consumer import Consumer
 from pytubemq.client.lookup import Lookup
@@ -47,10 +47,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pytubemq.client.events import EventQueue
-
-CLOSE_MARGIN_S = 5.0
-"""For what closing does besides delivering messages: goodbyes, and the end of tasks."""
-_Made = TypeVar("_Made", Producer, Consumer, PushConsumer, BalanceConsumer, Reader)
 
 
 def connect(
@@ -89,9 +85,7 @@ class Tube:
         self._options = options
         self._cluster: Cluster | None = None
         self._lookup: Lookup | None = None
-        self._made: list[Producer | Consumer | PushConsumer | BalanceConsumer | Reader] = []
-        self._close_within_s = 0.0
-        """The longest `close_timeout_s` of what was made."""
+        self._belongings = Belongings()
 
     async def __aenter__(self) -> Tube:
         """Reach a Master.
@@ -123,20 +117,16 @@ class Tube:
         cluster = self._cluster
         if cluster is None or cluster.closed:
             return
-        made, self._made = self._made, []
-        ended: Sequence[BaseException | None] = ()
+        failures: Sequence[BaseException] = ()
         try:
-            with contextlib.suppress(TimeoutError):  # whatever is still open then ends with the connections
-                async with asyncio.timeout(self._close_within_s + CLOSE_MARGIN_S):
-                    ended = await asyncio.gather(*(one.close() for one in made), return_exceptions=True)
+            failures = await self._belongings.close()  # whatever is still open then ends with the connections
             if self._lookup is not None:
                 with contextlib.suppress(TubeError, TimeoutError):
                     await self._lookup.close()
         finally:
             await cluster.close()
-        for one in ended:
-            if one is not None:
-                raise one
+        for error in failures:
+            raise error
 
     def producer(
         self,
@@ -171,8 +161,7 @@ class Tube:
             batching=batching,
             idempotent=idempotent,
         )
-        self._close_within_s = max(self._close_within_s, close_timeout_s)
-        return self._add(Producer(self._open(), topic, options))
+        return self._belongings.add(Producer(self._open(), topic, options), close_timeout_s=close_timeout_s)
 
     def consumer(
         self,
@@ -215,7 +204,7 @@ class Tube:
             max_bytes_per_s=max_bytes_per_s,
             bound=bound,
         )
-        return self._add(self._consumer(options))
+        return self._belongings.add(self._consumer(options), close_timeout_s=close_timeout_s)
 
     def push_consumer(
         self,
@@ -274,7 +263,8 @@ class Tube:
             max_bytes=max_bytes,
             max_wait_s=max_wait_s,
         )
-        return self._add(PushConsumer(self._consumer(options, kind="Push"), handler, calling))
+        push = PushConsumer(self._consumer(options, kind="Push"), handler, calling)
+        return self._belongings.add(push, close_timeout_s=close_timeout_s)
 
     def balance_consumer(
         self,
@@ -333,10 +323,8 @@ class Tube:
             meta_check_s=meta_check_s,
             node_wait_s=node_wait_s,
         )
-        cluster = self._open()
-        assert self._lookup is not None
-        self._close_within_s = max(self._close_within_s, close_timeout_s)
-        return self._add(BalanceConsumer(cluster, self._lookup, options))
+        made = BalanceConsumer(self._open(), self._asks(), options)
+        return self._belongings.add(made, close_timeout_s=close_timeout_s)
 
     def reader(
         self,
@@ -361,11 +349,9 @@ class Tube:
                 range there with an error, "raw" hands it out with its whole payload as body (`ReadBatch.malformed`).
             retry_for_s: how long a Broker that is away is waited for.
         """
-        cluster = self._open()
-        assert self._lookup is not None
         reader = Reader(
-            cluster,
-            self._lookup,
+            self._open(),
+            self._asks(),
             partition,
             start=start,
             end=end,
@@ -373,7 +359,7 @@ class Tube:
             on_malformed=on_malformed,
             retry_for_s=retry_for_s,
         )
-        return self._add(reader)
+        return self._belongings.add(reader)
 
     async def partitions(self, topic: str) -> list[Partition]:
         """All partitions of the topic, sorted, also those of Brokers that are away now.
@@ -383,9 +369,7 @@ class Tube:
         Raises:
             NotFoundError: there is no such topic.
         """
-        self._open()
-        assert self._lookup is not None
-        return await self._lookup.partitions(topic)
+        return await self._asks().partitions(topic)
 
     async def offsets(
         self, partitions: Iterable[Partition], *, at: datetime | None = None
@@ -400,9 +384,7 @@ class Tube:
             UnreachableError: a Broker that has some of them is away; the text names it.
             ConfigError: its Broker cannot tell (Java Brokers).
         """
-        self._open()
-        assert self._lookup is not None
-        return await self._lookup.offsets(partitions, at=at)
+        return await self._asks().offsets(partitions, at=at)
 
     async def reset_group(
         self,
@@ -431,9 +413,7 @@ class Tube:
             BadRequestError: a partition does not have this offset; nothing was moved.
             ConfigError: its Broker cannot (Java Brokers), or an argument makes no sense.
         """
-        cluster = self._open()
-        assert self._lookup is not None
-        return await reset_group(cluster, self._lookup, group, topic, to, partitions=partitions, dry_run=dry_run)
+        return await reset_group(self._open(), self._asks(), group, topic, to, partitions=partitions, dry_run=dry_run)
 
     def events(self) -> EventQueue:
         """What happens: Connected, Lost, Rebalanced, Throttled, SlowConsumer, Skipped, HandlerFailed."""
@@ -451,13 +431,11 @@ class Tube:
         self._cluster.check_usable()
         return self._cluster
 
-    def _consumer(self, options: ConsumerOptions, *, kind: str = "Pull") -> Consumer:
-        cluster = self._open()
-        assert self._lookup is not None
-        self._close_within_s = max(self._close_within_s, options.close_timeout_s)
-        return Consumer(cluster, self._lookup, options, kind=kind)
+    def _asks(self) -> Lookup:
+        """Where partitions and offsets are asked for."""
+        self._open()
+        assert self._lookup is not None  # it is made when the connection is open
+        return self._lookup
 
-    def _add(self, one: _Made) -> _Made:
-        self._made = [made for made in self._made if not made.ended]
-        self._made.append(one)
-        return one
+    def _consumer(self, options: ConsumerOptions, *, kind: str = "Pull") -> Consumer:
+        return Consumer(self._open(), self._asks(), options, kind=kind)
