@@ -36,6 +36,7 @@ _new = tuple.__new__
 """Makes a named tuple in half the time of calling its class, which counts when done for every message."""
 _NOBODY: Final = ProducerMark(0, 0, 0)
 _NO_CODE: Final = -1
+_SUCCESS: Final = int(Code.SUCCESS)
 _CRC_BYTES: Final = 4
 PACKED_FROM: Final = 8
 """So many messages of one sender that follow each other are stored as one pack, which costs a fifth for each; for
@@ -127,8 +128,8 @@ class _PartitionBuilder:
         self._index: list[bytes] = []
         self._pending: Sequences | None = None
         """Messages that one producer numbered one after the other, stored and not yet noted."""
-        self._is_newest = False
-        """Whether nothing behind what is pending was known before."""
+        self._is_newest: bool | None = None
+        """Whether nothing behind what is pending was known before; None as long as nobody asked."""
         self.message_id = message_id
         self.repeats = 0
         """Messages that were known and are not stored again."""
@@ -247,9 +248,13 @@ class _PartitionBuilder:
         """Store those of so many messages that are new, by `store`, and answer for the others."""
         if mark is None:
             return (store(0, messages, None),)
+        stretches = self._judge(mark, messages)
+        if len(stretches) == 1 and stretches[0].verdict is Verdict.NEW:
+            self._stored(mark, messages)
+            return (store(0, messages, mark),)
         spans: list[Span] = []
         at = 0
-        for stretch in self._judge(mark, messages):
+        for stretch in stretches:
             here = mark._replace(sequence=mark.sequence + at)
             if stretch.verdict is Verdict.NEW:
                 self._stored(here, stretch.messages)
@@ -284,9 +289,8 @@ class _PartitionBuilder:
     def _store_pack(self, data: bytes | memoryview, count: int, key_code: int | None, mark: ProducerMark) -> Span:
         """Store columns; `key_code` is None where messages have different ones."""
         offset, first_id, time_ms = self._ordinal * OFFSET_UNIT, self.message_id + 1, self._time_ms
-        head = stored_pack_head(
-            PackHead(offset, first_id, time_ms, mark.producer_id, mark.sequence, mark.epoch), len(data)
-        )
+        fields = (offset, first_id, time_ms, mark.producer_id, mark.sequence, mark.epoch)
+        head = stored_pack_head(_new(PackHead, fields), len(data))
         size = len(head) + len(data)
         crc = crc32(data[:_CRC_BYTES], crc32(head))
         kind = RecordKind.MIXED_PACK if key_code is None else RecordKind.PACK
@@ -296,20 +300,25 @@ class _PartitionBuilder:
         self.message_id += count
         self._ordinal += count
         self._position += size
-        return Span(count, Code.SUCCESS, offset, first_id)
+        return _new(Span, (count, _SUCCESS, offset, first_id, False, ""))
 
     # --- what producers number ---------------------------------------------------------------------------------------
 
     def _goes_on(self, mark: ProducerMark) -> bool:
         """Whether it follows at once on what this producer sent last, so is new without a look at its window."""
         pending = self._pending
-        return (
-            pending is not None
-            and pending.producer_id == mark.producer_id
-            and pending.epoch == mark.epoch
-            and pending.place.sequence + pending.place.messages == mark.sequence
-            and self._is_newest
-        )
+        if (
+            pending is None
+            or pending.producer_id != mark.producer_id
+            or pending.epoch != mark.epoch
+            or pending.place.sequence + pending.place.messages != mark.sequence
+        ):
+            return False
+        if self._is_newest is None:
+            window = self._noted.window((self._topic, self._partition_id, mark.producer_id))
+            first = pending.place.sequence
+            self._is_newest = window is None or window.epoch < mark.epoch or window.runs[-1][1] <= first
+        return self._is_newest
 
     def _judge(self, mark: ProducerMark, messages: int) -> list[Stretch]:
         if self._goes_on(mark):
@@ -333,10 +342,9 @@ class _PartitionBuilder:
                 self._pending = pending._replace(place=place)
                 return
             self._note_pending()
-        place = Place(mark.sequence, messages, self._ordinal, self.message_id + 1)
+        place = _new(Place, (mark.sequence, messages, self._ordinal, self.message_id + 1))
         self._pending = Sequences(self._topic, self._partition_id, mark.producer_id, mark.epoch, place)
-        window = self._noted.window((self._topic, self._partition_id, mark.producer_id))
-        self._is_newest = window is None or window.epoch < mark.epoch or window.runs[-1][1] <= mark.sequence
+        self._is_newest = None
 
     def _note_pending(self) -> None:
         if self._pending is not None:

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 _CRC_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Run:
-    """See the module; `count` is the number of messages."""
+    """See the module; `count` is the number of messages. Not to be changed: a frozen one takes three times as long to
+    make, which counts where each message is for another partition."""
 
     topic: str
     partition_id: int
