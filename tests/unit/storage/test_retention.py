@@ -396,6 +396,25 @@ def test_a_segment_that_was_made_and_could_not_be_filled_harms_nothing() -> None
     assert again.stats.mended_entries == 0
 
 
+def test_a_segment_from_before_less_was_kept_goes_once_as_much_has_come_behind_it() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    part = bytes(200_000)
+    for _ in range(10):
+        send(store, part)
+    store.apply()
+    assert retain(store, NOW_MS, keep(size_bytes=1 << 20)) == NOTHING_RETAINED, "it is the only one"
+    for _ in range(5):
+        send(store, part)
+        store.apply()
+    assert len(store._partitions["demo", 0].segments) == 2, "the next message begins another"
+    assert retain(store, NOW_MS, keep(size_bytes=1 << 20)) == NOTHING_RETAINED, "less than is to be kept is behind it"
+    send(store, part)
+    store.apply()
+    assert retain(store, NOW_MS, keep(size_bytes=1 << 20)).messages == 10
+    assert retain(store, NOW_MS + 1000 * HOUR_MS, keep(age_s=1.0)).messages == 6, "an age needs nothing behind it"
+
+
 def test_a_segment_of_which_only_the_log_was_made_is_no_trouble_when_a_pass_is_made() -> None:
     disk = FaultyDisk()
     store = open_store(disk, SMALL)

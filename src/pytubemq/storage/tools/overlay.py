@@ -105,7 +105,10 @@ class OverlayDisk:
         return sorted(path for path in written | self._gone if path.is_file())
 
     def makedirs(self, path: Path) -> None:
-        """Directories come with their files."""
+        """Directories come with their files; a file in the place of one is in the way, as it would be on the disk."""
+        for directory in (path, *path.parents):
+            if directory in self._contents or (directory not in self._gone and directory.is_file()):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
     def listdir(self, path: Path) -> list[str]:
         names = {name for name in self._below.listdir(path) if path / name not in self._gone}

@@ -6,11 +6,14 @@ is done, because it is found out by doing it in memory; the new state counts wit
 
 from __future__ import annotations
 
+import errno
 import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import CorruptError
+from pytubemq.errors import CorruptError, StorageError
 from pytubemq.storage.checkpoint import NAME, Checkpoint
 from pytubemq.storage.disk import OsDisk, read_exactly
 from pytubemq.storage.fences import without
@@ -30,7 +33,6 @@ from pytubemq.storage.tools.verify import Verified, load_checkpoint, verify_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from pytubemq.storage.disk import Disk
     from pytubemq.storage.record import Fence
@@ -56,8 +58,8 @@ def plan(root: Path, *, progress: Callable[[int, int], None] | None = None, besi
     """What `repair` would do; changes nothing. `beside`: how the Broker's other files are read, if they are.
 
     Raises:
-        StorageError: no store. DirectoryLockedError: a Broker runs there. NewerVersionError, OlderVersionError: another
-            version. OSError: something cannot be read.
+        StorageError: no store, or a file is in the way. DirectoryLockedError: a Broker runs there. NewerVersionError,
+            OlderVersionError: another version. OSError: something cannot be read.
     """
     check_store(root)
     with held(root):
@@ -113,6 +115,23 @@ def _plan(root: Path, progress: Callable[[int, int], None] | None, beside: Decod
     return found
 
 
+@contextmanager
+def _nothing_in_the_way() -> Iterator[None]:
+    """Raises StorageError: a file is where a directory has to be made."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTDIR) or error.filename is None:
+            raise
+        wanted = Path(error.filename)
+        found = next((path for path in (wanted, *wanted.parents) if path.is_file()), wanted)
+        raise StorageError(
+            f"{found} is a file, and the store needs a directory of that name",
+            hint="move the file out of the store, and put the directory back if there is a copy; then call this again",
+        ) from error
+
+
+@_nothing_in_the_way()
 def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
     """Repair whatever lies below `root` on `disk`; returns what is lost."""
     for directory in (root / "journal", root / "logs"):

@@ -209,7 +209,7 @@ def _of(
 def _gap(found: PartitionFiles, start: int, end: int) -> Finding:
     return Finding(
         path=found.directory,
-        what="messages have no file",
+        what="messages have no file" + (": a file is where their directory was" if found.directory.is_file() else ""),
         topic=found.topic,
         partition_id=found.partition_id,
         from_offset=to_offset(start),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytubemq.errors import DirectoryLockedError
+from pytubemq.errors import DirectoryLockedError, StorageError
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.staging import Appended
 from pytubemq.storage.store import BrokerStore, StoreSettings
@@ -226,3 +226,34 @@ def test_a_directory_that_a_broker_has_is_refused(master: Path, tmp_path: Path) 
             repair(root, tmp_path / "copies")
     finally:
         store.close()
+
+
+@pytest.mark.parametrize("place", ["logs/{topic}/0", "logs/{topic}", "journal"])
+def test_a_file_in_the_place_of_a_directory_is_named_beforehand_and_nothing_is_changed(
+    master: Path, tmp_path: Path, place: str
+) -> None:
+    root = fresh(master, tmp_path)
+    topic = next(path.name for path in sorted((root / "logs").iterdir()) if (path / "0").is_dir())
+    in_the_way = root / place.format(topic=topic)
+    shutil.rmtree(in_the_way)
+    in_the_way.write_text("not a directory")
+    before = content(root)
+    assert not verify(root).is_sound
+    for attempt in (lambda: plan(root), lambda: repair(root, tmp_path / "copies")):
+        with pytest.raises(StorageError, match="needs a directory") as raised:
+            attempt()
+        assert str(in_the_way) in raised.value.message
+        assert "move the file out" in raised.value.hint
+    assert content(root) == before
+    assert not (tmp_path / "copies").exists()
+    in_the_way.unlink()
+    repaired(root, tmp_path)
+
+
+def test_verify_says_that_a_file_is_where_a_directory_was(master: Path, tmp_path: Path) -> None:
+    root = fresh(master, tmp_path)
+    directory = next(path for path in sorted((root / "logs").glob("*/*")) if path.is_dir())
+    shutil.rmtree(directory)
+    directory.write_text("")
+    said = [finding.what for finding in verify(root).findings if finding.path == directory]
+    assert said == ["messages have no file: a file is where their directory was"]
