@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.files import FileCache
     from pytubemq.storage.partition_log import PartitionLog
     from pytubemq.storage.record import GroupKey, LogEnd, PartitionKey
+    from pytubemq.storage.retention import Roll
     from pytubemq.storage.segment import Segment
     from pytubemq.storage.staging import Prepared
     from pytubemq.storage.windows import Windows
@@ -107,6 +108,8 @@ class Applier:
         self._windows = windows
         self._segment_bytes = segment_bytes
         self._retention = retention
+        self._last_roll: tuple[RetentionPolicy | None, Roll] = None, roll_at(None, segment_bytes)
+        """Of the topic that was written last: others mostly have the same."""
         self._checkpoints = Checkpoints(
             disk, root, files, lock=lock, partitions=partitions, confirmed=confirmed, windows=windows, fences=fences,
             size_bytes=checkpoint_bytes, whole_disk_from=whole_disk_from, last=checkpoint, damaged=damaged,
@@ -305,7 +308,7 @@ class Applier:
     def _apply_to(self, key: PartitionKey, owed: _Owed) -> bool:
         """Write what a partition is owed; False if its files do not let it. Raises OSError."""
         log = self._partitions[key]
-        roll = roll_at(self._retention.get(log.topic), self._segment_bytes)
+        roll = self._roll_of(log.topic)
         dirty = self._checkpoints.dirty
         for _ in range(2):  # in another segment, if the one begun cannot be written on
             try:
@@ -315,6 +318,12 @@ class Applier:
             except LostFileError as error:
                 self._set_aside(log, error.text)
         return False
+
+    def _roll_of(self, topic: str) -> Roll:
+        policy = self._retention.get(topic)
+        if self._last_roll[0] is not policy:
+            self._last_roll = policy, roll_at(policy, self._segment_bytes)
+        return self._last_roll[1]
 
     def _written(self, owed: _Owed, size_bytes: int) -> None:
         self.applied_bytes += size_bytes

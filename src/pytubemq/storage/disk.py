@@ -93,9 +93,9 @@ class Disk(Protocol):
         """Whether there is a file or directory of that name."""
         ...
 
-    def open(self, path: Path, *, create: bool = False) -> DiskFile:
+    def open(self, path: Path | str, *, create: bool = False) -> DiskFile:
         """Open for reading and writing; with `create` an absent file is made, and its name is durable only after
-        `fsync_dir`."""
+        `fsync_dir`. (Making a `Path` of a name takes longer than opening the file.)"""
         ...
 
     def rename(self, source: Path, target: Path) -> None:
@@ -133,7 +133,7 @@ class NotOpenedError(OSError):
     """The system had no handle or memory for the file: nothing was done to it, the same call may succeed later."""
 
 
-def open_file(disk: Disk, path: Path, *, create: bool = False) -> DiskFile:
+def open_file(disk: Disk, path: Path | str, *, create: bool = False) -> DiskFile:
     """`disk.open`, which tells a system short of handles from a disk that fails.
 
     Raises:
@@ -175,12 +175,15 @@ def write_all(file: DiskFile, buffers: Sequence[bytes], position: int) -> int:
     """
     for start in range(0, len(buffers), MAX_BUFFERS):
         pending: list[bytes] = list(buffers[start : start + MAX_BUFFERS])
-        while pending:
+        left = sum(map(len, pending))
+        while left:
             written = file.pwritev(pending, position)
-            if written <= 0 and any(pending):
+            if written <= 0:
                 raise OSError(errno.EIO, "a write took no byte")
             position += written
-            pending = _after(pending, written)
+            left -= written
+            if left:
+                pending = _after(pending, written)
     return position
 
 
@@ -267,7 +270,7 @@ class OsDisk:
     def exists(self, path: Path) -> bool:
         return path.exists()
 
-    def open(self, path: Path, *, create: bool = False) -> OsFile:
+    def open(self, path: Path | str, *, create: bool = False) -> OsFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         return OsFile(os.open(path, flags, 0o640))
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import errno
 from collections import OrderedDict
-from itertools import islice
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.storage.disk import NotOpenedError, open_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytubemq.storage.disk import Disk, DiskFile
 
 
@@ -106,7 +106,7 @@ class FileCache:
 
     def _open(self, path: str, create: bool) -> DiskFile:
         try:
-            return open_file(self.disk, Path(path), create=create)
+            return open_file(self.disk, path, create=create)
         except NotOpenedError:
             raise
         except OSError as error:
@@ -119,8 +119,12 @@ class FileCache:
         surplus = len(self._entries) - self._limit
         if surplus <= 0:
             return []
-        # Looks no further than it must: it runs for every file of thousands.
-        idle = list(islice((path for path, entry in self._entries.items() if not entry.users), surplus))
+        idle: list[str] = []
+        for path, entry in self._entries.items():  # looks no further than it must: it runs for every file of thousands
+            if not entry.users:
+                idle.append(path)
+                if len(idle) == surplus:
+                    break
         return [self._entries.pop(path).file for path in idle]
 
     def forget(self, path: Path | str) -> None:

@@ -95,11 +95,11 @@ class PartitionLog(PartitionReads):
         segment.write(files, now)
         dirty.segments[segment] = self  # what a write that failed left there means nothing
         first, last = now[0], now[-1]
-        records = sum([run.records for run in now])
+        index_bytes = sum([len(run.index) for run in now])
         with self._lock:
             self.applied_ordinal, self.applied_position = last.end_ordinal, last.end_position
             self.applied_time_ms = last.last_time_ms
-            segment.records += records
+            segment.records += index_bytes // INDEX_BYTES
             del self.tail[: len(now)]
         size_bytes = last.end_position - first.base_position
         if PARTITION.on:
@@ -107,29 +107,34 @@ class PartitionLog(PartitionReads):
                 "applied", topic=self.topic, partition=self.partition_id, offset=to_offset(first.base_ordinal),
                 to=to_offset(last.end_ordinal), bytes=size_bytes,
             )  # fmt: skip
-        return size_bytes + records * INDEX_BYTES
+        return size_bytes + index_bytes
 
     def _fitting(self, segment: Segment, stop: int, roll: Roll) -> list[Run]:
         """The runs that go into a segment next. One of which only a part fits is split, so that a burst rolls like
         anything else."""
         limit, most = segment.base_position + roll.size_bytes, self.applied_position + _WRITE_BYTES
-        first_ms = self.tail[0].first_time_ms if segment.first_time_ms is None else segment.first_time_ms
+        begun_ms, last_ms = segment.first_time_ms, 0
         now: list[Run] = []
         for run in self.tail:
             if run.base_ordinal >= stop:
                 break
-            if now and (_is_late(run, first_ms, roll) or run.first_time_ms < now[-1].last_time_ms):
+            first_ms = run.first_time_ms
+            if begun_ms is None:
+                begun_ms = first_ms
+            if now and (first_ms < last_ms or _is_late(first_ms, begun_ms, roll)):
                 break
-            if run.end_position > limit:
+            end = run.base_position + len(run.entries)
+            if end > limit:
                 if not now or run.position_at(1) <= limit:
                     parts = run.parts(limit - run.base_position, roll.size_bytes)
                     with self._lock:
                         self.tail[len(now) : len(now) + 1] = parts
                     now.append(parts[0])
                 break
-            if now and run.end_position > most:
+            if now and end > most:
                 break
             now.append(run)
+            last_ms = first_ms if len(run.index) <= INDEX_BYTES else run.last_time_ms
         return now
 
     def _segment_for(self, run: Run, files: FileCache, dirty: Dirty, roll: Roll) -> Segment:
@@ -190,7 +195,7 @@ class PartitionLog(PartitionReads):
         if roll.age_ms is None:
             return False
         begun_ms = segment.begun_ms(files)
-        return begun_ms is None or _is_late(run, begun_ms, roll)
+        return begun_ms is None or _is_late(run.first_time_ms, begun_ms, roll)
 
     def drop_first(self, count: int) -> tuple[Segment, ...]:
         """Forget the first `count` segments; the caller holds the lock, and removes their files."""
@@ -208,5 +213,5 @@ class PartitionLog(PartitionReads):
         return Border(self.applied_ordinal, self.applied_position)
 
 
-def _is_late(run: Run, begun_ms: int, roll: Roll) -> bool:
-    return roll.age_ms is not None and run.first_time_ms - begun_ms > roll.age_ms
+def _is_late(time_ms: int, begun_ms: int, roll: Roll) -> bool:
+    return roll.age_ms is not None and time_ms - begun_ms > roll.age_ms

@@ -204,8 +204,9 @@ class FaultyDisk:
         with self._guard:
             return path in self._names
 
-    def open(self, path: Path, *, create: bool = False) -> FaultyFile:
+    def open(self, path: Path | str, *, create: bool = False) -> FaultyFile:
         """See `Disk`."""
+        path = Path(path)
         with self._guard:
             self._check(Operation.OPEN, path)
             if create and path not in self._names:

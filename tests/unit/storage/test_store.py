@@ -387,9 +387,9 @@ class SendsMeanwhile(FaultyDisk):
         self.waiting: list[Callable[[], object]] = []
         self.made: list[str] = []
 
-    def open(self, path: Path, *, create: bool = False) -> FaultyFile:
-        if create and path.suffix == ".log":
-            self.made.append(path.parent.name)
+    def open(self, path: Path | str, *, create: bool = False) -> FaultyFile:
+        if create and str(path).endswith(".log"):
+            self.made.append(str(path).split("/")[-2])
             if self.waiting:
                 self.waiting.pop()()
         return super().open(path, create=create)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class ReadingDisk(OsDisk):
     """The operating system's files, opened for reading only."""
 
-    def open(self, path: Path, *, create: bool = False) -> OsFile:
+    def open(self, path: Path | str, *, create: bool = False) -> OsFile:
         """Open an existing file; `create` changes nothing."""
         return OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytubemq.storage.tools.holding import ReadingDisk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from pytubemq.storage.disk import OsFile
 
@@ -120,7 +120,8 @@ class OverlayDisk:
     def exists(self, path: Path) -> bool:
         return path in self._contents or (path not in self._gone and self._below.exists(path))
 
-    def open(self, path: Path, *, create: bool = False) -> OverlayFile:
+    def open(self, path: Path | str, *, create: bool = False) -> OverlayFile:
+        path = Path(path)
         content = self._contents.get(path)
         if content is None:
             if path in self._gone or not self._below.exists(path):
