@@ -101,6 +101,8 @@ class AppendPath:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="pytubemq-journal")
         self._under_way: deque[Block] = deque()
         """The block that is being written, and the one behind it."""
+        self._alone = 0
+        """So many of those that wait are written each by itself: together they could not be prepared."""
         self._next_turn: asyncio.Handle | None = None
         """The one turn that is to come, at once or after a pause."""
         self._closing = False
@@ -215,7 +217,7 @@ class AppendPath:
     def _is_worth_ahead(self) -> bool:
         """Whether a block is to be prepared behind the one that is being written: if it would not be much smaller."""
         under_way = self._under_way
-        if len(under_way) >= _MOST_UNDER_WAY or under_way[-1].void:
+        if len(under_way) >= _MOST_UNDER_WAY or under_way[-1].void or self._alone:
             return False
         size_bytes = under_way[-1].size_bytes
         return self.staged_bytes - size_bytes >= max(_AHEAD_BYTES, size_bytes // 2)
@@ -256,6 +258,11 @@ class AppendPath:
             block = self._prepare(submissions)
         except Exception as error:  # nothing was changed yet; whatever it is, the callers must not hang
             self._remember(error, "messages could not be prepared for the journal")
+            if len(submissions) > 1:  # it may be the fault of one of them: the others must not pay for it
+                self._queue.extendleft(reversed(submissions))
+                self._alone = len(submissions)
+                self._schedule()
+                return
             self._settle_failed(
                 submissions, Refusal(Code.INTERNAL_SERVER_ERROR, f"this Broker failed at the request: {error}")
             )
@@ -288,7 +295,8 @@ class AppendPath:
         size_bytes = 0
         queue = self._queue
         try:
-            while queue and (not batch or size_bytes + queue[0].size_bytes <= self._max_write_bytes):
+            most_bytes = 0 if self._alone else self._max_write_bytes
+            while queue and (not batch or size_bytes + queue[0].size_bytes <= most_bytes):
                 submission = queue[0]
                 late = submission.deadline_s <= now_s
                 # one before it may have failed since it came
@@ -296,6 +304,7 @@ class AppendPath:
                 if (late or broken is not None) and not refuse:
                     break
                 queue.popleft()
+                self._alone = max(0, self._alone - 1)
                 if late:
                     self._expire(submission)
                 elif broken is not None:

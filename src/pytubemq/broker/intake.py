@@ -12,7 +12,7 @@ from pytubemq.broker import checks
 from pytubemq.broker.checks import Refused
 from pytubemq.broker.submission import Refusal
 from pytubemq.broker.topics import HISTORY_TOPIC, ServedTopic
-from pytubemq.core.sequences import ProducerMark
+from pytubemq.core.sequences import MAX_SEQUENCE, ProducerMark
 from pytubemq.errors import Code, CorruptError, NotFoundError
 from pytubemq.model.durability import Durability
 from pytubemq.wire.codec import decode
@@ -159,11 +159,11 @@ def partition_fault(error: CorruptError | NotFoundError) -> Refusal:
     return Refusal(Code.INTERNAL_SERVER_ERROR, error.message)
 
 
-def mark(producer_id: int | None, epoch: int | None, sequence: int | None) -> ProducerMark | None:
-    """What a message is known by if it comes again; None if its producer numbers nothing.
+def mark(producer_id: int | None, epoch: int | None, sequence: int | None, messages: int = 1) -> ProducerMark | None:
+    """What so many messages are known by if they come again; None if their producer numbers nothing.
 
     Raises:
-        Refused: numbers that no producer gives.
+        Refused: numbers that no producer gives, of the last message too.
     """
     if producer_id is None or sequence is None:
         return None
@@ -171,5 +171,11 @@ def mark(producer_id: int | None, epoch: int | None, sequence: int | None) -> Pr
         raise Refused(
             Code.BAD_REQUEST,
             f"producer id {producer_id}, epoch {epoch} and sequence {sequence} are not all of 1, 0 and 0 or more",
+        )
+    if sequence > MAX_SEQUENCE - messages + 1:
+        raise Refused(
+            Code.BAD_REQUEST,
+            f"of {messages} messages from sequence {sequence} on some are beyond {MAX_SEQUENCE}, the last one that can "
+            "be stored",
         )
     return _new(ProducerMark, (producer_id, epoch or 0, sequence))

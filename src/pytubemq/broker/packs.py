@@ -132,7 +132,7 @@ class PackHandlers:
                     f"pack {number} of the request has {columns.payload_bytes} bytes of messages; "
                     f"a pack ends with the message that reaches {MAX_PACK_BYTES}",
                 )
-            producer = mark(request.producer_id, request.producer_epoch, sequence)
+            producer = mark(request.producer_id, request.producer_epoch, sequence, columns.count)
             refusal = None
             if partition_id not in served.partition_ids:
                 refusal = self._intake.partition_refusal(served, partition_id)

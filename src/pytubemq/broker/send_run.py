@@ -74,7 +74,9 @@ class RunHandlers:
             ):
                 return False
             marks = [
-                None if first.sequence is None else mark(first.producer_id, first.producer_epoch, group.sequence)
+                None
+                if first.sequence is None
+                else mark(first.producer_id, first.producer_epoch, group.sequence, len(group.payloads))
                 for group in found.groups
             ]
         except Refused:

@@ -19,6 +19,8 @@ MAX_GAPS: Final = 1_000
 MAX_PLACES: Final = 64
 """Stretches of a window for which it still knows where they were stored."""
 _LARGEST_PLACE: Final = (1 << 32) - 1
+MAX_SEQUENCE: Final = (1 << 63) - 2
+"""The last one: an int64 holds what follows it, too."""
 NOWHERE: Final = -1
 """In the place of an ordinal, an offset or a message id that is not remembered any more."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from pytubemq.core.sequences import MAX_SEQUENCE
 from pytubemq.errors import Code, CorruptError, MessageError, NotFoundError, ServerOverflowError
 from pytubemq.model.limits import MAX_MESSAGE_BYTES, MAX_STAGED_BYTES
 
@@ -246,7 +247,7 @@ class Prepared:
 def _check_mark(mark: ProducerMark, messages: int) -> None:
     """Refuse numbers beyond those that a producer can send (int64, int32, int64)."""
     producer_id, epoch, sequence = mark
-    if not (0 < producer_id <= _INT64 and 0 <= epoch <= _INT32 and 0 <= sequence <= _INT64 - messages):
+    if not (0 < producer_id <= _INT64 and 0 <= epoch <= _INT32 and 0 <= sequence <= MAX_SEQUENCE - messages + 1):
         raise MessageError(
             f"producer {producer_id}, epoch {epoch}: sequence {sequence} and {messages - 1} behind it cannot be stored",
             hint="number messages from 0 on, as a new producer does",

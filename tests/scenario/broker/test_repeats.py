@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -118,3 +119,17 @@ async def test_numbers_that_no_producer_gives_are_refused() -> None:
         assert (await producer.single(0, epoch=-1)).err_code == Code.BAD_REQUEST
         assert (await producer.batch(3, -3)).err_code == Code.BAD_REQUEST
         assert await producer.stored() == 0
+
+
+async def test_a_number_that_cannot_be_stored_is_refused_for_itself_and_costs_nobody_else() -> None:
+    last = (1 << 63) - 2
+    async with running() as broker, connected(broker) as odd, connected(broker) as other:
+        producer = Numbering(odd)
+        beside = [asyncio.create_task(other.send(b"%d" % n)) for n in range(5)]
+        assert (await producer.single(last + 1)).err_code == Code.BAD_REQUEST
+        assert (await producer.batch(last + 1)).err_code == Code.BAD_REQUEST
+        assert (await producer.pack(last, 2)).err_code == Code.BAD_REQUEST
+        assert (await producer.pack(last - 1, 2)).success
+        assert all([(await send).success for send in beside])
+        assert await producer.stored() == 7
+        assert broker.health()["status"] == "ok"
