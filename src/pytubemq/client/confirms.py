@@ -2,7 +2,8 @@
 
 The invariants: one confirm of a partition is under way at a time, and one that waits behind another which fails is not
 sent at all; the next fetch leaves behind a confirm without waiting for its answer only where the Broker takes confirms
-by offset, on the connection and in the registration that the confirm was sent in.
+by offset, on the connection and in the registration that the confirm was sent in, and while nothing else is ready for
+the user: what comes later holds more.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class Confirms:
             encode(request),
             timeout_s=self._keeper.cluster.options.request_timeout_s,
         )
-        if registration is not None:
+        if registration is not None and (one.sent_in or not self._keeper.has_ready):
             one.sent_in = registration
             held.went_on(one.ticket)
         told = decode(CommitOffsetResponseB2C, (await answer).body)

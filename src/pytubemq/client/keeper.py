@@ -270,6 +270,11 @@ class PartitionKeeper:
         """Tell whoever listens."""
         self.cluster.emit(event)
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether batches wait for the user already."""
+        return bool(self._ready)
+
     def brought(self, held: HeldPartition, batch: Batch) -> None:
         """A batch has come."""
         self._ready[held] = batch

@@ -32,6 +32,11 @@ class Keeper(asks.Asker, Protocol):
     def emit(self, event: Event) -> None:
         """Tell whoever listens."""
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether batches wait for the user already."""
+        ...
+
     def brought(self, held: HeldPartition, batch: Batch) -> None:
         """A batch has come."""
 

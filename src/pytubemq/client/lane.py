@@ -2,9 +2,8 @@
 
 The invariants: messages leave in the order they came, and those that have to be sent again leave before newer ones;
 each batch says how many refusals have been seen, so that a Broker of ours takes none that left before a refusal was
-known (see `docs/design/protocol.md`, the order of batches under way); at
-most `MAX_FLIGHTS` requests are unanswered; a message whose future was cancelled is not sent any more; every message
-ends with a receipt or an error by its deadline.
+known (see `docs/design/protocol.md`, the order of batches under way); a message whose future was cancelled is not sent
+any more; every message ends with a receipt or an error by its deadline.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.client.answers import Outcome, read_answer
 from pytubemq.client.bunch import one_by_one
+from pytubemq.client.departure import may_fly, may_move
 from pytubemq.client.events import Connected, Lost
 from pytubemq.client.flight import Flight, Pack, make_packs
 from pytubemq.client.pending import is_uncertain, unexpected
@@ -30,7 +30,7 @@ from pytubemq.errors import (
     RequestTimeoutError,
     TubeError,
 )
-from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_PACKS
+from pytubemq.model.limits import MAX_PACKS
 from pytubemq.observe.story import MESSAGE
 from pytubemq.wire.extensions import COUNTED_REFUSALS, EARLIER_BATCH_REFUSED, Capability
 from pytubemq.wire.methods import Method, Service
@@ -44,16 +44,8 @@ if TYPE_CHECKING:
     from pytubemq.net.connection import RpcConnection
     from pytubemq.wire.rpc import Response
 
-MAX_FLIGHTS = 4
-"""Batches on the way to one Broker: enough to keep it busy while answers travel."""
 EAGER_SINGLES = 128
 """So many single messages leave at once instead of at the end of the loop turn: the Broker starts on them meanwhile."""
-EAGER_MESSAGES = MAX_BATCH_MESSAGES // 4
-EAGER_BYTES = MAX_BATCH_BYTES // 4
-"""So much is worth a batch of its own while another is on its way; less waits for that one's answer."""
-FEW_MESSAGES = 2
-"""Behind one batch of so few, another leaves at once: at rates at which batches are as small as that, what counts is
-that no message waits for another's answer. Larger ones show that there is more to gather."""
 RETRY = Backoff(first_s=0.02, most_s=1.0)
 RECONNECT = Backoff(first_s=0.02, most_s=0.5)
 
@@ -89,6 +81,8 @@ class Lane:
         """Batches of this connection that were not taken for now."""
         self._abandoned = False
         self._singles = Singles(self, owner, self._queue, self._writer)
+        self._moved_s = 0.0
+        """When messages that may go anywhere were last sent to another partition."""
         self._alone = False
         """Whether each message leaves in a request of its own, as far as the Broker has told."""
         self.gathers = False
@@ -201,12 +195,7 @@ class Lane:
 
     def _may_fly(self) -> bool:
         """Whether another request with many messages may leave now."""
-        # Unsure what the Broker has counted, only one batch at a time keeps order.
-        if len(self._flying) >= (1 if self._refusals.unsure else MAX_FLIGHTS):
-            return False
-        if not self._flying or self._queue.messages >= EAGER_MESSAGES or self._queue.size_bytes >= EAGER_BYTES:
-            return True
-        return len(self._flying) == 1 and all(flight.messages <= FEW_MESSAGES for flight in self._flying.values())
+        return may_fly(self._flying.values(), self._queue, unsure=self._refusals.unsure)
 
     def _pump_packs(self, connection: RpcConnection) -> None:
         while self._queue and self._may_fly():
@@ -216,6 +205,13 @@ class Lane:
             for start in range(0, len(packs), MAX_PACKS):
                 self._fly_packs(connection, packs[start : start + MAX_PACKS])
         if not self._queue:
+            self._move_on()
+
+    def _move_on(self) -> None:
+        """All that was gathered has left."""
+        now_s = self._loop.time()
+        if may_move(self._flying.values(), stayed_s=now_s - self._moved_s):
+            self._moved_s = now_s
             self._owner.drained()
 
     def _fly_packs(self, connection: RpcConnection, packs: list[Pack]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq import Connected, Lost, Partition, Producer, connect
-from pytubemq.client.lane import MAX_FLIGHTS
+from pytubemq.client.departure import FEW_MESSAGES, MAX_FLIGHTS
 from pytubemq.errors import (
     BadRequestError,
     BufferFullError,
@@ -28,6 +28,7 @@ from pytubemq.testing.mock_broker import SILENCE, MockBroker
 from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.messages.extension import SendBatchResponseB2P
 from pytubemq.wire.methods import Method
+from pytubemq.wire.pack import read_columns
 
 if TYPE_CHECKING:
     from pytubemq.net.call import Call
@@ -210,6 +211,64 @@ async def test_several_batches_are_under_way_again_after_some_were_not_answered(
         await asyncio.gather(*futures)
         assert mock.bodies("demo")[1:] == bodies
         assert len({one.peer for one in mock.requests if one.method is Method.SEND_BATCH_P2B}) == 1
+
+
+class Unanswered:
+    """Keeps batches of messages without an answer until `go_on`."""
+
+    def __init__(self, mock: MockBroker) -> None:
+        self.mock = mock
+        self.go_on = asyncio.Event()
+        self.sizes: list[int] = []
+        """Messages in each."""
+        mock.respond_fn(Method.SEND_PACKS_P2B, self._hold)
+
+    async def _hold(self, _call: Call, request: Any) -> None:
+        self.sizes.append(sum(read_columns(entry.data).count for entry in request.packs))
+        self.mock.touch()
+        await self.go_on.wait()
+
+
+async def test_a_few_messages_do_not_wait_for_the_answer_to_a_few_and_more_do() -> None:
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters) as tube,
+        tube.producer("demo") as producer,
+        asyncio.timeout(30),
+    ):
+        await producer.send(b"so that it is known what the Broker takes")
+        held = Unanswered(mock)
+        futures = [producer.submit(b"0")]
+        await mock.until(lambda: held.sizes == [1])
+        futures.append(producer.submit(b"1"))
+        await mock.until(lambda: held.sizes == [1, 1])
+        futures += [producer.submit(b"%d" % n) for n in range(2, 10)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        held.go_on.set()
+        await asyncio.gather(*futures)
+        assert held.sizes == [1, 1, 8], "those that came while two were on their way left together"
+        assert mock.bodies("demo")[1:] == [b"%d" % n for n in range(10)]
+
+
+async def test_behind_more_than_a_few_messages_others_wait() -> None:
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters) as tube,
+        tube.producer("demo") as producer,
+        asyncio.timeout(30),
+    ):
+        await producer.send(b"so that it is known what the Broker takes")
+        held = Unanswered(mock)
+        futures = [producer.submit(b"many") for _ in range(FEW_MESSAGES + 1)]
+        await mock.until(lambda: len(held.sizes) == 1)
+        futures.append(producer.submit(b"later"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(held.sizes) == 1
+        held.go_on.set()
+        await asyncio.gather(*futures)
+        assert held.sizes == [FEW_MESSAGES + 1, 1]
 
 
 async def test_the_delivery_time_ends_with_the_cause() -> None:
