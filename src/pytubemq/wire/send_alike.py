@@ -50,9 +50,8 @@ def read_alike(run: RequestRun, who: bytes, close: bytes, groups: SendGroups) ->
     data, each = run.data, range(run.at, run.at + len(run) * run.stride, run.stride)
     begins = [data[at : at + start] for at in each]
     partitions: dict[bytes, int] = {}
-    for begin in set(begins):
-        first = run.at + begins.index(begin) * run.stride
-        there, partition_id, stop = place_of(data[first : first + run.body_bytes], who)
+    for begin, number in dict(zip(reversed(begins), reversed(range(len(begins))), strict=True)).items():
+        there, partition_id, stop = place_of(run.body(number), who)
         if (there, stop) != (start, end):
             return False
         partitions[begin] = partition_id

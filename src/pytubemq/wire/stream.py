@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.wire.frame import ONE_BLOCK, TOKEN, Frame, FrameDecoder
-from pytubemq.wire.frame_run import LEAST_ALIKE, alike_frames, count_consecutive
+from pytubemq.wire.frame_run import LEAST_ALIKE, MOST_ALIKE, alike_frames, count_consecutive
 from pytubemq.wire.request_run import RequestRun
 from pytubemq.wire.response_run import ResponseRun
 from pytubemq.wire.rpc import EnvelopeStart, Request, Response, request_start, response_start
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _MAX_LENGTHS = 1024
 _MAX_PATTERNS = 64
+_FIRST_REACH = 16
+_FURTHER = 8
 _FREQUENT = 1_000
 """A pattern costs as much as reading so many frames one by one."""
 _MOST_ANSWER_STRIDE_BYTES = 512
@@ -135,9 +137,7 @@ class _Stream(FrameDecoder):
             if len(self._alike) >= _MAX_PATTERNS:
                 self._alike.clear()
             pattern = self._alike[lead, length] = alike_frames(lead, length)
-        found = pattern.match(data, at)
-        alike = 0 if found is None else (found.end() - at) // stride
-        count = count_consecutive(data, at, stride, alike, serial)
+        count = self._count_alike(pattern, data, at, serial, stride)
         if count < LEAST_ALIKE:
             return None
         return self._run_kind(
@@ -149,6 +149,18 @@ class _Stream(FrameDecoder):
             stride=stride,
             count=count,
         )
+
+    def _count_alike(self, pattern: re.Pattern[bytes], data: bytes, at: int, serial: int, stride: int) -> int:
+        """How many frames from `at` on are alike. It looks no further than some times what it finds: else a read full
+        of frames that are alike, and not numbered in a row, would be looked through again from each of them."""
+        reach = _FIRST_REACH
+        while True:
+            found = pattern.match(data, at, at + reach * stride)
+            alike = 0 if found is None else (found.end() - at) // stride
+            count = count_consecutive(data, at, stride, alike, serial)
+            if count < reach or reach >= MOST_ALIKE:
+                return count
+            reach = min(_FURTHER * reach, MOST_ALIKE)
 
     def _is_frequent(self, length: int) -> bool:
         """Whether frames of this length come often enough to pay for a pattern that finds them; counts this one."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.errors import EnvelopeError, FrameError
 from pytubemq.model.limits import BLOCK_BYTES
 from pytubemq.wire.frame import Frame, FrameDecoder, encode_frame
-from pytubemq.wire.frame_run import MOST_ALIKE, FrameRun
+from pytubemq.wire.frame_run import MOST_ALIKE, FrameRun, count_consecutive
 from pytubemq.wire.request_run import RequestRun
 from pytubemq.wire.response_run import ResponseRun
 from pytubemq.wire.rpc import (
@@ -151,6 +152,7 @@ def test_requests_that_are_alike_come_out_as_each_by_itself(frames: list[bytes],
 
 def test_frames_are_looked_for_together_once_many_of_a_length_came():
     stream = RequestStream()
+    plain(decode_request, FrameDecoder().feed(request(1, b"x"))[0])  # how requests begin is learned from those decoded
     found: list[Any] = []
     for start in range(1, 3 * _FREQUENT, 100):
         found += stream.feed_requests(b"".join(request(start + n, b"x" * 50) for n in range(100)))
@@ -266,3 +268,22 @@ def test_noise_gives_items_or_a_frame_error(noise: bytes, after_a_request: bool)
             ends.append(error.message)
     assert ends[0] == ends[1]
     assert (stream.mid_frame, stream.buffered_bytes) == (decoder.mid_frame, decoder.buffered_bytes)
+
+
+def test_frames_that_are_alike_and_not_numbered_in_a_row_are_not_looked_through_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    stream = eager(RequestStream())
+    plain(decode_request, FrameDecoder().feed(request(1, b"x"))[0])
+    looked: list[int] = []
+
+    def counting(data: bytes, at: int, stride: int, count: int, serial: int) -> int:
+        looked.append(count)
+        return count_consecutive(data, at, stride, count, serial)
+
+    monkeypatch.setattr("pytubemq.wire.stream.count_consecutive", counting)
+    stream.feed_requests(request(1, b"x"))
+    found = stream.feed_requests(b"".join(request(10 * (n // 2) + n % 2, b"x") for n in range(4_000)))
+    assert len(found) == 4_000
+    assert len(looked) >= 1_000
+    assert sum(looked) <= 16 * 4_000
