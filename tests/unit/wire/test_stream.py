@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +26,9 @@ from pytubemq.wire.rpc import (
     encode_response,
 )
 from pytubemq.wire.stream import _FREQUENT, RequestStream, ResponseStream
+
+if TYPE_CHECKING:
+    import pytest
 
 AnyStream = TypeVar("AnyStream", RequestStream, ResponseStream)
 
