@@ -24,7 +24,7 @@ EAGER_BYTES = MAX_BATCH_BYTES // 4
 FEW_MESSAGES = 2
 """Behind one batch of so few, another leaves at once: at rates at which batches are as small as that, what counts is
 that no message waits for another's answer. Larger ones show that there is more to gather."""
-STAY_S = 0.005
+STAY_S = 0.003
 """So long batches of few go to one partition: whoever reads it gets several of them at once if it is slower, and no
 more batches than it would if the messages had left together."""
 

@@ -209,7 +209,7 @@ class PartitionKeeper:
         """Read a held partition from another offset or time on, back or forth; returns where that is.
 
         The Broker moves the group's position, to the nearest offset that it has. A batch of this partition that is not
-        confirmed yet is not held any more. Takes effect when the fetch under way has ended.
+        confirmed yet is not held any more. What a fetch under way brings counts no more.
 
         Args:
             partition: one of `assignment`, or its key `brokerId:topic:partitionId`.
