@@ -26,9 +26,11 @@ PARTITIONS = 2
 class Group:
     """A consumer that compares every batch with what it has confirmed before."""
 
-    def __init__(self, tube: pytubemq.Tube, rng: random.Random) -> None:
+    def __init__(self, tube: pytubemq.Tube, rng: random.Random, *, beside: bool) -> None:
+        """`beside`: it reads on while its confirms are under way."""
         self._tube = tube
         self._rng = rng
+        self._beside = beside
         self.confirmed: dict[object, int] = defaultdict(int)
         """By partition: the offset behind the last message of a confirm that was answered as done."""
         self.seen_to: dict[object, int] = defaultdict(int)
@@ -51,18 +53,28 @@ class Group:
         return last + 28
 
     async def run(self) -> None:
-        async with self._tube.consumer("g", "demo", start=pytubemq.Start.EARLIEST) as consumer:
+        async with (
+            self._tube.consumer("g", "demo", start=pytubemq.Start.EARLIEST) as consumer,
+            asyncio.TaskGroup() as confirms,
+        ):
             async for batch in consumer.batches(max_messages=50):
                 end = self.look_at(batch)
                 if self._rng.random() < 0.3:
                     await asyncio.sleep(0.002)  # a kill may find it handed out and not confirmed
-                with suppress(TubeError):  # then nobody knows whether it counts, and either is right
-                    await batch.confirm()
-                    self.confirmed[batch.partition] = end
-                    self.confirms += 1
+                if self._beside:
+                    confirms.create_task(self.confirm(batch, end))
+                else:
+                    await self.confirm(batch, end)
+
+    async def confirm(self, batch: pytubemq.Batch, end: int) -> None:
+        with suppress(TubeError):  # then nobody knows whether it counts, and either is right
+            await batch.confirm()
+            self.confirmed[batch.partition] = max(end, self.confirmed[batch.partition])
+            self.confirms += 1
 
 
-async def test_what_a_group_confirmed_stands_however_the_broker_ends(tmp_path: Path, soak: bool) -> None:
+@pytest.mark.parametrize("beside", [False, True], ids=["each awaited", "beside the reading"])
+async def test_what_a_group_confirmed_stands_however_the_broker_ends(tmp_path: Path, soak: bool, beside: bool) -> None:
     rng = random.Random(20_261_121)
     async with EmbeddedCluster(data_dir=tmp_path, broker_in_child=True) as cluster:
         await cluster.create_topic("demo", partitions=PARTITIONS)
@@ -70,7 +82,7 @@ async def test_what_a_group_confirmed_stands_however_the_broker_ends(tmp_path: P
             async with tube.producer("demo") as producer:
                 for start in range(0, MESSAGES, 20):  # in small portions, whatever a request takes together
                     await asyncio.gather(*(producer.submit(b"%d" % n) for n in range(start, start + 20)))
-            group = Group(tube, rng)
+            group = Group(tube, rng, beside=beside)
             consuming = asyncio.create_task(group.run())
             for _ in range(60 if soak else 6):
                 target = group.confirms + rng.randrange(1, 12)
