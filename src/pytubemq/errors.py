@@ -20,6 +20,7 @@
     │   ├── OccupiedError            410   ├── ServerOverflowError    419
     │   ├── GroupMismatchError       424 to 430
     │   ├── ThrottledError      421, 452   ├── UnavailableError       422, 500, 503
+    │   │                                  │   └── UntoldError        503: only who is away knows
     │   └── AlreadyExistsError       there is one of this name
     ├── MessageError                 a message cannot be sent as it is: empty (442), too long (445), bad attribute
     ├── PartialSendError             of messages sent together some were delivered and some were not
@@ -271,6 +272,12 @@ class UnavailableError(RefusedError):
     """422, 500, 503: the peer cannot serve now, or not this partition."""
 
     retriable = True
+
+
+class UntoldError(UnavailableError):
+    """503: what is asked may be known to somebody who cannot be asked now."""
+
+    exit_code = ExitCode.UNREACHABLE
 
 
 class AlreadyExistsError(RefusedError):

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from pytubemq.errors import (
     ConfigError,
+    ExitCode,
     RemoteError,
     RequestTimeoutError,
     TubeError,
@@ -25,6 +26,8 @@ SERVER_WAIT_S = 20.0
 TOKEN_VARIABLE = "PYTUBEMQ_TOKEN"
 """The environment has the token, where it is in no list of processes and in no file of ours."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_DONE = frozenset({200, 201, 202})
+_PORT = "port 8080 unless it was set otherwise"
 
 
 class Api:
@@ -45,25 +48,40 @@ class Api:
         self._port = port or 80
         self._timeout_s = timeout_s
 
-    def get(self, *path: str) -> Any:
-        """GET `/api/v1/<path>`; the parts are quoted."""
-        return self._request("GET", path, None)[1]
+    def rows(self, *path: str) -> list[dict[str, Any]]:
+        """GET `/api/v1/<path>`, a list of things; the parts are quoted."""
+        found = self._request("GET", path, None)
+        if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+            raise _not_the_api(self.url, found)
+        return found
 
-    def post(self, *path: str, body: dict[str, Any]) -> Any:
+    def get(self, *path: str) -> dict[str, Any]:
+        """GET one thing."""
+        return self._object("GET", path, None)
+
+    def post(self, *path: str, body: dict[str, Any]) -> dict[str, Any]:
         """POST one JSON object."""
-        return self._request("POST", path, body)[1]
+        return self._object("POST", path, body)
 
-    def patch(self, *path: str, body: dict[str, Any]) -> Any:
+    def patch(self, *path: str, body: dict[str, Any]) -> dict[str, Any]:
         """PATCH one thing with a JSON object."""
-        return self._request("PATCH", path, body)[1]
+        return self._object("PATCH", path, body)
 
-    def delete(self, *path: str) -> Any:
+    def delete(self, *path: str) -> dict[str, Any]:
         """DELETE one thing."""
-        return self._request("DELETE", path, None)[1]
+        return self._object("DELETE", path, None)
 
-    def health(self) -> Any:
+    def health(self) -> dict[str, Any]:
         """GET `/api/v1/health`, whose answer is the same object whether healthy (200) or not (503)."""
-        return self._request("GET", ("health",), None, accept=frozenset({200, 503}))[1]
+        return self._object("GET", ("health",), None, accept=frozenset({200, 503}))
+
+    def _object(
+        self, method: str, path: tuple[str, ...], body: dict[str, Any] | None, *, accept: frozenset[int] = _DONE
+    ) -> dict[str, Any]:
+        found = self._request(method, path, body, accept=accept)
+        if not isinstance(found, dict) or _is_original(found):
+            raise _not_the_api(self.url, found)
+        return found
 
     def _request(
         self,
@@ -71,8 +89,8 @@ class Api:
         path: tuple[str, ...],
         body: dict[str, Any] | None,
         *,
-        accept: frozenset[int] = frozenset({200, 201, 202}),
-    ) -> tuple[int, Any]:
+        accept: frozenset[int] = _DONE,
+    ) -> Any:
         target = "/api/v1/" + "/".join(quote(part, safe="") for part in path)
         connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
         headers = {"Accept": "application/json"}
@@ -92,7 +110,7 @@ class Api:
         except http.client.HTTPException as error:
             raise UnreachableError(
                 f"what listens at {self.url} does not speak HTTP",
-                hint="give the address of the JSON API (port 8080 unless it was set otherwise), not a Master's",
+                hint=f"give the address of the JSON API ({_PORT}), not a Master's",
             ) from error
         except OSError as error:
             raise UnreachableError(
@@ -103,7 +121,7 @@ class Api:
             connection.close()
         value = _parse(self.url, answer.status, data)
         if answer.status in accept:
-            return answer.status, value
+            return value
         raise _failure(answer.status, value)
 
 
@@ -121,8 +139,22 @@ def _parse(url: str, status: int, data: bytes) -> Any:
         ) from error
 
 
+def _is_original(value: Any) -> bool:
+    """Whether it is an answer in the form of the original's pages, which a Broker gives on every path."""
+    return isinstance(value, dict) and {"result", "errCode"} <= value.keys()
+
+
+def _not_the_api(url: str, value: Any) -> RemoteError:
+    if _is_original(value):
+        return RemoteError(
+            f"{url} is not the JSON API (it is probably a Broker's page)",
+            hint=f"give the address of the JSON API, which the Master has: {_PORT}",
+        )
+    return RemoteError(f"what answers at {url} is not the JSON API", hint="check the address given with --http or -P")
+
+
 def _failure(status: int, value: Any) -> TubeError:
-    """The server's error object as an error of ours."""
+    """The server's error object as an error of ours, which ends with 5 where the server says so."""
     fields = value if isinstance(value, dict) else {}
     inner = fields.get("error")
     if isinstance(inner, dict):
@@ -131,4 +163,7 @@ def _failure(status: int, value: Any) -> TubeError:
     hint = fields.get("try") or fields.get("hint")
     code = fields.get("code")
     number = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdigit()) else status
-    return refused(number, text, hint=None if hint is None else str(hint))
+    hint = None if hint is None else str(hint)
+    if fields.get("exit") == ExitCode.UNREACHABLE:
+        return UnreachableError(text, hint=hint, code=number)
+    return refused(number, text, hint=hint)

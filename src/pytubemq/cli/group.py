@@ -31,7 +31,7 @@ def group() -> None:
 def list_groups(http: str | None) -> None:
     """All groups, also those without members that have confirmed something."""
     options = current()
-    rows = Api(http_url(options, http), timeout_s=options.timeout_s).get("groups")
+    rows = Api(http_url(options, http), timeout_s=options.timeout_s).rows("groups")
     emit_rows(options, rows, COLUMNS, name="name")
     for line in sorted({line for row in rows for line in (*row.get("unreachable", ()), *row.get("cannot_tell", ()))}):
         options.say(f"not told: {line}")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from pytubemq.cli.api import SERVER_WAIT_S, Api
 from pytubemq.cli.names import topic_name
-from pytubemq.cli.options import current, global_options, http_option
+from pytubemq.cli.options import GlobalOptions, current, global_options, http_option
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.target import http_url
 from pytubemq.cli.topic_options import given, settings_options
 from pytubemq.cli.words import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 COLUMNS = ["name", "partitions", "brokers", "messages"]
 
@@ -32,14 +37,15 @@ def create(name: str, partitions: int, exist_ok: bool, http: str | None, **setti
     """Create a topic; it can be used as soon as this returns."""
     options = current()
     api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
-    if exist_ok and any(row["name"] == name and row["brokers"] for row in api.get("topics")):
+    if exist_ok and any(row["name"] == name and row["brokers"] for row in api.rows("topics")):
         options.say(f"the topic {name} exists already")
         return
     made = api.post("topics", body={"name": name, "partitions": partitions, **given(settings)})
     if options.output:
         emit_object(options, made, name="name")
-    following = options.next(f"pytubemq produce {name}")
-    options.say(f"created {name} with {count_of(partitions, 'partition')}\nNext:  echo hello | {following}")
+    options.say(f"created {name} with {count_of(partitions, 'partition')}")
+    _say_away(options, made, "makes it on return")
+    options.say(f"Next:  echo hello | {options.next(f'pytubemq produce {name}')}")
 
 
 @topic.command("list")
@@ -48,7 +54,7 @@ def create(name: str, partitions: int, exist_ok: bool, http: str | None, **setti
 def list_topics(http: str | None) -> None:
     """All topics."""
     options = current()
-    rows = Api(http_url(options, http), timeout_s=options.timeout_s).get("topics")
+    rows = Api(http_url(options, http), timeout_s=options.timeout_s).rows("topics")
     emit_rows(options, rows, COLUMNS, name="name")
 
 
@@ -81,6 +87,7 @@ def alter(name: str, http: str | None, **settings: str | int | None) -> None:
     if options.output:
         emit_object(options, found, name="name")
     options.say(f"altered {name}: {', '.join(f'{key} {value}' for key, value in body.items())}")
+    _say_away(options, found, "takes it up on return")
 
 
 @topic.command("delete")
@@ -104,3 +111,10 @@ def delete(name: str, yes: bool, http: str | None) -> None:
         return
     kept = "; the rules about who may consume it are kept" if found["record_kept"] else ""
     options.say(f"deleted {name}{kept}")
+
+
+def _say_away(options: GlobalOptions, found: Mapping[str, Any], then: str) -> None:
+    """Name the Brokers that a change has not come to: those that run have it when the Master answers."""
+    for place in found.get("places", ()):
+        if not place["ready"]:
+            options.say(f"broker {place['broker']}: away: {then}")

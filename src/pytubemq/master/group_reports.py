@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.errors import Code, UnavailableError
+from pytubemq.errors import Code, UntoldError
 from pytubemq.master.closed import closed_topics
 from pytubemq.master.views import GroupDetail, GroupView, LagView, MemberView, iso
 from pytubemq.model.offset import messages_between
@@ -34,7 +34,7 @@ class GroupReports:
         """All groups, also those without members that have confirmed something.
 
         Raises:
-            UnavailableError: none is known, and a Broker that may know one cannot be asked.
+            UntoldError: none is known, and a Broker that may know one cannot be asked.
         """
         offsets = await self._inspector.offsets(self._layout.online(), all_groups=True)
         offsets.unreachable += self._layout.away()
@@ -47,7 +47,7 @@ class GroupReports:
         """One group; None if there is no such one.
 
         Raises:
-            UnavailableError: a Broker that may know it cannot be asked, and nobody else knows it.
+            UntoldError: a Broker that may know it cannot be asked, and nobody else knows it.
         """
         offsets = await self._inspector.offsets(self._layout.online(), groups=[name])
         offsets.unreachable += self._layout.away()
@@ -128,11 +128,11 @@ def _members(group: Group | None) -> list[MemberView]:
     return found
 
 
-def _untold(what: str, offsets: Offsets) -> UnavailableError:
+def _untold(what: str, offsets: Offsets) -> UntoldError:
     """Who cannot be asked may know better."""
     shown = "; ".join(offsets.unreachable[:_MOST_SHOWN])
     more = len(offsets.unreachable) - _MOST_SHOWN
-    return UnavailableError(
+    return UntoldError(
         f"{what} cannot be told: {shown}" + (f"; and {more} more" if more > 0 else ""),
         hint="Brokers keep what groups have confirmed: start them, or wait until they have registered",
         code=Code.SERVICE_UNAVAILABLE,

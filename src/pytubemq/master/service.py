@@ -242,14 +242,14 @@ class MasterService:
         return self._reports.brokers()
 
     async def groups(self) -> list[GroupView]:
-        """All groups that have members or have confirmed anything, by name. Raises UnavailableError: cannot be told."""
+        """All groups that have members or have confirmed anything, by name. Raises UntoldError: cannot be told."""
         return await self._group_reports.groups()
 
     async def group(self, name: str) -> GroupDetail:
         """One group with members, assignment and lag.
 
         Raises:
-            NotFoundError: there is none. UnavailableError: that cannot be told, as Brokers are away.
+            NotFoundError: there is none. UntoldError: that cannot be told, as Brokers are away.
         """
         found = await self._group_reports.group(name)
         if found is None:

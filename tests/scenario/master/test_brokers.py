@@ -15,6 +15,7 @@ from pytubemq.errors import (
     MessageError,
     NotFoundError,
     UnavailableError,
+    UntoldError,
 )
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
@@ -105,7 +106,7 @@ async def test_a_topic_that_cannot_be_made_is_refused() -> None:
             await t.master.create_topic("9lives", 1)
         with pytest.raises(NotFoundError, match="no topic other"):
             await t.master.topic("other")
-        with pytest.raises(UnavailableError, match="whether there is a group g cannot be told"):
+        with pytest.raises(UntoldError, match="whether there is a group g cannot be told"):
             await t.master.group("g")
         serving.cancel()
 

@@ -21,6 +21,7 @@ from pytubemq.errors import (
     TubeError,
     UnavailableError,
     UnreachableError,
+    UntoldError,
 )
 from pytubemq.master.views import PendingRemoval, TopicRemoval
 from pytubemq.model.limits import MAX_HTTP_BODY_BYTES
@@ -223,6 +224,7 @@ async def test_a_topic_is_removed_or_on_its_way_out(api: httpx.AsyncClient, mast
         (AlreadyExistsError("topic x exists already", code=Code.BAD_REQUEST), 409, 400, 4),
         (MessageError("not a topic name", code=400), 400, 400, 1),
         (UnavailableError("no Broker is online", code=503), 503, 503, 4),
+        (UntoldError("whether there is a group x cannot be told", code=503), 503, 503, 5),
         (UnreachableError("nothing answers"), 504, 504, 5),
         (GroupMismatchError("differs", code=425), 409, 425, 4),
         (DiskFullError("no space left"), 507, 507, 1),

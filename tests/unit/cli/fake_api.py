@@ -58,6 +58,8 @@ class FakeApi:
         self.deletes: tuple[int, Any] = (
             200, {"name": "flights", "removed": True, "pending": [], "record_kept": False},
         )  # fmt: skip
+        self.places: list[dict[str, Any]] = []
+        """Where a topic is that was made or changed."""
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -70,12 +72,12 @@ class FakeApi:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 outer.asked.append(("POST", self.path, body))
-                self._answer(201, MOVED if self.path.endswith("/resets") else {**TOPIC, **body})
+                self._answer(201, MOVED if self.path.endswith("/resets") else {**TOPIC, **body, "places": outer.places})
 
             def do_PATCH(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 outer.asked.append(("PATCH", self.path, body))
-                self._answer(200, {**TOPIC, **body})
+                self._answer(200, {**TOPIC, **body, "places": outer.places})
 
             def do_DELETE(self) -> None:
                 outer.asked.append(("DELETE", self.path, None))

@@ -178,6 +178,45 @@ def test_something_else_answers(tube: Tube, api: FakeApi) -> None:
     assert "is not the JSON API" in found.err
 
 
+ORIGINALS_ANSWER = {"result": False, "errCode": 400, "errMsg": "parameter method is missing"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [(("topic", "list"), "topics"), (("topic", "show", "flights"), "topics/flights"), (("group", "list"), "groups"),
+     (("cluster", "health"), "health"), (("cluster", "info"), "cluster")],
+)  # fmt: skip
+def test_a_brokers_page_in_the_place_of_the_api_is_told(
+    tube: Tube, api: FakeApi, arguments: tuple[str, ...], path: str
+) -> None:
+    api.answers[f"/api/v1/{path}"] = (200, ORIGINALS_ANSWER)  # a Broker's page answers so on every path
+    found = tube(*arguments, "--http", api.url)
+    assert (found.code, found.out) == (ExitCode.FAILED, "")
+    assert f"{api.url} is not the JSON API (it is probably a Broker's page)" in found.err
+    assert "port 8080 unless it was set otherwise" in found.err
+
+
+@pytest.mark.parametrize("answer", [7, "text", [1, 2], None, {"topics": []}])
+def test_json_of_something_else_is_told(tube: Tube, api: FakeApi, answer: object) -> None:
+    api.answers["/api/v1/topics"] = (200, answer)
+    found = tube("topic", "list", "--http", api.url)
+    assert found.code == ExitCode.FAILED
+    assert "is not the JSON API" in found.err
+
+
+@pytest.mark.parametrize("arguments", [("group", "show", "kg"), ("group", "list")])
+def test_what_only_those_know_who_are_away_ends_as_unreachable(
+    tube: Tube, api: FakeApi, arguments: tuple[str, ...]
+) -> None:
+    problem = {"code": 503, "message": "cannot be told: broker 1 is away", "try": "start it", "exit": 5}
+    api.answers["/api/v1/groups"] = api.answers["/api/v1/groups/kg"] = (503, problem)
+    found = tube(*arguments, "--http", api.url, "-o", "json")
+    assert (found.code, found.out) == (ExitCode.UNREACHABLE, "")
+    assert json.loads(found.err) == {
+        "code": 503, "message": problem["message"], "why": None, "try": "start it", "retriable": True, "exit": 5,
+    }  # fmt: skip
+
+
 def test_an_unhealthy_cluster_ends_with_10(tube: Tube, api: FakeApi) -> None:
     api.answers["/api/v1/health"] = (503, {"status": "degraded", "reasons": [{"thing": "Broker 1", "why": "away"}]})
     found = tube("cluster", "health", "--http", api.url)
@@ -220,6 +259,16 @@ def test_create_tells_the_next_command(tube: Tube, api: FakeApi) -> None:
     assert api.asked[-1][2] == {"name": "big", "partitions": 4, "max_message_bytes": 2_000_000}
     assert tube("-q", "topic", "create", "b", "--http", api.url).err == ""
     assert tube("topic", "create", "flights", "--exist-ok", "--http", api.url).code == ExitCode.DONE
+
+
+def test_a_change_of_a_topic_names_the_brokers_that_it_has_not_come_to(tube: Tube, api: FakeApi) -> None:
+    api.places = [{"broker": 1, "partitions": 4, "ready": False}, {"broker": 2, "partitions": 4, "ready": True}]
+    found = tube("topic", "create", "wt", "--http", api.url)
+    assert found.code == ExitCode.DONE
+    assert found.err.splitlines()[:2] == ["created wt with 4 partitions", "broker 1: away: makes it on return"]
+    assert found.err.splitlines()[2].startswith("Next:")
+    found = tube("topic", "alter", "wt", "--partitions", "5", "--http", api.url)
+    assert found.err.splitlines() == ["altered wt: partitions 5", "broker 1: away: takes it up on return"]
 
 
 def test_an_existing_topic_that_is_on_no_broker_is_created(tube: Tube, api: FakeApi) -> None:
