@@ -322,8 +322,9 @@ class PartitionReads:
         for at, segment in enumerate(snapshot.segments):
             stretch = self._stretch(snapshot, at)
             if at + 1 == len(snapshot.segments):
-                times = reader.times(stretch) if segment.times_ms is None else segment.times_ms
-                segment.times_ms = times[0], self.applied_time_ms
+                # Where this process began it, the disk need not be asked: of thousands each would have to be opened.
+                begun_ms = segment.first_time_ms if segment.times_ms is None else segment.times_ms[0]
+                segment.times_ms = reader.times(stretch)[0] if begun_ms is None else begun_ms, self.applied_time_ms
             elif segment.times_ms is None:
                 segment.times_ms = reader.times(stretch)
             pieces.append(Piece(stretch.end.position - segment.base_position, *segment.times_ms))

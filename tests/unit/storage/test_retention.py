@@ -396,6 +396,20 @@ def test_a_segment_that_was_made_and_could_not_be_filled_harms_nothing() -> None
     assert again.stats.mended_entries == 0
 
 
+def test_a_pass_over_partitions_that_were_begun_here_reads_no_file() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    fill(store, NOW_MS)
+    disk.fail(Operation.READ)
+    disk.fail(Operation.OPEN, path_contains="/logs/")
+    assert retain(store, NOW_MS + 9 * HOUR_MS, keep(age_s=3600)) == NOTHING_RETAINED
+    assert retain(store, NOW_MS + 11 * HOUR_MS, keep(age_s=3600)).messages == 100
+    disk.heal()
+    disk.crash()
+    again = open_store(disk)
+    assert again.ends("demo", 0) == (100 * OFFSET_UNIT, 100 * OFFSET_UNIT)
+
+
 def test_a_segment_from_before_less_was_kept_goes_once_as_much_has_come_behind_it() -> None:
     disk = FaultyDisk()
     store = open_store(disk)
