@@ -125,6 +125,11 @@ class Api:
         raise _failure(answer.status, value)
 
 
+def with_scheme(url: str) -> str:
+    """The URL, as one of HTTP where it does not say."""
+    return url if "://" in url else f"http://{url}"
+
+
 def _reason(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 

@@ -14,12 +14,14 @@ from pytubemq.cli.names import group_name, topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
 from pytubemq.cli.sink import Sink
 from pytubemq.cli.target import http_url, masters
+from pytubemq.cli.waiting import asking
 from pytubemq.cli.why_nothing import Why
 from pytubemq.cli.words import count_of
 from pytubemq.errors import ConfigError, CorruptError, TubeError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from pytubemq.client.tube import Tube
     from pytubemq.model.ids import Partition
@@ -167,9 +169,12 @@ async def _consume(
     async with pytubemq.connect(master, request_timeout_s=options.timeout_s) as tube:
         try:
             if why is None:
-                await _read(options, tube, topic, wanted, earliest=earliest, follow=follow, idle_s=idle_s)
+                async with asking(options, master, topic):
+                    partitions = await tube.partitions(topic)
+                await _read(options, tube, partitions, wanted, earliest=earliest, follow=follow, idle_s=idle_s)
             else:
-                await _in_group(options, tube, topic, why, wanted, earliest=earliest, idle_s=idle_s)
+                waiting = asking(options, master, topic)
+                await _in_group(options, tube, topic, why, wanted, waiting, earliest=earliest, idle_s=idle_s)
         finally:
             await wanted.sink.close()
 
@@ -180,6 +185,7 @@ async def _in_group(
     topic: str,
     why: Why,
     wanted: Wanted,
+    waiting: AbstractAsyncContextManager[None],
     *,
     earliest: bool,
     idle_s: float | None,
@@ -189,10 +195,13 @@ async def _in_group(
     # A batch is confirmed as a whole: small ones for a small number make the end exact.
     size = BATCH_MESSAGES if wanted.left is None else min(BATCH_MESSAGES, max(1, wanted.left // 100))
     start = Start.EARLIEST if earliest else Start.LATEST
-    async with (
-        tube.consumer(why.group, topic, start=start, filters=sorted(wanted.types) or None) as consumer,
-        why.watching(lambda: bool(consumer.assignment), lambda: _silent(options, tube, topic)),
-    ):
+    async with contextlib.AsyncExitStack() as stack:
+        async with waiting:
+            consumer = await stack.enter_async_context(
+                tube.consumer(why.group, topic, start=start, filters=sorted(wanted.types) or None)
+            )
+        watching = why.watching(lambda: bool(consumer.assignment), lambda: _silent(options, tube, topic))
+        await stack.enter_async_context(watching)
         await wanted.sink.open()
         async for batch in consumer.batches(max_messages=size, idle_timeout_s=idle_s):
             if not await wanted.put(batch.messages):
@@ -227,14 +236,13 @@ async def _say_silent(options: GlobalOptions, tube: Tube, topic: str, *, nothing
 async def _read(
     options: GlobalOptions,
     tube: Tube,
-    topic: str,
+    partitions: Sequence[Partition],
     wanted: Wanted,
     *,
     earliest: bool,
     follow: bool,
     idle_s: float | None,
 ) -> None:
-    partitions = await tube.partitions(topic)
     await wanted.sink.open()  # not before: with an unknown topic there is nothing to print
     unread = Unread(options)
     async with BrokerRound(options, tube, partitions) as brokers:

@@ -43,6 +43,10 @@ def report(error: BaseException, options: GlobalOptions) -> int:
         return int(ExitCode.INTERRUPTED)
     if isinstance(error, BaseExceptionGroup):
         return report(_first(error), options)
+    if isinstance(error, TubeError) and options.chosen is not None:
+        from pytubemq.cli.target import profile_hint
+
+        error.hint = profile_hint(error, options)
     failure = describe(error)
     failure["message"] = "\n".join([str(failure["message"]), *notes])
     show(failure, options)
@@ -94,7 +98,8 @@ def _why(error: TubeError) -> str | None:
     if cause is None or isinstance(cause, LookupError):
         return None
     text = (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
-    return None if not text or text in error.message else text.splitlines()[0]
+    first = text.splitlines()[0] if text else ""  # the rest is a hint
+    return None if first in error.message else first
 
 
 def error_code(error: TubeError) -> str:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from pytubemq.cli.api import Api, with_scheme
 from pytubemq.core.reset_target import parse_reset_target, with_zone
-from pytubemq.errors import BadRequestError, MessageError
+from pytubemq.errors import BadRequestError, ConfigError, FormatError, MessageError
 from pytubemq.model.ids import check_group, check_topic
-from pytubemq.model.policy import policy_of_retention, retention_of_policy
+from pytubemq.model.limits import KIB, MAX_MESSAGE_BYTES, MIB
+from pytubemq.model.policy import policy_of_retention, retention_of_policy, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SIZE: Final = re.compile(r"([0-9]{1,12}) ?(B|KB|MB|)")
+_UNITS: Final = {"": 1, "B": 1, "KB": KIB, "MB": MIB}
+"""As in a retention: powers of 1024."""
 
 
 def topic_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -46,6 +54,55 @@ def reset_place(context: click.Context, parameter: click.Parameter, value: str) 
     except BadRequestError as error:
         raise click.BadParameter(f"{error.message}; {error.hint}", context, parameter) from error
     return value
+
+
+def profile_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Callback of a parameter that names a new profile."""
+    if not _PROFILE.fullmatch(value):
+        raise click.BadParameter(
+            f"not a name for a profile: {value[:80]!r}; use up to 64 letters, digits, and . _ -, beginning with a "
+            "letter or a digit",
+            context,
+            parameter,
+        )
+    return value
+
+
+def masters_address(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Callback of a parameter that says where the Masters are."""
+    from pytubemq.net.masters import parse_masters
+
+    try:
+        for address in parse_masters(value):
+            if not address.port:
+                raise ConfigError(f"not an address: {str(address)!r}", hint="nothing listens on port 0")
+    except (ConfigError, FormatError) as error:
+        raise click.BadParameter(f"{error.message}; {error.hint}", context, parameter) from error
+    return value
+
+
+def api_url(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Callback of a parameter that says where the JSON API is."""
+    try:
+        Api(with_scheme(value), timeout_s=1)
+    except ConfigError as error:
+        raise click.BadParameter(f"{error.message}; {error.hint}", context, parameter) from error
+    return value
+
+
+def message_size(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """Callback of a parameter that is the size of the longest message: `1500000`, `100KB`, `2MB`."""
+    if value is None:
+        return None
+    found = _SIZE.fullmatch(value.strip().upper())
+    if found is None:
+        text = f"{value[:80]!r} is not a number of bytes; write one as 1500000, 100KB or 2MB"
+        raise click.BadParameter(text, context, parameter)
+    size_bytes = int(found[1]) * _UNITS[found[2]]
+    if not 1 <= size_bytes <= MAX_MESSAGE_BYTES:
+        text = f"{value[:80]!r} is not from 1 to {MAX_MESSAGE_BYTES} bytes ({size_text(MAX_MESSAGE_BYTES)})"
+        raise click.BadParameter(text, context, parameter)
+    return size_bytes
 
 
 def _checked(check: Callable[[str], str], value: str, context: click.Context, parameter: click.Parameter) -> str:

@@ -9,9 +9,12 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from pytubemq.server.profiles import Profile
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,6 +31,8 @@ class GlobalOptions:
     verbose: bool = False
     no_color: bool = False
     timeout_s: float = 10.0
+    chosen: Profile | None = None
+    """The profile that the cluster's address was taken from, if it was."""
 
     @property
     def colour(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ from pytubemq.cli.names import topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
 from pytubemq.cli.output import emit_object
 from pytubemq.cli.target import masters
+from pytubemq.cli.waiting import asking
 from pytubemq.cli.words import count_of
 from pytubemq.errors import BufferFullError, MessageError
 from pytubemq.model.limits import MAX_MESSAGE_BYTES
@@ -96,11 +98,11 @@ async def _produce(
     from pytubemq.cli.stall import Stall
 
     skipped = 0
-    async with (
-        pytubemq.connect(master, request_timeout_s=options.timeout_s) as tube,
-        tube.producer(topic) as producer,
-        Stall(options, producer, tube.events()).watching(),
-    ):
+    async with contextlib.AsyncExitStack() as stack:
+        tube = await stack.enter_async_context(pytubemq.connect(master, request_timeout_s=options.timeout_s))
+        async with asking(options, master, topic):
+            producer = await stack.enter_async_context(tube.producer(topic))
+        await stack.enter_async_context(Stall(options, producer, tube.events()).watching())
         results.began = True
         async for batch in source:
             for message in batch:

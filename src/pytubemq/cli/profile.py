@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 
+from pytubemq.cli.names import api_url, masters_address, profile_name
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.target import find_profile
@@ -45,9 +46,9 @@ def use(name: str) -> None:
 
 
 @profile.command("add")
-@click.argument("name")
-@click.option("--master", required=True, metavar="HOST:PORT[,...]", help="The Masters.")
-@click.option("--http", required=True, metavar="URL", help="The JSON API.")
+@click.argument("name", callback=profile_name)
+@click.option("--master", required=True, callback=masters_address, metavar="HOST:PORT[,...]", help="The Masters.")
+@click.option("--http", required=True, callback=api_url, metavar="URL", help="The JSON API.")
 @global_options
 def add(name: str, master: str, http: str) -> None:
     """Add or replace a profile and make it the current one."""

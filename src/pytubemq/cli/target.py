@@ -6,14 +6,20 @@ default ports.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
+from pytubemq.cli.api import with_scheme
+from pytubemq.errors import RemoteError, TransportError, UnreachableError
 from pytubemq.model.ids import DEFAULT_MASTER_PORT
 from pytubemq.server.profiles import Profile, read_profiles
 
 if TYPE_CHECKING:
     from pytubemq.cli.options import GlobalOptions
+    from pytubemq.errors import TubeError
 
+DEV: Final = "dev"
+"""The profile of what `pytubemq dev` runs: the one that a person on this machine most likely means."""
 LOCAL = Profile("local", f"127.0.0.1:{DEFAULT_MASTER_PORT}", "http://127.0.0.1:8080")
 
 
@@ -33,10 +39,42 @@ def find_profile(options: GlobalOptions) -> Profile:
 
 def masters(options: GlobalOptions, master: str | None) -> str:
     """`host:port[,...]` of the Masters."""
-    return master or find_profile(options).master
+    return master or _chosen(options).master
 
 
 def http_url(options: GlobalOptions, http: str | None) -> str:
     """URL of the JSON API."""
-    url = http or find_profile(options).http
-    return url if "://" in url else f"http://{url}"
+    return with_scheme(http or _chosen(options).http)
+
+
+def profile_hint(error: TubeError, options: GlobalOptions) -> str | None:
+    """The hint of an error, which tells of a server at a profile's address whose address that is.
+
+    Who gave no address does not know it, and is helped by another profile rather than by another cluster.
+    """
+    chosen = options.chosen
+    if chosen is None or not isinstance(error, TransportError | RemoteError):
+        return error.hint
+    if not any(_names(error.message, address) for address in (*chosen.master.split(","), chosen.http)):
+        return error.hint
+    whose = f"the address is that of profile {chosen.name!r}"
+    profiles = read_profiles()
+    others = sorted(set(profiles.by_name) - {chosen.name}, key=lambda name: (name != DEV, name))
+    if not isinstance(error, UnreachableError):
+        return whose if error.hint is None else f"{error.hint}; {whose}"
+    if not others:
+        return f"{whose}; see whether its cluster runs, or give another address (`pytubemq profile add`)"
+    if options.profile:
+        return f"{whose}, which -P or PYTUBEMQ_PROFILE names; there are also: {', '.join(others)}"
+    return f"{whose}; for another one:  pytubemq profile use {others[0]}"
+
+
+def _names(text: str, address: str) -> bool:
+    """Whether a text has an address in it, and not only a longer one."""
+    return bool(address.strip()) and re.search(rf"{re.escape(address.strip())}(?![\w.-])", text) is not None
+
+
+def _chosen(options: GlobalOptions) -> Profile:
+    found = find_profile(options)
+    options.chosen = None if found is LOCAL else found
+    return found

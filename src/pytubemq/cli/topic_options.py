@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from pytubemq.cli.names import retention
+from pytubemq.cli.names import message_size, retention
 from pytubemq.model.durability import Durability
-from pytubemq.model.limits import MAX_MESSAGE_BYTES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,7 +29,7 @@ def settings_options(command: F) -> F:
             "default: as the cluster says.",
         ),
         click.option(
-            "--max-message-size", "max_message_bytes", type=click.IntRange(1, MAX_MESSAGE_BYTES), metavar="BYTES",
+            "--max-message-size", "max_message_bytes", callback=message_size, metavar="BYTES|100KB|2MB",
             help="The longest message that is taken [the cluster's default, 1 MiB; at most 20 MiB].",
         ),
     )  # fmt: skip

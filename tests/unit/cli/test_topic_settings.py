@@ -46,6 +46,9 @@ def test_only_what_is_said_is_altered(tube: Tube, api: FakeApi) -> None:
         (("topic", "alter", "a", "--retention", "soon"), "not a retention: 'soon'"),
         (("topic", "create", "a", "--retention", "0h"), "not a retention: '0h'"),
         (("topic", "create", "a", "--durability", "tape"), "'tape' is not one of"),
+        (("topic", "create", "a", "--max-message-size", "100MB"), "'100MB' is not from 1 to 20971520 bytes (20MB)"),
+        (("topic", "alter", "a", "--max-message-size", "0"), "'0' is not from 1 to 20971520 bytes (20MB)"),
+        (("cluster", "alter", "--max-message-size", "1.5MB"), "'1.5MB' is not a number of bytes; write one as 1500000"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anybody_is_asked(
@@ -54,3 +57,9 @@ def test_what_cannot_be_meant_is_refused_before_anybody_is_asked(
     found = tube(*arguments, "--http", api.url)
     assert (found.code, api.asked) == (ExitCode.USAGE, [])
     assert says in found.err
+
+
+def test_the_longest_message_may_be_given_in_units(tube: Tube, api: FakeApi) -> None:
+    for text in ("100KB", "2 mb", "1500000", "7b"):
+        assert tube("topic", "alter", "a", "--max-message-size", text, "--http", api.url).code == ExitCode.DONE
+    assert [body["max_message_bytes"] for _, _, body in api.asked] == [102_400, 2_097_152, 1_500_000, 7]
