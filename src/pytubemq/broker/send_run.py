@@ -168,7 +168,7 @@ class _SendRun:
                 else:
                     frames += taken_answers(part, message_id, offset, time_ms, capabilities=run.capabilities)
         run.reply(frames)
-        state.counters.put_s.add(state.clock.now_s() - run.received_s)
+        state.counters.put_s.add(state.clock.now_s() - run.received_s, len(run.serials))
 
     def refused(self, refusal: Refusal) -> None:
         self._run.reply(self._refusals(self._run.serials, refusal.code, refusal.text))

@@ -27,12 +27,12 @@ class Histogram:
     least_s: float | None = None
     most_s: float | None = None
 
-    def add(self, taken_s: float) -> None:
-        """Count one."""
+    def add(self, taken_s: float, times: int = 1) -> None:
+        """Count one, or several that took as long."""
         taken_s = max(0.0, taken_s)
-        self.cells[min(int(taken_s * UNITS_PER_S).bit_length(), CELLS - 1)] += 1
-        self.count += 1
-        self.sum_s += taken_s
+        self.cells[min(int(taken_s * UNITS_PER_S).bit_length(), CELLS - 1)] += times
+        self.count += times
+        self.sum_s += taken_s * times
         if self.least_s is None or taken_s < self.least_s:
             self.least_s = taken_s
         if self.most_s is None or taken_s > self.most_s:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pytubemq.wire.send_group import SendGroup
 
 _MOST_KNOWN: Final = 1024
+_MOST_WHO_BYTES: Final = 256
+"""Requests that begin with more are read one by one, and nothing of them is remembered."""
 _ONE_BYTE: Final = 0x7F
 _SEQUENCE_TAG: Final = encode_varint(ExtensionField.SEQUENCE << 3)
 _THREE: Final = 3
@@ -58,7 +60,7 @@ class SendReader:
         first = direct.decode_send(body)
         try:
             around = direct.split_send(body)
-            if around is None or not around[0]:
+            if around is None or not 0 < len(around[0]) <= _MOST_WHO_BYTES:
                 return None
             groups = self._groups(parts, around[0], around[1], numbered=first.sequence is not None)
         except (UnusualError, IndexError, ValueError):  # one ends too early, or a number is too long

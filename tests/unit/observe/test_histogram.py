@@ -46,3 +46,11 @@ def test_extremes_can_be_looked_for_anew_while_counts_go_on() -> None:
     assert (histogram.least_s, histogram.most_s, histogram.count) == (None, None, 1)
     histogram.add(2.0)
     assert (histogram.least_s, histogram.most_s, histogram.count) == (2.0, 2.0, 2)
+
+
+def test_several_that_took_as_long_count_as_often() -> None:
+    one_by_one, together = Histogram(), Histogram()
+    for _ in range(5):
+        one_by_one.add(0.5)
+    together.add(0.5, 5)
+    assert together == one_by_one

@@ -348,3 +348,11 @@ def test_a_damaged_answer_is_read_as_the_whole_answer_is(message_id: int, offset
 
 def test_a_refusal_is_none_of_what_was_taken() -> None:
     assert decode_taken(any_answer(success=False, err_code=403, err_msg="no")) is None
+
+
+def test_sends_that_begin_with_too_much_are_read_one_by_one_and_nothing_is_remembered_of_them() -> None:
+    reader = SendReader()
+    for number in range(3):
+        body = SendTemplate(f"{number}" * 300, "t", 77).encode(0, b"x", 0)
+        assert reader.read(singly([body, body])) is None
+    assert not reader._places
