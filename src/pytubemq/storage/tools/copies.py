@@ -45,28 +45,45 @@ def put_back(
     Raises:
         OSError: some of it may be done; call again.
     """
+    done: dict[PartitionKey, list[tuple[int, int]]] = {}
+    for key, segment, entry, record in find_copies(disk, journals, partitions, ends):
+        file = disk.open(segment.log_path, create=True)
+        try:
+            write_all(file, [record], segment.log_size(entry.position))
+            file.fdatasync()
+        finally:
+            file.close()
+        done.setdefault(key, []).append((entry.first_ordinal, entry.end_ordinal))
+    for key, stretches in done.items():
+        stretches.sort()
+        messages = sum(end - begin for begin, end in stretches)
+        say(f"{key[0]}:{key[1]}: {messages} messages were damaged in the log and are put back from the journal")
+    return done
+
+
+def find_copies(
+    disk: Disk,
+    journals: Sequence[StoreFile],
+    partitions: Sequence[PartitionFiles],
+    ends: Mapping[PartitionKey, LogEnd] | None,
+) -> Iterator[tuple[PartitionKey, Segment, IndexEntry, bytes]]:
+    """Each damaged record that some journal file has whole, and where it belongs; arguments as of `put_back`."""
     wanted: dict[PartitionKey, Wanted] = {}
     for found in partitions:
         key = found.topic, found.partition_id
         damaged = dict(_damaged(disk, found, None if ends is None else ends.get(key, LogEnd(0, 0))))
         if damaged:
             wanted[key] = damaged
-    done: dict[PartitionKey, list[tuple[int, int]]] = {}
     for journal in reversed(journals) if wanted else ():
         file = disk.open(journal.path)
         try:
             for run in _runs(journal, file):
                 key = run.topic, run.partition_id
                 if wanted.get(key):
-                    done.setdefault(key, []).extend(_take(disk, run, wanted[key]))
+                    for segment, entry, record in _take(run, wanted[key]):
+                        yield key, segment, entry, record
         finally:
             file.close()
-    for key, stretches in done.items():
-        stretches.sort()
-        if stretches:
-            messages = sum(end - begin for begin, end in stretches)
-            say(f"{key[0]}:{key[1]}: {messages} messages were damaged in the log and are put back from the journal")
-    return done
 
 
 def _damaged(disk: Disk, found: PartitionFiles, end: LogEnd | None) -> Iterator[tuple[int, tuple[Segment, IndexEntry]]]:
@@ -109,7 +126,7 @@ def _runs(journal: StoreFile, file: DiskFile) -> Iterator[Run]:
         yield from runs_in(file, found) if isinstance(found, BadBytes) else found.records.runs
 
 
-def _take(disk: Disk, run: Run, wanted: Wanted) -> Iterator[tuple[int, int]]:
+def _take(run: Run, wanted: Wanted) -> Iterator[tuple[Segment, IndexEntry, bytes]]:
     for number in range(run.records):
         held = decode_index_entry(run.index, number)
         if held is None or held.first_ordinal not in wanted:
@@ -117,16 +134,9 @@ def _take(disk: Disk, run: Run, wanted: Wanted) -> Iterator[tuple[int, int]]:
         segment, entry = wanted[held.first_ordinal]
         at = held.position - run.base_position
         record = memoryview(run.entries)[at : at + held.size_bytes] if at >= 0 else memoryview(b"")
-        if not _is(entry, record):
-            continue
-        file = disk.open(segment.log_path, create=True)
-        try:
-            write_all(file, [bytes(record)], segment.log_size(entry.position))
-            file.fdatasync()
-        finally:
-            file.close()
-        del wanted[held.first_ordinal]
-        yield entry.first_ordinal, entry.end_ordinal
+        if _is(entry, record):
+            del wanted[held.first_ordinal]
+            yield segment, entry, bytes(record)
 
 
 def _is(entry: IndexEntry, record: memoryview) -> bool:

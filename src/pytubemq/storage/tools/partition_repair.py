@@ -68,13 +68,7 @@ class _Repair:
 
     def run(self) -> RepairedPartition:
         end, made = self._end, self._made
-        kept = [
-            (segment, begin)
-            for segment in self._found.segments
-            if end.first_ordinal <= segment.base_ordinal < end.ordinal
-            and (begin := begin_of_segment(self._disk, segment)) is not None
-            and end.first_position <= begin.position <= end.position
-        ]
+        kept = kept_segments(self._disk, self._found, end)
         self._remove_others({segment.base_ordinal for segment, _ in kept})
         here = Border(end.first_ordinal, end.first_position)
         last = Border(end.ordinal, end.position)
@@ -206,6 +200,17 @@ def begin_of_segment(disk: Disk, segment: SegmentFiles) -> Border | None:
     return Border(entry.first_ordinal, entry.position)
 
 
+def kept_segments(disk: Disk, found: PartitionFiles, end: LogEnd) -> list[tuple[SegmentFiles, Border]]:
+    """The segments of a partition that count, and where each begins."""
+    return [
+        (segment, begin)
+        for segment in found.segments
+        if end.first_ordinal <= segment.base_ordinal < end.ordinal
+        and (begin := begin_of_segment(disk, segment)) is not None
+        and end.first_position <= begin.position <= end.position
+    ]
+
+
 def find_end(disk: Disk, found: PartitionFiles) -> LogEnd:
     """How far a partition's files reach when no checkpoint tells: to the last record that proves itself."""
     begins = [(segment, begin) for segment in found.segments if (begin := begin_of_segment(disk, segment)) is not None]
@@ -215,7 +220,7 @@ def find_end(disk: Disk, found: PartitionFiles) -> LogEnd:
     end, time_ms, records = first, 0, 0
     for files, begin in begins:
         segment = Segment(found.directory, begin.ordinal, begin.position)
-        for here, stamp in _sound_ends(disk, files, segment):
+        for here, stamp in sound_ends(disk, files, segment):
             if here > end:
                 end, time_ms, records = here, max(time_ms, stamp), files.held_records
     return LogEnd(*end, *first, time_ms, records)
@@ -253,7 +258,7 @@ def last_message_id(disk: Disk, partition: RepairedPartition) -> int:
     return 0
 
 
-def _sound_ends(disk: Disk, files: SegmentFiles, segment: Segment) -> Iterator[tuple[Border, int]]:
+def sound_ends(disk: Disk, files: SegmentFiles, segment: Segment) -> Iterator[tuple[Border, int]]:
     """Where sound records end, and their time: by the index, and where that says nothing by the log."""
     known = Border(segment.base_ordinal, segment.base_position)
     data = b""

@@ -22,8 +22,11 @@ from pytubemq.storage.record import LogEnd, PartitionKey
 from pytubemq.storage.tools.copies import put_back
 from pytubemq.storage.tools.files import PartitionFiles, find_journals, find_partitions
 from pytubemq.storage.tools.findings import Severity
+from pytubemq.storage.tools.gaps import find_gaps, partitions_of
 from pytubemq.storage.tools.holding import check_store, held
 from pytubemq.storage.tools.journal_repair import JournalTaker
+from pytubemq.storage.tools.journals import JournalsAtHand, journals_at_hand
+from pytubemq.storage.tools.lost_files import find_pieces, make_files
 from pytubemq.storage.tools.overlay import OverlayDisk
 from pytubemq.storage.tools.partition_repair import find_end, find_reach, last_message_id, repair_partition
 from pytubemq.storage.tools.rewriting import put_checkpoint
@@ -138,11 +141,17 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
         disk.makedirs(directory)
     journals, partitions = find_journals(disk, root), find_partitions(disk, root)
     checkpoint, wrong = load_checkpoint(disk, root, journals, partitions)
-    back = put_back(disk, journals, partitions, None if wrong else checkpoint.ends, say)
+    at_hand = journals_at_hand(disk, root, journals)
+    back = put_back(disk, at_hand.files, partitions, None if wrong else checkpoint.ends, say)
     if back:
         partitions = find_partitions(disk, root)
     if wrong:
         checkpoint = _rebuilt(disk, root, journals, partitions, say)
+    made = _make_lost_files(disk, root, at_hand, partitions, checkpoint, say)
+    if made:
+        partitions = find_partitions(disk, root)
+    for key, stretches in made.items():
+        back[key] = sorted([*back.get(key, ()), *stretches])
     by_key = {(found.topic, found.partition_id): found for found in partitions}
     repaired, reach = {}, dict[PartitionKey, int]()
     unknown = {key: LogEnd(0, 0) for key in by_key if key not in checkpoint.ends}
@@ -169,6 +178,28 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
     put_checkpoint(disk, root, checkpoint)
     say(f"{root / NAME}: written, with an empty journal behind it; {taker.taken} messages came from the old one")
     return checkpoint.fences
+
+
+def _make_lost_files(
+    disk: Disk,
+    root: Path,
+    journals: JournalsAtHand,
+    partitions: Sequence[PartitionFiles],
+    checkpoint: Checkpoint,
+    say: Callable[[str], None],
+) -> dict[PartitionKey, list[tuple[int, int]]]:
+    """Make the files of messages that have none from the journal; returns the messages."""
+    ends = checkpoint.ends
+    known = partitions_of(root, partitions, ends)
+    gaps = {key: list(find_gaps(disk, found, ends[key])) for key, found in known.items()}
+    pieces = find_pieces(disk, journals, gaps)
+    for key, segments in make_files(disk, journals, pieces, root).items():
+        last = segments[-1]
+        if all(one.base_ordinal <= last.base_ordinal for one in known[key].segments):
+            ends[key] = ends[key]._replace(last_records=last.records)
+        messages = sum(piece.end.ordinal - piece.begin.ordinal for piece in pieces[key])
+        say(f"{last.directory}: {messages} messages without a file are taken back from the journal")
+    return {key: [(piece.begin.ordinal, piece.end.ordinal) for piece in of_key] for key, of_key in pieces.items()}
 
 
 def _still_lost(fences: Sequence[Fence], back: Mapping[PartitionKey, Sequence[tuple[int, int]]]) -> Iterator[Fence]:

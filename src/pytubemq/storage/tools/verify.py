@@ -7,18 +7,22 @@ caller says; one that nobody can read is named.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import CorruptError
-from pytubemq.model.offset import to_offset
+from pytubemq.model.offset import OFFSET_UNIT, to_offset
 from pytubemq.storage.checkpoint import NAME, Checkpoint, read_checkpoint
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.record import LogEnd
+from pytubemq.storage.tools.copies import find_copies
 from pytubemq.storage.tools.files import find_journals, find_partitions
 from pytubemq.storage.tools.findings import Finding, Severity
+from pytubemq.storage.tools.gaps import find_gaps, partitions_of
 from pytubemq.storage.tools.holding import ReadingDisk, check_store, held
 from pytubemq.storage.tools.journal_check import check_journal
+from pytubemq.storage.tools.journals import journals_at_hand
+from pytubemq.storage.tools.lost_files import find_pieces
 from pytubemq.storage.tools.segment_check import check_partition
 from pytubemq.storage.tools.side_files import check_side_files
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytubemq.storage.disk import Disk
+    from pytubemq.storage.record import PartitionKey
     from pytubemq.storage.tools.files import PartitionFiles, StoreFile
     from pytubemq.storage.tools.side_files import Decoders
 
@@ -120,6 +125,7 @@ def verify_files(
     if not findings:
         for found in by_key.values():
             result.take(check_partition(disk, found, LogEnd(0, 0), told))
+    _tell_copies(disk, root, result, journals, partitions, None if findings else checkpoint.ends)
     fenced = {(one.topic, one.partition_id, one.from_offset, one.to_offset) for one in result.findings}
     for fence in checkpoint.fences:
         place = (fence.topic, fence.partition_id, fence.from_offset, fence.to_offset)
@@ -138,6 +144,46 @@ def verify_files(
                 ]
             )
     return result
+
+
+def _tell_copies(
+    disk: Disk,
+    root: Path,
+    result: Verified,
+    journals: list[StoreFile],
+    partitions: list[PartitionFiles],
+    ends: dict[PartitionKey, LogEnd] | None,
+) -> None:
+    """Say of each finding of which the journal has messages how many a repair takes back."""
+    hit = {
+        (one.topic, one.partition_id)
+        for one in result.findings
+        if one.severity is Severity.DAMAGE and one.messages and root / "logs" in one.path.parents
+    }
+    if not hit:
+        return
+    at_hand = journals_at_hand(disk, root, journals)
+    some = [found for found in partitions if (found.topic, found.partition_id) in hit]
+    copies: dict[PartitionKey, list[tuple[int, int]]] = {}
+    for key, _, entry, _ in find_copies(disk, at_hand.files, some, ends):
+        copies.setdefault(key, []).append((entry.first_ordinal, entry.end_ordinal))
+    known = {key: end for key, end in (ends or {}).items() if key in hit}
+    gaps = {key: list(find_gaps(disk, one, known[key])) for key, one in partitions_of(root, some, known).items()}
+    for key, pieces in find_pieces(disk, at_hand, gaps).items():
+        copies.setdefault(key, []).extend((piece.begin.ordinal, piece.end.ordinal) for piece in pieces)
+    for at, one in enumerate(result.findings):
+        if one.severity is Severity.DAMAGE and one.topic is not None and one.partition_id is not None and one.messages:
+            held = _covered(one, copies.get((one.topic, one.partition_id), ()))
+            if held:
+                of = "all these" if held == one.messages else f"{held} of the {one.messages}"
+                what = f"{one.what}; the journal has {of} messages, and a repair takes them back"
+                result.findings[at] = replace(one, what=what)
+
+
+def _covered(finding: Finding, stretches: Iterable[tuple[int, int]]) -> int:
+    """How many of its messages are in one of the stretches, which do not overlap."""
+    begin, end = (finding.from_offset or 0) // OFFSET_UNIT, (finding.to_offset or 0) // OFFSET_UNIT
+    return sum(max(0, min(end, high) - max(begin, low)) for low, high in stretches)
 
 
 def load_checkpoint(

@@ -256,4 +256,4 @@ def test_verify_says_that_a_file_is_where_a_directory_was(master: Path, tmp_path
     shutil.rmtree(directory)
     directory.write_text("")
     said = [finding.what for finding in verify(root).findings if finding.path == directory]
-    assert said == ["messages have no file: a file is where their directory was"]
+    assert [what.partition(";")[0] for what in said] == ["messages have no file: a file is where their directory was"]
