@@ -14,6 +14,7 @@ import click
 from pytubemq.cli.names import topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output import emit_object, emit_rows
+from pytubemq.cli.store_directory import DIRECTORY, StoreCommand, broker_directory
 from pytubemq.cli.words import count_of
 from pytubemq.core.reset_target import time_target, utc
 from pytubemq.errors import Code, ExitCode, NotFoundError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pytubemq.storage.tools.inspect import Inspected
     from pytubemq.storage.tools.side_files import Decoders
 
-DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 FINDINGS = ["severity", "file", "byte", "bytes", "topic", "partition", "from", "to", "messages", "what"]
 RECORDS = ["kind", "first_offset", "messages", "time", "bytes", "key_code", "sound", "body"]
 SECTIONS = {
@@ -75,7 +75,7 @@ def _topic(context: click.Context, parameter: click.Parameter, value: str | None
 
 
 @store.command("inspect")
-@click.argument("directory", type=DIRECTORY)
+@click.argument("directory", type=DIRECTORY, callback=broker_directory)
 @topic_option
 @click.option("--partition", "partition_id", type=click.IntRange(min=0), help="Only this partition.")
 @click.option("--records", type=click.IntRange(min=1), metavar="N",
@@ -143,8 +143,8 @@ def _beside() -> Decoders:
     return {topics.FILE: topics.decode, reset_history.FILE: reset_history.decode}
 
 
-@store.command("verify")
-@click.argument("directory", type=DIRECTORY)
+@store.command("verify", cls=StoreCommand)
+@click.argument("directory", type=DIRECTORY, callback=broker_directory)
 @topic_option
 @global_options
 def verify_command(directory: Path, topic: str | None) -> int:
@@ -171,8 +171,8 @@ def verify_command(directory: Path, topic: str | None) -> int:
     return ExitCode.DONE if found.is_sound else ExitCode.FAILED
 
 
-@store.command("repair")
-@click.argument("directory", type=DIRECTORY)
+@store.command("repair", cls=StoreCommand)
+@click.argument("directory", type=DIRECTORY, callback=broker_directory)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--yes", is_flag=True, help="Needed to do it.")
 @global_options
@@ -215,8 +215,8 @@ def repair_command(directory: Path, dry_run: bool, yes: bool) -> int:
     return ExitCode.DONE if after.is_sound else ExitCode.FAILED
 
 
-@store.command("export")
-@click.argument("directory", type=DIRECTORY)
+@store.command("export", cls=StoreCommand)
+@click.argument("directory", type=DIRECTORY, callback=broker_directory)
 @click.option("--topic", required=True, callback=topic_name, help="The topic to export.")
 @click.option("--partition", "partition_id", type=click.IntRange(min=0), help="Only this partition.")
 @click.option("--from", "start", callback=_place_of, metavar="OFFSET|TIME",
@@ -271,7 +271,7 @@ def finding_row(finding: Finding, directory: Path) -> dict[str, Any]:
     }
 
 
-@store.command("import")
+@store.command("import", cls=StoreCommand)
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--from", "source", type=DIRECTORY, required=True, metavar="JAVA_DIR",
               help="The stopped Java Broker's primaryPath, with <topic>-<store> directories in it.")  # fmt: skip

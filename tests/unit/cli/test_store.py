@@ -112,7 +112,12 @@ def test_damage_ends_with_1_and_is_named(tube: Tube, imported: Path) -> None:
 def test_a_running_broker_is_left_alone_and_may_be_looked_at(tube: Tube, imported: Path) -> None:
     store = BrokerStore.open(imported)
     try:
-        assert tube("store", "verify", str(imported)).code == ExitCode.REFUSED
+        found = tube("store", "verify", str(imported))
+        assert found.code == ExitCode.REFUSED
+        head, hint = found.err.splitlines()
+        assert "is in use by process" in head
+        assert hint.startswith("  try   stop that Broker; while it runs, `")
+        assert hint.endswith(f"pytubemq store inspect {imported}` alone looks into it")
         assert tube("store", "inspect", str(imported)).code == ExitCode.DONE
         assert tube("store", "import", str(imported), "--from", str(RECORDED)).code == ExitCode.REFUSED
     finally:
@@ -122,9 +127,19 @@ def test_a_running_broker_is_left_alone_and_may_be_looked_at(tube: Tube, importe
 def test_what_is_no_store_is_a_fault_of_usage_or_named(tube: Tube, tmp_path: Path) -> None:
     assert tube("store", "inspect", str(tmp_path / "nowhere")).code == ExitCode.USAGE
     (tmp_path / "empty").mkdir()
-    found = tube("store", "inspect", str(tmp_path / "empty"))
-    assert found.code == ExitCode.FAILED
-    assert "holds no Broker's store" in found.err
+    for command in ("inspect", "verify", "repair", "export"):
+        more = ("--topic", "demo") if command == "export" else ()
+        found = tube("store", command, str(tmp_path / "empty"), *more)
+        assert (found.code, found.out) == (ExitCode.USAGE, ""), "1 is for damage"
+        assert "holds no Broker's store; give the Broker's own directory" in found.err
+
+
+def test_the_brokers_directories_in_the_one_given_are_named(tube: Tube, imported: Path) -> None:
+    (imported.parent / "master").mkdir()
+    (imported.parent / "broker-2" / "journal").mkdir(parents=True)
+    found = tube("store", "verify", str(imported.parent))
+    assert found.code == ExitCode.USAGE
+    assert f"holds no Broker's store; in it are: {imported}, {imported.parent / 'broker-2'}\n" in found.err
 
 
 def test_repair_says_what_it_does_does_it_and_keeps_copies(tube: Tube, imported: Path) -> None:
