@@ -7,6 +7,7 @@ STOP_TIMEOUT_S, and stops a Broker before the Master that it reports to.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import asdict, dataclass, replace
 from enum import Enum, unique
@@ -267,11 +268,23 @@ def make_directory(path: Path) -> Path:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise ConfigError(
-            f"the data directory {path} cannot be written to: {error.strerror or error}",
-            hint="give another one as `data` (--data), or change its owner",
-        ) from error
+        raise _no_directory(path, error) from error
     return path
+
+
+def _no_directory(path: Path, error: OSError) -> ConfigError:
+    other = "give another one as `data` (--data)"
+    for place in (path, *path.parents):
+        with contextlib.suppress(OSError):
+            if place.exists() and not place.is_dir():
+                what = "is a file" if place == path else f"cannot be made: {place} is a file"
+                return ConfigError(f"the data directory {path} {what}", hint=other)
+    if isinstance(error, FileNotFoundError):  # its parents exist or were made, and take no directory
+        return ConfigError(f"the data directory {path} cannot be made in {path.parent}", hint=other)
+    return ConfigError(
+        f"the data directory {path} cannot be written to: {error.strerror or error}",
+        hint=f"{other}, or change its owner",
+    )
 
 
 def _optional(key: str, text: str, default_port: int) -> Address | None:

@@ -118,7 +118,9 @@ def _from_environment(environ: Mapping[str, str]) -> Iterable[tuple[str, str, st
 
 def _put(merged: dict[str, Any], origins: dict[str, str], key: str, value: object, origin: str) -> None:
     if key not in _KEYS:
-        near = difflib.get_close_matches(key, _KEYS, 1, 0.5)
+        top = sorted({*_SECTIONS, *(name for name in _KEYS if "." not in name)})
+        near = [] if "." in key else difflib.get_close_matches(key, top, 1, _TOO_CLOSE)
+        near = near or difflib.get_close_matches(key, _KEYS, 1, 0.5)
         hint = f"did you mean {near[0]!r}?" if near else "all settings are in docs/reference/settings.md"
         raise ConfigError(f"{origin}: unknown setting {key!r}", hint=hint)
     if key in _LISTS and isinstance(value, str):
@@ -195,6 +197,8 @@ def _place(path: Path, text: str, key: str) -> str:
         stripped = line.strip()
         if header := re.fullmatch(r"\[([^\[\]]+)\](\s*#.*)?", stripped):
             current = [part.strip().strip("\"'") for part in header[1].split(".")]
+            if current == key.split("."):  # an empty section
+                return f"{path}:{number}"
         elif (re.match(rf"[\"']?{re.escape(name)}[\"']?\s*=", stripped) and current == section) or (
             re.match(rf"{re.escape(key)}\s*=", stripped) and not current
         ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,6 @@ from pytubemq.server.compose import ROLES, Node, make_directory
 from pytubemq.server.sources import load_settings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytubemq.server.settings import Settings
 
 ANY = dict.fromkeys(("master.listen", "broker.listen", "http.listen", "broker.http_listen"), "127.0.0.1:0")
@@ -85,7 +84,12 @@ def test_a_part_that_hangs_does_not_hold_up_the_rest(tmp_path: Path, monkeypatch
     assert stopped == ["first"]
 
 
-def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"file/x.*Not a directory"):
-        make_directory(tmp_path / "file" / "x")
+def test_what_lies_in_the_way_of_a_directory_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(ConfigError, match=f"^the data directory {file} is a file\n"):
+        make_directory(file)
+    with pytest.raises(ConfigError, match=f"{file / 'data'} cannot be made: {file} is a file\n"):
+        make_directory(file / "data")
+    with pytest.raises(ConfigError, match="the data directory /proc/nowhere cannot be made in /proc\n"):
+        make_directory(Path("/proc/nowhere"))

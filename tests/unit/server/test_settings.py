@@ -54,6 +54,8 @@ def test_environment_values_take_their_types() -> None:
         ('[master]\nlistne = "127.0.0.1:1"\n', "master.listne", "master.listen", 2),
         ("# first\n[brokr]\nid = 1\n", "brokr.id", "broker.id", 3),
         ('dat = "x"\n', "dat", "data", 1),
+        ("[brokr]\n", "brokr", "broker", 1),
+        ("brokr = 1\n", "brokr", "broker", 1),
         ('data = "x"\n\n[broker]\nid = 2\ndurabilty = "disk"\n', "broker.durabilty", "broker.durability", 5),
     ],
 )
