@@ -148,10 +148,7 @@ class ResetHandlers:
             return _Move(key, target, await self._at(key, target.time_ms))
         offset = target.offset or 0
         if not least <= offset <= most:
-            raise Refused(
-                Code.BAD_REQUEST,
-                f"offset {offset} is not in partition {key.partition_id} of {key.topic}, which holds {least} to {most}",
-            )
+            raise Refused(Code.BAD_REQUEST, _beyond(key, target, offset, least, most))
         if offset % OFFSET_UNIT:
             before = whole(offset)
             raise Refused(
@@ -171,6 +168,15 @@ class ResetHandlers:
         except (TubeError, OSError) as error:
             text = error.message if isinstance(error, TubeError) else str(error)
             raise Refused(Code.INTERNAL_SERVER_ERROR, f"the times of {key.topic} cannot be read: {text}") from error
+
+
+def _beyond(key: HoldKey, target: ResetTarget, offset: int, least: int, most: int) -> str:
+    """That there is no such offset, in numbers of messages as well where one was asked for."""
+    where = f"is not in partition {key.partition_id} of {key.topic}, which holds"
+    if target.asked is None:
+        return f"offset {offset} {where} {least} to {most}"
+    first, end = least // OFFSET_UNIT, most // OFFSET_UNIT
+    return f"{target.asked} {where} number:{first} to number:{end} (offsets {least} to {most})"
 
 
 def _target(item: OffsetReset) -> ResetTarget:

@@ -176,7 +176,10 @@ class TopicLife:
                 "start that Broker (`pytubemq cluster health` says more), or choose another name",
             )
         else:
-            text, hint = f"topic {name} exists already", "choose another name, or use the topic as it is"
+            text, hint = (
+                f"topic {name} exists already",
+                "choose another name, or use the topic as it is (--exist-ok makes that no error of `topic create`)",
+            )
         return AlreadyExistsError(text, hint=hint, code=Code.BAD_REQUEST)
 
     def _late(self, topic: str, online: Iterable[int]) -> list[int]:

@@ -115,6 +115,11 @@ async def test_a_dry_run_tells_all_and_changes_nothing() -> None:
     [
         (to(3 * OFFSET_UNIT), Code.BAD_REQUEST, "offset 84 is not in partition 0 of demo, which holds 0 to 56"),
         (
+            to(9 * OFFSET_UNIT, asked="number:9"),
+            Code.BAD_REQUEST,
+            "number:9 is not in partition 0 of demo, which holds number:0 to number:2 (offsets 0 to 56)",
+        ),
+        (
             to(OFFSET_UNIT + 5),
             Code.BAD_REQUEST,
             "33 is no message's: they are 28 apart, the ones beside it are 28",
