@@ -71,10 +71,10 @@ def run(
     configure(level=level, form=settings.log.format, name=name, story=settings.log.story)
     if workers is not None:
         return _run_workers(settings, workers, ips, stop_on_eof=stop_on_eof)
-    return _run_node(settings, role, stop_on_eof=stop_on_eof)
+    return _run_node(settings, role, stop_on_eof=stop_on_eof, shares_log=bool(log_name))
 
 
-def _run_node(settings: Settings, role: str, *, stop_on_eof: bool) -> int:
+def _run_node(settings: Settings, role: str, *, stop_on_eof: bool, shares_log: bool) -> int:
     from pytubemq.server.compose import ROLES, Node
     from pytubemq.server.processes import failed_line
     from pytubemq.server.run import run_node
@@ -94,6 +94,8 @@ def _run_node(settings: Settings, role: str, *, stop_on_eof: bool) -> int:
         if stop_on_eof and not serves:  # the parent process waits for this line, and has its own user to tell
             click.echo(failed_line(error))
             sys.stdout.flush()
+            if shares_log:  # where the parent says it too
+                return error.exit_code
         raise
 
 

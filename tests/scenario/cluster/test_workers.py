@@ -140,6 +140,7 @@ def test_why_a_worker_did_not_start_is_the_last_thing_said_with_its_exit_code(ru
     )
     _, said = more.communicate(timeout=PATIENCE_S)
     assert more.returncode == ExitCode.BAD_CONFIG
+    assert said.decode().count("error TUBE") == 1, "the worker leaves it to its parent"
     last = said.decode().rpartition("error TUBE-config  worker-0 did not start: ")[2]
     assert taken in last.splitlines()[0]
     assert "try" in last
