@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pytubemq
+from pytubemq.cli.api import Api
 from pytubemq.errors import Code
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import MIB
@@ -24,6 +25,7 @@ from pytubemq.net.connection import RpcConnection
 from pytubemq.server.cluster import EmbeddedCluster
 from pytubemq.wire.extensions import OURS
 from tests.scenario.broker.support import Peer, item
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -154,3 +156,33 @@ async def fill_and_free(place: Path) -> None:
 
 def test_a_full_disk_refuses_serves_and_returns_by_itself(small_disk: Path) -> None:
     asyncio.run(fill_and_free(small_disk))
+
+
+async def fill_and_keep_less(place: Path) -> None:
+    settings = {**SETTINGS, "broker.segment_bytes": 128 * MIB, "broker.retention_check_s": 0.2}
+    async with EmbeddedCluster(data_dir=place, broker_in_child=True, settings=settings) as cluster:
+        await cluster.create_topic(TOPIC, partitions=1)
+        async with pytubemq.connect(cluster.master) as tube, connected(cluster) as peer:
+            while (await peer.send(BODY)).err_code == Code.SUCCESS:
+                pass
+            [partition] = await tube.partitions(TOPIC)
+            first, end = (await tube.offsets([partition]))[partition]
+            assert first == 0
+            assert end > 100 * OFFSET_UNIT
+            logs = place / "broker-1" / "logs" / TOPIC / "0"
+            await until(lambda: len(list(logs.glob("*.log"))) == 1, timeout_s=120)
+            # A shorter age alone makes room: that file goes as soon as its newest message is too old.
+            api = Api(cluster.http, timeout_s=60)
+            await asyncio.to_thread(lambda: api.patch("topics", TOPIC, body={"retention": "1s"}))
+            first = 0
+            async with asyncio.timeout(120):
+                while first < end:
+                    await asyncio.sleep(0.1)
+                    first = (await tube.offsets([partition]))[partition][0]
+            async with tube.producer(TOPIC) as producer:
+                receipts = [await producer.send(BODY) for _ in range(SPACE_BYTES // len(BODY))]
+            assert receipts[0].offset == end, "a refused message takes no offset"
+
+
+def test_a_shorter_age_makes_room_on_a_full_disk_by_itself(small_disk: Path) -> None:
+    asyncio.run(fill_and_keep_less(small_disk))
