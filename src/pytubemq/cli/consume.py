@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -14,15 +15,17 @@ from pytubemq.cli.names import group_name, topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options, master_option
 from pytubemq.cli.sink import Sink
 from pytubemq.cli.target import http_url, masters
+from pytubemq.cli.unread import Unread
 from pytubemq.cli.waiting import asking
 from pytubemq.cli.why_nothing import Why
 from pytubemq.cli.words import count_of
-from pytubemq.errors import ConfigError, CorruptError, TubeError, UnreachableError
+from pytubemq.errors import CorruptError, TransportError, TubeError, UnavailableError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from pytubemq.client.options import Start
     from pytubemq.client.tube import Tube
     from pytubemq.model.ids import Partition
     from pytubemq.model.message import Message
@@ -31,9 +34,8 @@ BATCH_MESSAGES = 500
 READ_MESSAGES = 5_000
 SILENT_S = 1.5
 """A Broker that does not answer for so long is said not to answer."""
-LOSSES_SAID = 10
-"""Places with lost messages that are named; the others are counted."""
-LOSS_HINT = "all else was printed; stop the Broker and see what can be saved:  pytubemq store verify DIRECTORY"
+FIRST_TRY_S = 1.0
+"""A partition that its Broker cannot serve is left for the end after so long: what others hold comes first."""
 
 
 @click.command(epilog=f"""\b
@@ -111,47 +113,15 @@ class Wanted:
         return len(taken) == len(chosen)
 
 
-class Unread:
-    """What a free read passes over, with the reasons: Brokers, and messages that are lost. The rest is read first, then
-    this is an error."""
+@dataclass(frozen=True, slots=True)
+class Span:
+    """How much of each partition is read, and how patiently."""
 
-    def __init__(self, options: GlobalOptions) -> None:
-        self._options = options
-        self._why: dict[int, TubeError] = {}
-        self._losses: list[CorruptError] = []
-        self._more_losses = 0
-
-    def __contains__(self, partition: Partition) -> bool:
-        return partition.broker_id in self._why
-
-    def add(self, partition: Partition, error: TubeError) -> bool:
-        """Whether this is news."""
-        if partition in self:
-            return False
-        if isinstance(error, ConfigError):  # a Broker of the original
-            error.hint = "read as a member of a group, which every Broker can serve: add  --group NAME"
-        self._why[partition.broker_id] = error
-        return True
-
-    def lose(self, error: CorruptError) -> None:
-        """Messages that cannot be read were passed over."""
-        if len(self._losses) < LOSSES_SAID:
-            error.hint = LOSS_HINT
-            self._losses.append(error)
-            self._options.say(f"passed over: {error.message}")
-        else:
-            self._more_losses += 1
-
-    def check(self) -> None:
-        """Raise why something was not read; nothing if all was."""
-        if self._more_losses:
-            self._options.say(f"passed over: {count_of(self._more_losses, 'more place')} with messages that are lost")
-        if self._why or self._losses:
-            every: list[TubeError] = [*self._why.values(), *self._losses]
-            first, *others = every
-            for other in others:
-                first.add_note(other.message)
-            raise first
+    begin: int | Start
+    follow: bool
+    idle_s: float | None
+    retry_for_s: float = 60.0
+    """How long a Broker that cannot serve the partition is asked again."""
 
 
 async def _consume(
@@ -243,31 +213,41 @@ async def _read(
     follow: bool,
     idle_s: float | None,
 ) -> None:
+    from pytubemq.client.options import Start
+
     await wanted.sink.open()  # not before: with an unknown topic there is nothing to print
     unread = Unread(options)
+    span = Span(Start.EARLIEST if earliest else Start.LATEST, follow=follow, idle_s=idle_s)
     async with BrokerRound(options, tube, partitions) as brokers:
         if follow:
-            await _follow(options, tube, brokers, wanted, unread, earliest=earliest, idle_s=idle_s)
+            await _follow(options, tube, brokers, wanted, unread, span)
         else:
-            await _read_all(tube, brokers, wanted, unread, earliest=earliest, idle_s=idle_s)
+            await _read_all(options, tube, brokers, wanted, unread, span)
     if not wanted.done:
         unread.check()
 
 
 async def _read_all(
-    tube: Tube, brokers: BrokerRound, wanted: Wanted, unread: Unread, *, earliest: bool, idle_s: float | None
+    options: GlobalOptions, tube: Tube, brokers: BrokerRound, wanted: Wanted, unread: Unread, span: Span
 ) -> None:
     """What there is, one partition after the other, those of a Broker once it has answered."""
+    hurried = replace(span, retry_for_s=min(FIRST_TRY_S, options.timeout_s))
     while not wanted.done and (found := await brokers.next()) is not None:
         broker_id, error = found
         for partition in brokers.partitions[broker_id]:
             if wanted.done or partition in unread:
                 break
-            error = error or await _read_one(
-                tube, partition, wanted, unread, earliest=earliest, follow=False, idle_s=idle_s
-            )
+            error = error or await _read_one(tube, partition, wanted, unread, hurried)
             if error is not None:
                 unread.add(partition, error)
+    for partition, begin, stopped in unread.take_stopped():
+        if wanted.done:
+            return
+        options.say(f"waiting for {partition}, up to {options.timeout_s:g} s (--timeout): {stopped.message}")
+        patient = replace(span, begin=begin, retry_for_s=options.timeout_s)
+        error = await _read_one(tube, partition, wanted, unread, patient)
+        if error is not None:
+            unread.add(partition, error)
 
 
 async def _follow(
@@ -276,14 +256,12 @@ async def _follow(
     brokers: BrokerRound,
     wanted: Wanted,
     unread: Unread,
-    *,
-    earliest: bool,
-    idle_s: float | None,
+    span: Span,
 ) -> None:
     async def follow(partition: Partition) -> None:
         error = await brokers.answer(partition.broker_id)
         if error is None:
-            error = await _read_one(tube, partition, wanted, unread, earliest=earliest, follow=True, idle_s=idle_s)
+            error = await _read_one(tube, partition, wanted, unread, span)
         if error is not None and unread.add(partition, error):
             options.say(f"passed over: {error.message}")
 
@@ -300,24 +278,15 @@ async def _follow(
         await asyncio.gather(*readers, return_exceptions=True)
 
 
-async def _read_one(
-    tube: Tube,
-    partition: Partition,
-    wanted: Wanted,
-    unread: Unread,
-    *,
-    earliest: bool,
-    follow: bool,
-    idle_s: float | None,
-) -> TubeError | None:
-    """Read one partition, behind what is lost, too; returns why it cannot be begun, if its Broker is away or one of the
-    original."""
+async def _read_one(tube: Tube, partition: Partition, wanted: Wanted, unread: Unread, span: Span) -> TubeError | None:
+    """Read one partition, behind what is lost, too, and up to what its Broker cannot serve; returns why it cannot be
+    begun, if its Broker is away or one of the original."""
     from pytubemq.client.options import Start
 
-    start: int | Start | None = Start.EARLIEST if earliest else Start.LATEST
-    end: int | Start | None = None if follow else Start.LATEST
+    start: int | Start | None = span.begin
+    end: int | Start | None = None if span.follow else Start.LATEST
     while start is not None:
-        reader = tube.reader(partition, start=start, end=end)
+        reader = tube.reader(partition, start=start, end=end, retry_for_s=span.retry_for_s)
         async with contextlib.AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(reader)
@@ -325,7 +294,7 @@ async def _read_one(
                 return error
             start, end = None, reader.end
             try:
-                async for batch in reader.batches(max_messages=READ_MESSAGES, idle_timeout_s=idle_s):
+                async for batch in reader.batches(max_messages=READ_MESSAGES, idle_timeout_s=span.idle_s):
                     await wanted.put(batch.messages)
                     if wanted.done:
                         break
@@ -334,4 +303,6 @@ async def _read_one(
                     raise
                 unread.lose(error)
                 start = reader.behind_loss
+            except (TransportError, UnavailableError) as error:
+                unread.stop(partition, reader.position or 0, error, for_good=span.follow)
     return None

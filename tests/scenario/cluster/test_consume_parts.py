@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.extensions import OURS, Capability
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .conftest import CommandLine
 
 pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
@@ -135,3 +138,23 @@ async def test_what_is_lost_is_passed_over_and_said_and_the_rest_is_printed(
 async def asked(cluster: EmbeddedCluster) -> str:
     async with httpx.AsyncClient() as http:
         return (await http.get(cluster.broker_pages[1].replace("broker.htm", "health"))).text
+
+
+async def test_a_partition_that_cannot_be_served_holds_nothing_back_and_is_named(
+    tube: CommandLine, tmp_path: Path
+) -> None:
+    async with EmbeddedCluster(data_dir=tmp_path / "data") as cluster:
+        await cluster.create_topic("orders", partitions=3)
+        async with connect(cluster.master) as client, client.producer("orders") as producer:
+            for number in range(3):
+                await producer.send(b"of %d" % number, partition=number)
+        await cluster.stop_broker()
+        shutil.rmtree(next((tmp_path / "data").glob("**/logs/orders/0")))
+        await cluster.restart_broker()
+        found = await asyncio.to_thread(tube, "consume", "orders", "--master", cluster.master, *QUICK)
+        assert sorted(found.stdout.splitlines()) == [b"of 1", b"of 2"]
+        assert found.returncode == ExitCode.REFUSED
+        said = found.stderr.decode()
+        assert said.startswith("waiting for 1:orders:0, up to 0.5 s (--timeout): ")
+        assert "error TUBE-500  1:orders:0 was read up to offset 0 only: partition 0 of orders cannot be read" in said
+        assert said.splitlines()[-1].startswith("  try   all else was printed; ")
