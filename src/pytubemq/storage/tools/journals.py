@@ -39,10 +39,11 @@ class JournalsAtHand:
 def journals_at_hand(disk: Disk, root: Path, own: Sequence[StoreFile]) -> JournalsAtHand:
     """The store's `own` files and those put aside. Raises OSError."""
     found = {_identity(file): (file.number, 1, file) for file in own}
-    for name in disk.listdir(root):
+    for name in sorted(disk.listdir(root)):
         if not _ASIDE.fullmatch(name):
             continue
-        with suppress(StorageError):  # of another version: nothing of it can be told
+        # Not every repair has journal files to put aside; and of those of another version nothing can be told.
+        with suppress(FileNotFoundError, NotADirectoryError, StorageError):
             for file in find_journals(disk, root / name):
                 found.setdefault(_identity(file), (file.number, 0, file))
     files = [file for _, _, file in sorted(found.values(), key=lambda one: (one[0], one[1], str(one[2].path)))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -188,3 +189,30 @@ def test_a_journal_file_aside_that_ends_with_the_newest_message_is_believed(tmp_
     assert max(numbers(root / "repair-1/journal")) + 1 < min(numbers(root / "journal"))
     shutil.rmtree(root / "logs/demo/0")
     assert {key: body for key, body in repaired(root, "repair-2").items() if key[0] == "demo"} == kept
+
+
+def test_what_else_lies_in_directories_of_earlier_repairs_is_let_be(tmp_path: Path) -> None:
+    root = tmp_path / "broker-1"
+    kept = fill(root, settings=MANY_FILES)
+    (root / "repair-1").mkdir()
+    (root / "repair-1/topics.json").write_text("{}")
+    (root / "repair-2").write_text("a file")
+    (root / "repair-3").mkdir()
+    (root / "repair-3/journal").write_text("a file")
+    (root / "repair-4/journal").mkdir(parents=True)
+    (root / "repair-4/journal" / f"{1:020d}.journal").write_text("no journal")
+    newer = bytearray(next((root / "journal").iterdir()).read_bytes()[:60])
+    newer[8] = 99
+    (root / "repair-5/journal").mkdir(parents=True)
+    (root / "repair-5/journal" / f"{1:020d}.journal").write_bytes(newer + crc32(newer).to_bytes(4, "little"))
+    shutil.rmtree(root / "logs/demo/0")
+    assert repaired(root, "repair-6") == kept
+
+
+def test_a_journal_file_whose_head_is_damaged_has_copies_all_the_same(tmp_path: Path) -> None:
+    root = tmp_path / "broker-1"
+    kept = fill(root, settings=MANY_FILES)
+    for path in (root / "journal").iterdir():
+        path.write_bytes(bytes(64) + path.read_bytes()[64:])
+    shutil.rmtree(root / "logs/demo/0")
+    assert repaired(root) == kept
