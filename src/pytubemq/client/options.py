@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, unique
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pytubemq.errors import ConfigError, MessageError
@@ -212,7 +213,9 @@ def check_start(start: Start | str) -> Start:
         return Start(start)
     except ValueError:
         raise ConfigError(
-            f"start is {start!r}", hint="write Start.EARLIEST, Start.LATEST or Start.ALWAYS_LATEST"
+            f"start is {start!r}",
+            hint="write Start.EARLIEST, Start.LATEST or Start.ALWAYS_LATEST, or as texts 'earliest', 'latest', "
+            "'always latest'",
         ) from None
 
 
@@ -269,9 +272,11 @@ def _filter_item(topic: str, item: object) -> str:
     return text
 
 
-def _between(name: str, value: float, least: float, most: float) -> None:
-    if not least <= value <= most:
-        raise ConfigError(f"{name} is {_plain(value)}", hint=f"write a number from {_plain(least)} to {_plain(most)}")
+def _between(name: str, value: Any, least: float, most: float) -> None:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not least <= value <= most:
+        shown = _plain(value) if is_number else repr(value)[:80]
+        raise ConfigError(f"{name} is {shown}", hint=f"write a number from {_plain(least)} to {_plain(most)}")
 
 
 def _plain(number: float) -> str:

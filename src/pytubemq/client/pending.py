@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     """What a lane carries: one message, several that came one behind the other, or a pack that was submitted as one."""
 
 MSG_TIME_FORMAT = "%Y%m%d%H%M"
+_MOST_NAMED = 5
+"""Partitions in one error; the others are counted."""
 
 Body: TypeAlias = bytes | bytearray | memoryview
 """What a message may be made of; anything else but bytes is copied."""
@@ -164,7 +166,10 @@ def find_partition(asked: Partition | int, known: Sequence[Partition], topic: st
     if len(matching) == 1:
         return matching[0]
     problem = "is on several Brokers" if matching else "is not one of its partitions"
-    names = ", ".join(str(candidate) for candidate in (matching or known)[:5])
+    fitting = matching or known
+    names = ", ".join(map(str, fitting[:_MOST_NAMED]))
+    if len(fitting) > _MOST_NAMED:
+        names += f" and {len(fitting) - _MOST_NAMED} more"
     raise NotFoundError(
         f"topic {topic!r}: {asked} {problem}", hint=f"name one of {names}", code=Code.NO_PARTITION_AVAILABLE
     )

@@ -298,7 +298,7 @@ def _checked(name: str, value: int | Start | str | datetime) -> int | Start | da
     if isinstance(value, (Start, datetime)):
         return value
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(f"{name} is {value!r}", hint="write an offset, Start.EARLIEST, Start.LATEST or a datetime")
+        raise ConfigError(f"{name} is {value!r}", hint="write an offset, 'earliest', 'latest', or a datetime")
     if value < 0:
         raise MessageError(f"{name} is {value}", hint="offsets count from 0", code=Code.BAD_REQUEST)
     return value

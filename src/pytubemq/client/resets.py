@@ -132,7 +132,9 @@ async def _ask(
     for partition, result in zip(partitions, answer.results, strict=True):
         if result.err_code != Code.SUCCESS:
             said = "nothing was moved" if dry_run else "some positions may have been moved"
-            raise refused(result.err_code, f"{said}: {result.err_msg}")
+            place = "choose a place that every partition has: 'earliest', 'latest' or a datetime"
+            hint = place if result.err_code == Code.BAD_REQUEST else None
+            raise refused(result.err_code, f"{said}: {result.err_msg}", hint=hint)
         moves[partition] = (result.old_offset, result.new_offset or 0)
     return moves
 

@@ -47,7 +47,9 @@ async def test_what_cannot_be_moves_nothing() -> None:
         async with pytubemq.connect(cluster.master) as tube, tube.producer("demo") as producer:
             await producer.send(b"x", partition=0)
             zero, one = await tube.partitions("demo")
-            with pytest.raises(BadRequestError, match="nothing was moved: offset 28 is not in partition 1"):
+            with pytest.raises(
+                BadRequestError, match=r"nothing was moved: offset 28 is not in partition 1.*\nchoose a"
+            ):
                 await tube.reset_group("g", "demo", 28)
             with pytest.raises(BadRequestError, match=r"offset 13 is no message's: .* are 0 and 28"):
                 await tube.reset_group("g", "demo", 13, partitions=[zero])

@@ -543,7 +543,7 @@ async def test_options_that_make_no_sense_are_refused_by_name() -> None:
             tube.consumer("g", "demo", confirm_timeout_s=0)
         with pytest.raises(ConfigError, match=r"tube.consumer\(group, 'a', 'b'\)"):
             tube.consumer("g", ["a", "b"])  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match="start is 'first'"):
+        with pytest.raises(ConfigError, match=r"start is 'first'\n.* as texts 'earliest', 'latest'"):
             tube.consumer("g", "demo", start="first")  # type: ignore[arg-type]
         as_text = tube.consumer("g", "demo", start="earliest")  # type: ignore[arg-type]
         assert as_text.options.start is Start.EARLIEST

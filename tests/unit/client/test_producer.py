@@ -12,6 +12,7 @@ import pytest
 
 from pytubemq import Connected, Lost, Partition, Producer, connect
 from pytubemq.client.departure import FEW_MESSAGES, MAX_FLIGHTS
+from pytubemq.client.pending import find_partition
 from pytubemq.errors import (
     BadRequestError,
     BufferFullError,
@@ -553,6 +554,9 @@ async def test_options_that_make_no_sense_are_refused_by_name() -> None:
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters) as tube:
         with pytest.raises(ConfigError, match="linger_s"):
             tube.producer("demo", linger_s=-1)
+        for strange in ("1", None, True, float("nan")):
+            with pytest.raises(ConfigError, match=r"linger_s is .*\nwrite a number from 0 to 10"):
+                tube.producer("demo", linger_s=strange)  # type: ignore[arg-type]
         with pytest.raises(MessageError, match="not a topic name"):
             tube.producer("no good")
 
@@ -686,3 +690,11 @@ async def test_partitions_stay_where_the_master_cannot_tell_a_restart_from_a_rem
         mock.create_topic("demo", 0)
         await producer._membership._role.heartbeat()
         assert producer.partitions
+
+
+def test_partitions_that_are_not_named_are_counted() -> None:
+    known = [Partition(1, "demo", number) for number in range(8)]
+    with pytest.raises(NotFoundError, match=r"1:demo:4 and 3 more$"):
+        find_partition(99, known, "demo")
+    with pytest.raises(NotFoundError, match=r"name one of 1:demo:0, 1:demo:1, 1:demo:2, 1:demo:3, 1:demo:4$"):
+        find_partition(99, known[:5], "demo")
