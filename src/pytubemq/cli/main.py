@@ -29,9 +29,11 @@ COMMANDS = {
     "demo": Lazy("pytubemq.demo.command:demo", "Real flights through a cluster into Spark and Parquet, with proof."),
     "produce": Lazy("pytubemq.cli.produce:produce", "Send lines, files or JSON to a topic."),
     "consume": Lazy("pytubemq.cli.consume:consume", "Print a topic's messages, in a group or freely."),
-    "topic": Lazy("pytubemq.cli.topic:topic", "Create, list and show topics."),
-    "group": Lazy("pytubemq.cli.group:group", "List and show groups: members and lag."),
-    "cluster": Lazy("pytubemq.cli.cluster:cluster", "Health of the cluster and who is in it."),
+    "topic": Lazy("pytubemq.cli.topic:topic", "Create, list, show, alter and delete topics."),
+    "group": Lazy("pytubemq.cli.group:group", "List and show groups: members and lag; move them, and who did."),
+    "cluster": Lazy(
+        "pytubemq.cli.cluster:cluster", "Health of the cluster, who is in it, and the defaults of its topics."
+    ),
     "server": Lazy("pytubemq.cli.server:server", "Run a Master, a Broker or both from a settings file."),
     "store": Lazy("pytubemq.cli.store:store", "Look into, check, mend, export and fill a stopped Broker's data."),
     "bench": Lazy("pytubemq.cli.bench:bench", "Measure producing, consuming and the way from end to end."),
