@@ -5,6 +5,7 @@ The invariant: what cannot be known, since a Broker does not answer, is left out
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from pytubemq._version import __version__
@@ -67,7 +68,18 @@ class Reports:
         offsets = await self._inspector.offsets(self.layout.online(), partitions=wanted)
         view = self._topic(topic, offsets)
         fields = {field: getattr(view, field) for field in TopicView.__struct_fields__}
-        return TopicDetail(**fields, partition_list=[_partition(p, offsets) for p in wanted])
+        runs = [(broker_id, self._brokers.runs.get(broker_id)) for broker_id in view.brokers]
+        return TopicDetail(
+            **fields,
+            problems=[
+                f"broker {broker_id}: {problem}"
+                for broker_id, run in runs
+                if run is not None and run.online
+                for problem in run.problems
+                if _names_topic(problem, name)
+            ],
+            partition_list=[_partition(p, offsets) for p in wanted],
+        )
 
     def _topic(self, topic: TopicRecord, offsets: Offsets) -> TopicView:
         configs = self.layout.configs(topic.topic)
@@ -123,12 +135,12 @@ class Reports:
 
     def _broker(self, record: BrokerRecord) -> BrokerView:
         run = self._brokers.runs.get(record.broker_id)
-        state, why = _state(run)
+        state, whys = state_of(run)
         return BrokerView(
             id=record.broker_id,
             address=str(record.address),
             state=state,
-            why=why,
+            why="; ".join(whys),
             manage_status=record.manage_status.text,
             version="" if run is None else run.version,
             in_sync=run is not None and run.in_sync,
@@ -164,16 +176,23 @@ def _partition(partition: Partition, offsets: Offsets) -> PartitionView:
     )
 
 
-def _state(run: BrokerRun | None) -> tuple[str, str]:
+def state_of(run: BrokerRun | None) -> tuple[str, list[str]]:
+    """How a Broker is, in a word, and what is the matter with it, each thing by itself."""
     if run is None:
-        return "away", "not registered"
+        return "away", ["not registered"]
     if run.lost:
-        return "away", "its connection broke"
+        return "away", ["its connection broke"]
     if not run.online:
-        return "starting", "registered, not yet serving"
+        return "starting", ["registered, not yet serving"]
     refuses = "takes no messages: " if run.write_status else ""
     if run.problems:
-        return "online", refuses + "; ".join(run.problems)
+        first, *others = run.problems
+        return "online", [refuses + first, *others]
     if run.read_status or run.write_status:
-        return "online", f"reports trouble with its disk (read {run.read_status}, write {run.write_status})"
-    return "online", ""
+        return "online", [f"reports trouble with its disk (read {run.read_status}, write {run.write_status})"]
+    return "online", []
+
+
+def _names_topic(problem: str, topic: str) -> bool:
+    """Whether a Broker says it of a partition of this topic, in its own words (`broker.health`, `broker.reading`)."""
+    return re.match(rf"partition ({re.escape(topic)}:\d+|\d+ of {re.escape(topic)})[: ]", problem) is not None

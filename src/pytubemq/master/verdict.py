@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq._version import __version__
 from pytubemq.master.layout import OUT_OF_USE
+from pytubemq.master.reports import state_of
 from pytubemq.master.views import Health, Reason
 
 if TYPE_CHECKING:
@@ -68,10 +69,10 @@ class Verdict:
                 )
             if broker.manage_status in OUT_OF_USE:
                 continue  # nobody waits for it
-            if broker.state != "online" or broker.why:
+            for why in state_of(self._brokers.runs.get(broker.id))[1]:
                 yield Reason(
                     thing=f"broker {broker.id}",
-                    why=f"{broker.state}: {broker.why}",
+                    why=f"{broker.state}: {why}",
                     hint=f"mend what it names; the log of the Broker at {broker.address} says more"
                     if broker.state == "online"
                     else f"look at the log of the Broker at {broker.address}, or start it",

@@ -65,8 +65,9 @@ class TopicView(View, frozen=True, kw_only=True):
 
 
 class TopicDetail(TopicView, frozen=True, kw_only=True):
-    """A topic with its partitions."""
+    """A topic with its partitions; `problems` is what its Brokers say is the matter with some of these."""
 
+    problems: list[str]
     partition_list: list[PartitionView]
 
 
