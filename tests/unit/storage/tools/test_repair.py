@@ -193,6 +193,19 @@ def test_the_store_goes_on_behind_a_hole(master: Path, held: Messages, tmp_path:
     assert held_in(root)["demo", 0, max(offset for _, number, offset in held if number == 0) + 28] == b"new"
 
 
+def test_a_file_that_is_cut_in_the_place_of_lost_messages_is_made_whole(master: Path, tmp_path: Path) -> None:
+    root = fresh(master, tmp_path)
+    for path in (*(root / "journal").iterdir(), *(root / "logs/demo/0").glob("*.log")):
+        path.write_bytes(path.read_bytes().replace(b"single", b"sangle"))
+    held = repaired(root, tmp_path)
+    path = sorted((root / "logs/demo/0").glob("*.log"))[0]
+    shutil.rmtree(tmp_path / "copies")
+    path.write_bytes(path.read_bytes()[:-20])
+    [finding] = [one for one in verify(root).findings if one.severity is Severity.DAMAGE]
+    assert (finding.path, finding.size_bytes) == (path, 20)
+    assert repaired(root, tmp_path) == held
+
+
 @pytest.mark.parametrize("how", ["hit", "short", "gone", "noticed before"])
 def test_a_damaged_record_is_put_back_from_a_journal_file_that_still_has_it(tmp_path: Path, how: str) -> None:
     root = tmp_path / "broker-1"
