@@ -41,6 +41,9 @@ def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], until_ready: 
     from pytubemq.observe.logs import configure
     from pytubemq.server.dev import run_dev
 
+    flags = parse_assignments(assignments)
+    if "data" in flags:
+        raise click.UsageError("where dev keeps everything is said with --data DIR, not with --set data=DIR")
     started_s = time.perf_counter()
     options = current()
     configure(level="info" if options.verbose else "warning", form="text")
@@ -54,7 +57,7 @@ def dev(data: Path, ephemeral: bool, assignments: tuple[str, ...], until_ready: 
         code = run_dev(
             data_dir=scratch or data,
             environ=os.environ,
-            flags=parse_assignments(assignments),
+            flags=flags,
             announce=announce,
             until_ready=until_ready,
         )

@@ -11,6 +11,7 @@ import contextlib
 import logging
 from dataclasses import asdict, dataclass, replace
 from enum import Enum, unique
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError
@@ -22,7 +23,6 @@ from pytubemq.storage.disk import Disk, OsDisk
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from pathlib import Path
 
     from pytubemq.admin.http import HttpServer
     from pytubemq.admin.webapi.access import Access
@@ -268,7 +268,7 @@ def make_directory(path: Path) -> Path:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise _no_directory(path, error) from error
+        raise _no_directory(path, error) from None  # it is all said
     return path
 
 
@@ -279,8 +279,9 @@ def _no_directory(path: Path, error: OSError) -> ConfigError:
             if place.exists() and not place.is_dir():
                 what = "is a file" if place == path else f"cannot be made: {place} is a file"
                 return ConfigError(f"the data directory {path} {what}", hint=other)
-    if isinstance(error, FileNotFoundError):  # its parents exist or were made, and take no directory
-        return ConfigError(f"the data directory {path} cannot be made in {path.parent}", hint=other)
+    if isinstance(error, FileNotFoundError):  # parents are made as well, so this one takes none
+        there = next((place for place in path.absolute().parents if place.exists()), Path("/"))
+        return ConfigError(f"the data directory {path} cannot be made: {there} takes no directories", hint=other)
     return ConfigError(
         f"the data directory {path} cannot be written to: {error.strerror or error}",
         hint=f"{other}, or change its owner",

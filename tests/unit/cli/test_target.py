@@ -103,3 +103,9 @@ def test_what_lies_behind_an_error_is_not_its_own_text_again(tube: Tube, argumen
     head, *rest = found.err.splitlines()
     assert master in head
     assert not [line for line in rest if line.startswith("  why") and line[8:] in head]
+
+
+def test_dev_takes_its_directory_by_its_own_option_alone(tube: Tube) -> None:
+    found = tube("dev", "--set", "data=elsewhere", "--until-ready")
+    assert (found.code, found.out) == (ExitCode.USAGE, "")
+    assert "with --data DIR" in found.err

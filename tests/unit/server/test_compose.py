@@ -91,5 +91,5 @@ def test_what_lies_in_the_way_of_a_directory_is_named(tmp_path: Path) -> None:
         make_directory(file)
     with pytest.raises(ConfigError, match=f"{file / 'data'} cannot be made: {file} is a file\n"):
         make_directory(file / "data")
-    with pytest.raises(ConfigError, match="the data directory /proc/nowhere cannot be made in /proc\n"):
-        make_directory(Path("/proc/nowhere"))
+    with pytest.raises(ConfigError, match="/proc/nowhere/master cannot be made: /proc takes no directories\n"):
+        make_directory(Path("/proc/nowhere/master"))
