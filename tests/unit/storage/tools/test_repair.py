@@ -100,9 +100,13 @@ def test_whatever_happened_to_files_the_rest_is_right(
 ) -> None:
     root = fresh(master, tmp_path)
     for path in data.draw(st.lists(st.sampled_from(files(root)), min_size=1, max_size=4, unique=True)):
-        how = data.draw(st.sampled_from(["gone", "cut", "hit"]))
-        if how == "gone":
-            path.unlink()
+        how = data.draw(st.sampled_from(["gone", "cut", "hit", "log and index gone"]))
+        if how == "log and index gone" and path.suffix in (".log", ".index"):
+            path.with_suffix(".log").unlink(missing_ok=True)
+            path.with_suffix(".index").unlink(missing_ok=True)
+        elif how == "gone":
+            path.unlink(missing_ok=True)
+        if not path.exists():
             continue
         at = data.draw(st.integers(0, path.stat().st_size - 1))
         damaged = bytearray(path.read_bytes())
