@@ -59,7 +59,9 @@ def problems(
     if path.fault is not None:
         found.append(f"writing: a fault of this program: {type(path.fault).__name__}: {path.fault}")
     if path.full is not None:
-        found.append(f"disk full: {path.full.message}")
+        owed = state.store.owed_messages
+        waiting = f"; {owed} messages that were promised from memory wait for space" if owed else ""
+        found.append(f"disk full: {path.full.message}{waiting}")
     if path.unopened is not None:
         found.append(f"journal: {path.unopened.message}")
     if applier is not None and applier.error is not None:

@@ -76,11 +76,14 @@ class TopicRemoval:
             while not quiet:
                 self._state.positions.forget(topic)
                 refusal = await self._written()
-                if refusal is not None:
+                if refusal is not None and self._state.path.full is None:
                     return self._failed(topic, refusal.text)
-                quiet = self._state.positions.forget(topic)
+                # On a full disk nothing that came in before is on its way either: it was refused. To remove the topic
+                # is what makes room, and takes its positions along.
+                quiet = self._state.positions.forget(topic) or refusal is not None
             if topic not in self._listed:
                 return True
+            self._state.store.forget_owed(topic)
             await asyncio.get_running_loop().run_in_executor(None, self._state.store.drop, topic)
         except StorageError as error:
             return self._failed(topic, error.message)

@@ -378,6 +378,16 @@ class BrokerStore(StoreReads):
         with self._lock:
             self._in_flight, self._ahead, self._carried = None, None, carried
 
+    @property
+    def owed_messages(self) -> int:
+        """Messages that are promised from memory, could not be written, and go into the next block."""
+        return sum(run.count for _, run in self._carried.runs)
+
+    def forget_owed(self, topic: str) -> None:
+        """A topic is to be dropped: what is owed of it need not be written any more. For the thread that prepares."""
+        runs = [(log, run) for log, run in self._carried.runs if run.topic != topic]
+        self._carried = Carried(runs, [item for item in self._carried.sequences if item.topic != topic])
+
     def _is_under_way(self, topic: str) -> bool:
         """Whether messages of a topic are in the block under way, or are owed to the next one."""
         with self._lock:

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import subprocess
+import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,6 +37,7 @@ pytestmark = [pytest.mark.scenario, pytest.mark.timeout(300)]
 SPACE_BYTES = 64 * MIB
 OTHERS_BYTES = 24 * MIB
 TOPIC = "full"
+IN_MEMORY = "promised"
 SETTINGS = {"broker.reserve_bytes": 8 * MIB, "broker.segment_bytes": 4 * MIB, "broker.journal_segment_bytes": 4 * MIB}
 BODY = bytes(range(256)) * 512
 """128 KiB: a few hundred fill the disk."""
@@ -186,3 +188,41 @@ async def fill_and_keep_less(place: Path) -> None:
 
 def test_a_shorter_age_makes_room_on_a_full_disk_by_itself(small_disk: Path) -> None:
     asyncio.run(fill_and_keep_less(small_disk))
+
+
+def health(page: str) -> str:
+    with urllib.request.urlopen(page.replace("/broker.htm", "/health"), timeout=60) as answer:
+        return str(answer.read(), "utf-8")
+
+
+async def fill_and_delete(place: Path, topic: str) -> None:
+    async with EmbeddedCluster(data_dir=place, broker_in_child=True, settings=SETTINGS) as cluster:
+        await cluster.create_topic(TOPIC, partitions=1)
+        await cluster.create_topic(IN_MEMORY, partitions=1, durability="memory")
+        api = Api(cluster.http, timeout_s=60)
+        async with pytubemq.connect(cluster.master) as tube, connected(cluster) as peer:
+            while (await peer.send(BODY)).err_code == Code.SUCCESS:
+                pass
+            # Promised from memory before anybody knows that it cannot be written; the next one is not.
+            codes = [(await peer.send(BODY, topic=IN_MEMORY)).err_code for _ in range(3)]
+            assert codes[-1] == Code.SERVER_RECEIVE_OVERFLOW
+            promised = codes.count(Code.SUCCESS)
+            assert promised > 0
+            said = await asyncio.to_thread(health, cluster.broker_pages[1])
+            assert f"{promised} messages that were promised from memory wait for space" in said
+            await asyncio.to_thread(api.delete, "topics", topic)
+            logs = place / "broker-1" / "logs" / topic
+            await until(lambda: not logs.exists(), timeout_s=60)
+            if topic == TOPIC:  # which made room: what was promised is written, and more is taken
+                async with tube.producer(IN_MEMORY) as producer:
+                    receipt = await producer.send(b"more")
+                assert receipt.offset == promised * OFFSET_UNIT
+            else:
+                await until(lambda: "promised from memory" not in health(cluster.broker_pages[1]), timeout_s=60)
+
+
+@pytest.mark.parametrize("topic", [TOPIC, IN_MEMORY])
+def test_a_topic_can_be_deleted_while_messages_that_were_promised_from_memory_wait(
+    small_disk: Path, topic: str
+) -> None:
+    asyncio.run(fill_and_delete(small_disk, topic))
