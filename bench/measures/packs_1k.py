@@ -53,16 +53,20 @@ class Packs1K:
         batch, single = rate(found["confluent produce_batch"]), rate(found["confluent produce"])
         kafka = max(batch or 0.0, single or 0.0)
         note = notes(cores(found), failures(found))
-        of_device = f"the device's flushed sequential writing is {(median(speeds) or 0) / 2**20:,.0f} MiB/s"
+        # Kafka's rate is asked for only as far as the device can take it: nothing of theirs is flushed.
+        asked = min(1.0, OF_DEVICE * flushed / kafka) if kafka and flushed else 1.0
+        of_device = (
+            f"asked for: Kafka's rate, or {OF_DEVICE:.0%} of half of what the device writes when it flushes "
+            f"({(median(speeds) or 0) / 2**20:,.0f} MiB/s beside this run), whichever is less"
+        )
         return [
             Row(self.name, "1 KiB, the better way : Java to Java", "msg/s", best, rate(found["java"]),
                 at_least(TIMES_JAVA), note, runs(found)),
             Row(self.name, "1 KiB, the better way : confluent-kafka, the better way", "msg/s", best, kafka,
-                at_least(1.0)),
+                at_least(round(asked, 3)), of_device),
             Row(self.name, "1 KiB, submit_many : confluent-kafka produce_batch", "msg/s", many, batch),
             Row(self.name, "1 KiB, submit : confluent-kafka produce", "msg/s", one, single),
-            Row(self.name, "1 KiB, the better way : half of the device's flushed rate", "msg/s", best, flushed, None,
-                f"{of_device}; where that is the limit, {OF_DEVICE:.0%} of its half is enough",
+            Row(self.name, "1 KiB, the better way : half of the device's flushed rate", "msg/s", best, flushed, None, "",
                 {"device MiB/s": [speed / 2**20 for speed in speeds]}),
         ]  # fmt: skip
 
