@@ -66,8 +66,8 @@ class Packs1K:
                 at_least(round(asked, 3)), of_device),
             Row(self.name, "1 KiB, submit_many : confluent-kafka produce_batch", "msg/s", many, batch),
             Row(self.name, "1 KiB, submit : confluent-kafka produce", "msg/s", one, single),
-            Row(self.name, "1 KiB, the better way : half of the device's flushed rate", "msg/s", best, flushed, None, "",
-                {"device MiB/s": [speed / 2**20 for speed in speeds]}),
+            Row(self.name, "1 KiB, the better way : half of the device's flushed rate", "msg/s", best, flushed, None,
+                "", {"device MiB/s": [speed / 2**20 for speed in speeds]}),
         ]  # fmt: skip
 
 
