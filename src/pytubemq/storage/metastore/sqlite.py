@@ -164,7 +164,9 @@ def _explained(path: Path) -> Iterator[None]:
             ) from error
         if name in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
             raise CorruptError(
-                f"{path} is not a sound SQLite database: {error}", hint="restore it from a copy"
+                f"{path} is not a sound SQLite database: {error}",
+                hint="put a copy in its place; without one, remove it and create the topics again: Brokers keep their "
+                "messages",
             ) from error
         raise StorageError(
             f"cannot use {path}: {error}", hint="check that the directory exists and can be written"

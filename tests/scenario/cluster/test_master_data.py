@@ -1,0 +1,80 @@
+"""What a Master keeps: copied while it runs, put back, and lost."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pytubemq
+from pytubemq.server.cluster import EmbeddedCluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
+BODIES = [b"%d" % number for number in range(30)]
+
+
+async def bodies(tube: pytubemq.Tube) -> list[bytes]:
+    found: list[bytes] = []
+    for partition in await tube.partitions("demo"):
+        async with tube.reader(partition, end=pytubemq.Start.LATEST) as reader:
+            found += [message.body async for batch in reader.batches() for message in batch]
+    return sorted(found)
+
+
+async def fill(place: Path, copy: Path) -> None:
+    """A topic with messages and a group, and a copy of what the Master keeps, made while it runs."""
+    async with EmbeddedCluster(data_dir=place) as cluster:
+        await cluster.create_topic("demo", partitions=2, retention="forever")
+        async with pytubemq.connect(cluster.master) as tube:
+            async with tube.producer("demo") as producer:
+                await producer.send_many(BODIES)
+            async with tube.consumer("g", "demo", start=pytubemq.Start.EARLIEST) as consumer:
+                taken = 0
+                async for batch in consumer.batches():
+                    taken += len(batch)
+                    await batch.confirm()
+                    if taken == len(BODIES):
+                        break
+        await asyncio.to_thread(copy_database, place / "master" / "meta.db", copy)
+
+
+def copy_database(source: Path, target: Path) -> None:
+    with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(target)) as other:
+        one.backup(other)
+
+
+def lose(place: Path) -> None:
+    for path in (place / "master").glob("meta.db*"):
+        path.unlink()
+
+
+async def test_a_copy_made_while_the_master_runs_can_be_put_back(tmp_path: Path) -> None:
+    place, copy = tmp_path / "data", tmp_path / "copy.db"
+    await fill(place, copy)
+    lose(place)
+    copy.rename(place / "master" / "meta.db")
+    async with EmbeddedCluster(data_dir=place) as cluster, pytubemq.connect(cluster.master) as tube:
+        assert await bodies(tube) == sorted(BODIES)
+
+
+async def test_what_brokers_hold_is_there_again_when_a_lost_topic_is_created_anew(tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    await fill(place, tmp_path / "copy.db")
+    lose(place)
+    async with EmbeddedCluster(data_dir=place, settings={"broker.retention_check_s": 0.2}) as cluster:
+        await cluster.create_topic("demo", partitions=2, retention="forever")
+        async with pytubemq.connect(cluster.master) as tube:
+            assert await bodies(tube) == sorted(BODIES)
+            async with tube.consumer("g", "demo", start=pytubemq.Start.EARLIEST) as consumer:
+                async with tube.producer("demo") as producer:
+                    await producer.send(b"next")
+                async for batch in consumer.batches():
+                    assert [message.body for message in batch] == [b"next"], "the group goes on where it stood"
+                    await batch.confirm()
+                    break
