@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytubemq import connect
-from pytubemq.client.lane import EAGER_MESSAGES
+from pytubemq.client.departure import EAGER_MESSAGES
 from pytubemq.model.limits import MAX_BATCH_MESSAGES
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.extensions import OURS, Capability
