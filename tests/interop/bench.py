@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytubemq import Start, connect
-from pytubemq.errors import StaleBatchError, TransportError
+from pytubemq.errors import StaleBatchError, TransportError, UnavailableError
 
 from .ledger import Received, Sent, compare
 from .message_set import make, seen
@@ -240,7 +240,7 @@ class OurReader:
             take(self.got, self.name, batch)
             try:
                 await batch.confirm()
-            except (StaleBatchError, TransportError):
+            except (StaleBatchError, TransportError, UnavailableError):  # a Broker that stops says so, too
                 self.unconfirmed += 1
 
     async def partitions(self) -> set[str]:
