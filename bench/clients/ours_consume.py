@@ -1,8 +1,10 @@
 """Our consumer at work: reads `messages` messages of one topic from the earliest on, looks at every body, confirms.
 
-The first tenth warms up and is not measured.
+Confirms run beside the reading, as the peers' commits do; all of them are waited for before the end counts. The first
+tenth warms up and is not measured.
 """
 
+import asyncio
 import time
 
 import pytubemq
@@ -10,6 +12,8 @@ from bench.clients.window import Window, report, spec
 from pytubemq.server.run import run_loop
 
 STALL_S = 30.0
+MOST_CONFIRMS = 10
+"""Under way at a time: one for each partition."""
 
 
 async def main(given):
@@ -23,17 +27,23 @@ async def main(given):
         tube.consumer(given["group"], given["topic"], start=pytubemq.Start.EARLIEST) as consumer,
     ):
         first_s = 0.0
+        confirms = set()
         async for batch in consumer.batches(max_messages=5_000, idle_timeout_s=STALL_S):
             first_s = first_s or time.perf_counter() - asked_s
             for message in batch:
                 size += len(message.body)
             got += len(batch)
-            await batch.confirm()
+            confirms.add(asyncio.create_task(batch.confirm()))
+            if len(confirms) >= MOST_CONFIRMS:
+                ended, confirms = await asyncio.wait(confirms, return_when=asyncio.FIRST_COMPLETED)
+                for confirm in ended:
+                    confirm.result()
             if window is None and got >= skip:
                 window = Window(given.get("pids"))
                 window.open(got)
             elif got >= wanted:
                 break
+        await asyncio.gather(*confirms)
         if got < wanted or window is None:
             raise SystemExit(f"only {got} of {wanted} messages came")
         return {**window.close(got), "bytes": size, "first_s": round(first_s, 3)}
