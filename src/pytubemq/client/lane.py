@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.client.answers import Outcome, read_answer
 from pytubemq.client.bunch import one_by_one
-from pytubemq.client.departure import may_fly, may_move
+from pytubemq.client.departure import may_fly
 from pytubemq.client.events import Connected, Lost
 from pytubemq.client.flight import Flight, Pack, make_packs
 from pytubemq.client.pending import is_uncertain, unexpected
@@ -81,8 +81,6 @@ class Lane:
         """Batches of this connection that were not taken for now."""
         self._abandoned = False
         self._singles = Singles(self, owner, self._queue, self._writer)
-        self._moved_s = 0.0
-        """When messages that may go anywhere were last sent to another partition."""
         self._alone = False
         """Whether each message leaves in a request of its own, as far as the Broker has told."""
         self.gathers = False
@@ -205,13 +203,6 @@ class Lane:
             for start in range(0, len(packs), MAX_PACKS):
                 self._fly_packs(connection, packs[start : start + MAX_PACKS])
         if not self._queue:
-            self._move_on()
-
-    def _move_on(self) -> None:
-        """All that was gathered has left."""
-        now_s = self._loop.time()
-        if may_move(self._flying.values(), stayed_s=now_s - self._moved_s):
-            self._moved_s = now_s
             self._owner.drained()
 
     def _fly_packs(self, connection: RpcConnection, packs: list[Pack]) -> None:
