@@ -50,11 +50,6 @@ class Flight(NamedTuple):
     packs: list[Pack]
     """None in a request that knows no packs."""
 
-    @property
-    def messages(self) -> int:
-        """How many it carries."""
-        return sum(unit.count for unit in self.units)
-
 
 class Numbers:
     """The numbers of a producer's messages, in each partition from 0."""
