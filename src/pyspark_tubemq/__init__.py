@@ -13,7 +13,7 @@ from typing import Any
 def __getattr__(name: str) -> Any:
     if name == "DefaultSource":
         try:
-            from pytubemq.spark.source import TubeMqDataSource
+            from pytubemq.spark.source.data_source import TubeMqDataSource
         except Exception as error:  # whatever is wrong with it, other sources must still be found
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}: {error}") from error
         return TubeMqDataSource

@@ -51,11 +51,11 @@ def fetch() -> Java:
     Raises:
         FetchError: a tool is missing, Maven could not download, or the driver does not compile.
     """
-    java = _tool("java")
-    libraries = _cached(f"lib-{_hash([HERE / 'pom.xml'], SERVER)}", _download)
+    java = tool("java")
+    libraries = cached(f"lib-{digest_of([HERE / 'pom.xml'], SERVER)}", _download)
     sources = sorted(HERE.glob("*.java"))
-    driver = _cached(
-        f"driver-{_hash([HERE / 'pom.xml', *sources], SERVER)}", lambda into: _compile(into, libraries, sources)
+    driver = cached(
+        f"driver-{digest_of([HERE / 'pom.xml', *sources], SERVER)}", lambda into: _compile(into, libraries, sources)
     )
     return Java(java, libraries, driver)
 
@@ -66,7 +66,7 @@ def cache_dir() -> Path:
     return Path(base) / "pytubemq" / "interop"
 
 
-def _cached(name: str, make: object) -> Path:
+def cached(name: str, make: object) -> Path:
     """The directory of that name, made whole before it gets the name."""
     final = cache_dir() / name
     if final.is_dir():
@@ -87,27 +87,27 @@ def _cached(name: str, make: object) -> Path:
 
 
 def _download(into: Path) -> None:
-    maven = [_tool("mvn"), "-B", "-q", "-ntp"]
+    maven = [tool("mvn"), "-B", "-q", "-ntp"]
     copy = "dependency:copy-dependencies"
-    _run([*maven, "-f", str(HERE / "pom.xml"), copy, "-DincludeScope=runtime", f"-DoutputDirectory={into}"], into)
+    run_tool([*maven, "-f", str(HERE / "pom.xml"), copy, "-DincludeScope=runtime", f"-DoutputDirectory={into}"], into)
     # In a directory without a pom.xml: the artifact's own parent cannot be resolved.
-    _run([*maven, "dependency:copy", f"-Dartifact={SERVER}", f"-DoutputDirectory={into}"], into)
+    run_tool([*maven, "dependency:copy", f"-Dartifact={SERVER}", f"-DoutputDirectory={into}"], into)
     found = len(list(into.glob("*.jar")))
     if found < LEAST_JARS:
         raise FetchError(f"Maven fetched {found} jars only, see {HERE / 'pom.xml'}")
 
 
 def _compile(into: Path, libraries: Path, sources: list[Path]) -> None:
-    _run([_tool("javac"), "-cp", f"{libraries}/*", "-d", str(into), *map(str, sources)], into)
+    run_tool([tool("javac"), "-cp", f"{libraries}/*", "-d", str(into), *map(str, sources)], into)
 
 
-def _run(command: list[str], directory: Path) -> None:
+def run_tool(command: list[str], directory: Path) -> None:
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=300)
     if done.returncode:
         raise FetchError(f"{Path(command[0]).name} failed:\n{(done.stdout + done.stderr).strip()[-2000:]}")
 
 
-def _tool(name: str) -> str:
+def tool(name: str) -> str:
     home = os.environ.get("JAVA_HOME")
     at_home = shutil.which(f"{home}/bin/{name}") if home and name != "mvn" else None
     found = at_home or shutil.which(name)
@@ -116,7 +116,7 @@ def _tool(name: str) -> str:
     return found
 
 
-def _hash(files: list[Path], *more: str) -> str:
+def digest_of(files: list[Path], *more: str) -> str:
     sha = hashlib.sha256("\n".join(more).encode())
     for file in files:
         sha.update(file.read_bytes())

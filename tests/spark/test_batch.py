@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from pytubemq.net.iothread import IoThread
-from pytubemq.spark.schema import spark_schema
+from pytubemq.spark.source.schema import spark_schema
 from pytubemq.testing.mock_broker import MockBroker
 from tests.spark.conftest import PARTITIONS, Topic
 

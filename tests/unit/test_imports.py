@@ -24,7 +24,7 @@ def loaded_by(statement: str) -> set[str]:
     [
         "import pytubemq; pytubemq.connect",
         "import pytubemq.sync; pytubemq.sync.connect",
-        "from pytubemq.spark import arrow, batch, cluster, source, stream",
+        "from pytubemq.spark.source import arrow, batch, cluster, data_source, stream",
     ],
 )
 def test_clients_and_executors_load_no_server_and_no_command_line(statement: str) -> None:
@@ -47,4 +47,4 @@ def test_where_pyspark_is_missing_there_is_no_source_and_no_failure() -> None:
 
 def test_spark_is_given_the_source() -> None:
     modules = loaded_by("import pyspark_tubemq\nassert pyspark_tubemq.DefaultSource.name() == 'tubemq'")
-    assert "pytubemq.spark.source" in modules
+    assert "pytubemq.spark.source.data_source" in modules

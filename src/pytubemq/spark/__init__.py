@@ -1,6 +1,5 @@
-"""TubeMQ topics as Spark tables and streams: `spark.read.format("tubemq")` and `spark.readStream.format("tubemq")`.
+"""TubeMQ and Spark: topics as tables and streams, what is in their messages, and pipelines from topic to table.
 
-The way of a batch: the driver plans ranges of offsets, the executors fetch them over TCP in parallel, each fetch
-becomes one Arrow batch. The invariant: what a range holds depends on its two offsets alone, so a replay reads the same
-rows.
+`source` reads (`format("tubemq")`), `sink` writes, `decode` turns messages into typed columns, `pipeline` runs what a
+pipeline file says. Importing this package loads none of them.
 """

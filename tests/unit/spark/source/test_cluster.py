@@ -12,9 +12,9 @@ from pytubemq.errors import OffsetMovedError, TransportError
 from pytubemq.model.ids import Partition
 from pytubemq.net.iothread import IoThread
 from pytubemq.net.masters import parse_masters
-from pytubemq.spark import cluster as cluster_module
-from pytubemq.spark.cluster import Cluster
-from pytubemq.spark.plan import Ends, OffsetRange
+from pytubemq.spark.source import cluster as cluster_module
+from pytubemq.spark.source.cluster import Cluster
+from pytubemq.spark.source.plan import Ends, OffsetRange
 from pytubemq.testing.mock_broker import MockBroker
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from pytubemq.model.ids import Partition
 from pytubemq.model.message import Message
-from pytubemq.spark.arrow import BatchBuilder, minute_us
-from pytubemq.spark.schema import COLUMNS, spark_schema
+from pytubemq.spark.source.arrow import BatchBuilder, minute_us
+from pytubemq.spark.source.schema import COLUMNS, spark_schema
 
 PARTITION = Partition(3, "demo", 2)
 UTC_ZONE = ZoneInfo("UTC")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import pytubemq.sync
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import NotFoundError, OffsetMovedError, TransportError, TubeError
-from pytubemq.spark.plan import Ends, OffsetRange, data_loss
+from pytubemq.spark.source.plan import Ends, OffsetRange, data_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

@@ -8,8 +8,8 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address, Partition
-from pytubemq.spark.options import Positions, parse_options
-from pytubemq.spark.schema import COLUMNS
+from pytubemq.spark.source.options import Positions, parse_options
+from pytubemq.spark.source.schema import COLUMNS
 
 NEEDED = {"master": "127.0.0.1:8715", "topic": "demo"}
 

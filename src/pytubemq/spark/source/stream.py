@@ -19,10 +19,10 @@ from pyspark.sql.streaming.datasource import (
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Partition
-from pytubemq.spark.cluster import Cluster
-from pytubemq.spark.options import Positions, SourceOptions
-from pytubemq.spark.plan import Ends, Offsets, advance, newest, ranges, resolve
-from pytubemq.spark.task import RangePartition, read_range
+from pytubemq.spark.source.cluster import Cluster
+from pytubemq.spark.source.options import Positions, SourceOptions
+from pytubemq.spark.source.plan import Ends, Offsets, advance, newest, ranges, resolve
+from pytubemq.spark.source.task import RangePartition, read_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from pytubemq.errors import ConfigError, FormatError, MessageError
 from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address, Partition, check_topic
-from pytubemq.spark.schema import COLUMNS
+from pytubemq.spark.source.schema import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pytubemq.spark.schema import spark_schema
+from pytubemq.spark.source.schema import spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set

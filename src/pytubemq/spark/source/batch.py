@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pytubemq.spark.cluster import Cluster
-from pytubemq.spark.options import Positions, SourceOptions
-from pytubemq.spark.plan import ranges, resolve
-from pytubemq.spark.task import RangePartition, read_range
+from pytubemq.spark.source.cluster import Cluster
+from pytubemq.spark.source.options import Positions, SourceOptions
+from pytubemq.spark.source.plan import ranges, resolve
+from pytubemq.spark.source.task import RangePartition, read_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from pytubemq.errors import ConfigError, MissingExtraError
-from pytubemq.spark.options import SourceOptions, parse_options
-from pytubemq.spark.schema import spark_schema
+from pytubemq.spark.source.options import SourceOptions, parse_options
+from pytubemq.spark.source.schema import spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql.types import StructType
 
-    from pytubemq.spark.batch import TubeMqReader
-    from pytubemq.spark.stream import TubeMqStreamReader
+    from pytubemq.spark.source.batch import TubeMqReader
+    from pytubemq.spark.source.stream import TubeMqStreamReader
 
 
 class TubeMqDataSource(DataSource):
@@ -33,7 +33,7 @@ class TubeMqDataSource(DataSource):
 
     def reader(self, schema: StructType) -> TubeMqReader:
         """The batch reader."""
-        from pytubemq.spark.batch import TubeMqReader
+        from pytubemq.spark.source.batch import TubeMqReader
 
         options = _checked(self.options)
         _check_schema(options, schema)
@@ -43,7 +43,7 @@ class TubeMqDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> TubeMqStreamReader:
         """The stream reader."""
-        from pytubemq.spark.stream import TubeMqStreamReader
+        from pytubemq.spark.source.stream import TubeMqStreamReader
 
         options = _checked(self.options)
         _check_schema(options, schema)

@@ -16,7 +16,7 @@ from pytubemq.model.offset import OFFSET_UNIT, messages_between
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytubemq.spark.options import Positions
+    from pytubemq.spark.source.options import Positions
 
 Offsets = dict[str, int]
 

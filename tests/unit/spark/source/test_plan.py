@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pytubemq.errors import ConfigError, OffsetMovedError
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT, messages_between
-from pytubemq.spark.options import Positions
-from pytubemq.spark.plan import Ends, OffsetRange, advance, newest, ranges, resolve
+from pytubemq.spark.source.options import Positions
+from pytubemq.spark.source.plan import Ends, OffsetRange, advance, newest, ranges, resolve
 
 P0, P1 = Partition(1, "demo", 0), Partition(1, "demo", 1)
 ENDS = {P1: Ends(28, 280), P0: Ends(0, 2800)}

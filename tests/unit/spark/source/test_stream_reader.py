@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pytubemq.model.ids import Partition
-from pytubemq.spark.options import parse_options
-from pytubemq.spark.plan import Ends
-from pytubemq.spark.stream import TubeMqStreamReader
+from pytubemq.spark.source.options import parse_options
+from pytubemq.spark.source.plan import Ends
+from pytubemq.spark.source.stream import TubeMqStreamReader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -46,7 +46,7 @@ def test_every_batch_begins_with_a_new_question() -> None:
 
 
 def test_the_questions_about_one_batch_share_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytubemq.spark.stream.FRESH_S", 3600.0)
+    monkeypatch.setattr("pytubemq.spark.source.stream.FRESH_S", 3600.0)
     stream, cluster = reader()
     end = stream.latestOffset({str(HERE): 0}, ReadAllAvailable())
     assert stream.reportLatestOffset() == end

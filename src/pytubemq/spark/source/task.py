@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from pytubemq.spark.options import SourceOptions
-    from pytubemq.spark.plan import OffsetRange
+    from pytubemq.spark.source.options import SourceOptions
+    from pytubemq.spark.source.plan import OffsetRange
 
 
 class RangePartition(InputPartition):
@@ -25,8 +25,8 @@ class RangePartition(InputPartition):
 
 def read_range(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """The rows of a task. A batch without rows has one task without a range."""
-    from pytubemq.spark.arrow import BatchBuilder
-    from pytubemq.spark.cluster import Cluster
+    from pytubemq.spark.source.arrow import BatchBuilder
+    from pytubemq.spark.source.cluster import Cluster
 
     if not isinstance(partition, RangePartition):
         return
