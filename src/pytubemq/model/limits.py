@@ -230,3 +230,9 @@ MAX_BATCH_MESSAGES: Final = 2_000
 HEARTBEAT_PERIOD_S: Final = 10.0
 CONFIRM_TIMEOUT_S: Final = 60.0
 """A batch that nobody confirmed or rejected by then goes back (Java's pullProtectConfirmTimeoutMs)."""
+
+# --- pipeline files ---------------------------------------------------------------------------------------------
+MAX_PIPELINE_FILE_BYTES: Final = 1 * MIB
+MAX_PIPELINE_DEPTH: Final = 32
+MAX_PIPELINE_NODES: Final = 100_000
+"""Values of a file, those of an alias counted at each of its uses."""
