@@ -1,0 +1,123 @@
+"""What a run tells while it runs, and what it comes to: values for progress displays, logs and reports.
+
+The invariant: events hold plain values only (numbers, text, mappings of them), so that each is one line of JSON; a
+`BatchDone` comes after the batch is in every sink and in the ledger, and once per batch of a run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class RunStatus(StrEnum):
+    """How a run stands, as `run.json` says it."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    """All that was asked for is done (`once`, or a source that has an end)."""
+    STOPPED = "stopped"
+    """Ended after a batch, because someone asked: the file `stop`, or SIGTERM."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The session is up, every sink was checked, and the queries run."""
+
+    pipeline: str
+    run_id: str
+    """New for each run."""
+    pipeline_id: str
+    """The same from run to run, until the progress is reset; the sinks know batches by it."""
+    state: str
+    sinks: tuple[str, ...]
+    queries: tuple[str, ...]
+    """`main`; and `step-NAME` for each step that keeps state."""
+    at_s: float
+    """When, in seconds since 1970, as all `at_s` here."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """A batch is in every sink."""
+
+    batch_id: int
+    rows_in: int
+    """Records of the source: accepted and rejected."""
+    rows_out: Mapping[str, int]
+    """Rows by sink."""
+    rejected: int
+    """Records that could not be decoded, whether kept as dead letters or dropped."""
+    lag_rows: int | None
+    """Messages that wait behind this batch; None if the source does not tell."""
+    lag_s: float | None
+    """How old the newest message of the batch was when the batch ended, while messages wait; 0 if none waits."""
+    seconds: float
+    """From the batch's trigger to its commit."""
+    parts: Mapping[str, float]
+    """Seconds by part: Spark's own (planning, getBatch, walCommit, ...), `read`, and `sink:NAME` for each sink."""
+    offsets: Mapping[str, Any]
+    """End of the batch, as the source writes it."""
+    query: str = "main"
+    replayed: tuple[str, ...] = ()
+    """Sinks that had the batch already, from a run that was killed."""
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """Rejected records by reason."""
+    at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over a run."""
+
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: Mapping[str, int] = field(default_factory=dict)
+    rejected: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The run ended as it should."""
+
+    status: RunStatus
+    """FINISHED or STOPPED."""
+    totals: Totals
+    seconds: float
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The run ended with an error; what was done is in the ledger, and the next run goes on from there."""
+
+    message: str
+    hint: str | None
+    code: int | None
+    totals: Totals
+    seconds: float
+    at_s: float
+
+
+Event = Started | BatchDone | Finished | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run came to, for the caller of `run`."""
+
+    status: RunStatus
+    totals: Totals
+    seconds: float
+    pipeline_id: str
+    state: str
+
+
+def as_json(event: Event) -> dict[str, Any]:
+    """The event as plain values: its fields and `event`, the name of its kind."""
+    return {"event": type(event).__name__, **asdict(event)}
