@@ -27,7 +27,7 @@ _FIRST_CELL, _LAST_CELL = 7, 24
 def render(readings: Iterable[Reading]) -> bytes:
     """The readings in Prometheus's text format."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Once([_family(reading) for reading in readings]))
+    registry.register(_Once([family(reading) for reading in readings]))
     return generate_latest(registry)
 
 
@@ -41,7 +41,8 @@ class _Once:
         return self._families
 
 
-def _family(reading: Reading) -> Family:
+def family(reading: Reading) -> Family:
+    """A reading as prometheus_client keeps it."""
     metric, values = reading.metric, reading.values
     name = PREFIX + metric.name
     if isinstance(values, Histogram):
@@ -50,7 +51,7 @@ def _family(reading: Reading) -> Family:
             name, metric.about, buckets=[*buckets, ("+Inf", float(values.count))], sum_value=values.sum_s
         )
     kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
-    family: Family = kind(name, metric.about, labels=metric.labels)
+    found: Family = kind(name, metric.about, labels=metric.labels)
     for labels, value in values.items():
-        family.add_metric(labels, value)  # type: ignore[attr-defined]
-    return family
+        found.add_metric(labels, value)  # type: ignore[attr-defined]
+    return found

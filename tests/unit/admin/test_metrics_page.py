@@ -1,4 +1,4 @@
-"""The page about figures says what the servers tell."""
+"""The page about figures says what the servers and the Spark listener tell."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import pytest
 
 from pytubemq.admin.metrics_page import TABLES, put
 from pytubemq.observe.metrics import Kind
+from pytubemq.spark.observe.metrics import LAG_METRICS
 
 PAGE = Path(__file__).parents[3].joinpath("docs/reference/metrics.md").read_text("utf-8")
-METRICS = [source.metric for source in chain.from_iterable(TABLES.values())]
+ALL = {**TABLES, "spark": LAG_METRICS}
+METRICS = list(chain.from_iterable(ALL.values()))
 
 
 def test_the_tables_are_those_of_the_code() -> None:
-    assert put(PAGE) == PAGE, "run scripts/write_metrics_page.py"
+    assert put(PAGE, ALL) == PAGE, "run scripts/write_metrics_page.py"
 
 
 def test_what_the_text_names_exists() -> None:
