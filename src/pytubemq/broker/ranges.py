@@ -53,6 +53,8 @@ class _Range:
     offset: int
     end_offset: int | None
     limits: ReadLimits
+    codes: frozenset[int] | None
+    """Of the message types that are wanted; None for all."""
 
 
 class RangeHandlers:
@@ -78,6 +80,7 @@ class RangeHandlers:
                 raise Refused(
                     Code.BAD_REQUEST, f"offsets {request.offset} to {request.end_offset} are no range to read"
                 )
+            codes = checks.filter_codes(request.filters)
         except Refused as refused:
             code, text = refused.refusal
             call.reply(encode(ReadRangeResponseB2C(success=False, err_code=code, err_msg=text)))
@@ -90,7 +93,7 @@ class RangeHandlers:
             max_wait_ms=request.max_wait_ms,
         )
         key = (served.config.name, request.partition_id)
-        self._attempt(_Range(call, key, whole(request.offset), request.end_offset, limits))
+        self._attempt(_Range(call, key, whole(request.offset), request.end_offset, limits, codes))
 
     def _attempt(self, wanted: _Range, *, may_wait: bool = True) -> None:
         state = self._state
@@ -122,7 +125,15 @@ class RangeHandlers:
         elif self._removed(wanted):
             pacer.ended()
         else:
-            read(self._state, *wanted.key, wanted.offset, wanted.limits, done, end_offset=wanted.end_offset)
+            read(
+                self._state,
+                *wanted.key,
+                wanted.offset,
+                wanted.limits,
+                done,
+                end_offset=wanted.end_offset,
+                codes=wanted.codes,
+            )
 
     def _removed(self, wanted: _Range) -> bool:
         """Refuse a read whose topic was taken away while it waited; True if so."""
@@ -240,16 +251,17 @@ class RangeHandlers:
         partitions = []
         for key in wanted:
             try:
-                min_offset, max_offset = self._state.store.ends(*key)
+                extent = self._state.store.extent(*key)
             except NotFoundError:  # removed while offsets were looked up
                 continue
             partitions.append(
                 PartitionEnds(
                     topic_name=key[0],
                     partition_id=key[1],
-                    min_offset=min_offset,
-                    max_offset=max_offset,
+                    min_offset=extent.min_offset,
+                    max_offset=extent.max_offset,
                     offset_by_time=by_time.get(key),
+                    size_bytes=extent.max_position - extent.min_position,
                 )
             )
         call.reply(

@@ -13,10 +13,11 @@ import time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pytubemq.client.events import Connected, Event, EventQueue, Lost
+from pytubemq.client.look import Known
 from pytubemq.client.process import check_generation, generation, new_client_id
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import ClosedError, Code, RefusedError, TransportError, UnavailableError, refused
-from pytubemq.model.ids import UNDEFINED
+from pytubemq.model.ids import UNDEFINED, Address
 from pytubemq.net.masters import MasterClient
 from pytubemq.net.pool import ConnectionPool
 from pytubemq.net.probe import probed
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.client.options import ConnectOptions
-    from pytubemq.model.ids import Address, BrokerInfo
+    from pytubemq.model.ids import BrokerInfo
     from pytubemq.net.connection import RpcConnection
     from pytubemq.wire.extensions import Capability
     from pytubemq.wire.messages.master import MasterAuthorizedInfo
@@ -73,16 +74,21 @@ class Cluster:
         """Where each Broker was last known to be; one that the Master no longer names keeps its last address."""
         self.visit_token = UNDEFINED
         """What shows a Broker that the Master knows us; the Master renews it with its answers."""
+        if options.known is not None:
+            self.visit_token = options.known.visit_token
+            self.brokers.update({broker: Address(host, port) for broker, host, port in options.known.brokers})
         self.closed = False
         self.made_in = generation()
         """In which process, as `check_generation` wants it."""
 
     async def open(self) -> None:
-        """Reach a Master.
+        """Reach a Master; not yet where another process has told what is to be known.
 
         Raises:
             UnreachableError: none answers, and `first_connect` is "fail".
         """
+        if self.options.known is not None:
+            return
         attempt = 0
         while True:
             try:
@@ -129,6 +135,12 @@ class Cluster:
         """Take the visit token that an answer of the Master brings."""
         if told is not None and told.visit_authorized_token > 0:
             self.visit_token = told.visit_authorized_token
+
+    @property
+    def known(self) -> Known:
+        """What another process can begin with."""
+        brokers = tuple((broker, address.host, address.port) for broker, address in sorted(self.brokers.items()))
+        return Known(brokers, self.visit_token)
 
     @property
     def auth_info(self) -> AuthorizedInfo:

@@ -10,6 +10,7 @@ import contextlib
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from pytubemq.client.look import PartitionLook
 from pytubemq.client.patience import patiently
 from pytubemq.client.routes import Directory, TopicRoutes, topic_missing
 from pytubemq.core.reset_target import with_zone
@@ -58,6 +59,8 @@ class Lookup:
         self._registered = False
         self._one = asyncio.Lock()
         self._refreshed_s = float("-inf")
+        self._untried = set(cluster.brokers)
+        """Brokers that another process has told of, and nobody has tried yet."""
         self._named: set[Partition] = set()
         """What the Master has named, to tell a partition that is not there yet from one that nobody knows."""
         self.client_id = self._directory.client_id
@@ -76,6 +79,23 @@ class Lookup:
         """
         check_topic(topic)
         return await patiently(lambda: self._partitions(topic), for_s=self._retry_for_s, rng=self._cluster.rng)
+
+    async def topic_names(self) -> tuple[str, ...]:
+        """The names of all topics, sorted.
+
+        Raises:
+            ConfigError: the Master does not tell them (Java Masters).
+        """
+        return await patiently(self._topic_names, for_s=self._retry_for_s, rng=self._cluster.rng)
+
+    async def _topic_names(self) -> tuple[str, ...]:
+        async with self._one:
+            try:
+                await self._enter()
+                return await self._directory.ask_names()
+            except NotRegisteredError:
+                self._registered = False
+                raise
 
     async def refresh(self, topic: str) -> None:
         """Hear from the Master where the Brokers are now; what was heard within `REFRESH_S` will do.
@@ -108,12 +128,41 @@ class Lookup:
             UnavailableError: a Broker is not known to the Master.
             UnreachableError: a Broker is away; the text names it.
         """
+        looks = await self.look(partitions, at=at)
+        return {
+            partition: (look.min_offset if look.at_offset is None else look.at_offset, look.max_offset)
+            for partition, look in looks.items()
+        }
+
+    async def look(
+        self, partitions: Iterable[Partition], *, at: datetime | None = None, group: str | None = None
+    ) -> dict[Partition, PartitionLook]:
+        """What the Brokers say about partitions; with `at` by time, with `group` how far it has confirmed.
+
+        Raises: as `offsets`.
+        """
         by_broker: dict[int, list[Partition]] = {}
         for partition in partitions:
             by_broker.setdefault(partition.broker_id, []).append(partition)
         at_ms = None if at is None else time_ms(at)
-        answers = await asyncio.gather(*(self._offsets(broker, asked, at_ms) for broker, asked in by_broker.items()))
-        return {partition: ends for answer in answers for partition, ends in answer.items()}
+        answers = await asyncio.gather(
+            *(self._look(broker, asked, at_ms, group) for broker, asked in by_broker.items())
+        )
+        return {partition: look for answer in answers for partition, look in answer.items()}
+
+    async def capabilities(self, partitions: Iterable[Partition]) -> dict[int, Capability]:
+        """What each Broker that has some of these partitions can do.
+
+        Raises:
+            UnavailableError, TransportError: a Broker is away.
+        """
+        topics = {partition.broker_id: partition.topic for partition in partitions}
+
+        async def ask(broker_id: int) -> Capability:
+            address = await self._address(broker_id, topics[broker_id])
+            return (await self._cluster.probed(address, client_id=self.client_id)).capabilities
+
+        return dict(zip(topics, await asyncio.gather(*map(ask, topics)), strict=True))
 
     async def connection(self, broker_id: int, topic: str, needed: Capability, what: str) -> RpcConnection:
         """A connection to a Broker that can do what is `needed`."""
@@ -139,18 +188,23 @@ class Lookup:
     async def _ask(self, topic: str) -> dict[str, TopicRoutes]:
         self._directory.topics = (topic,)
         try:
-            if self._registered:
-                return await self._directory.ask(deployed=True)
-            await self._directory.register()
-            self._registered = True
+            await self._enter()
             return await self._directory.ask(deployed=True)
         except NotRegisteredError:
             self._registered = False  # forgotten between two questions: nobody sends heartbeats for this one
             raise
 
+    async def _enter(self) -> None:
+        if not self._registered:
+            await self._directory.register()
+            self._registered = True
+
     async def _address(self, broker_id: int, topic: str) -> Address:
         """Where a Broker is now; a dead connection is reason to ask the Master again, for it may have moved."""
         known = self._cluster.brokers.get(broker_id)
+        if known is not None and broker_id in self._untried:
+            self._untried.discard(broker_id)
+            return known
         if known is None or self._cluster.pool.peek(known) is None:
             try:
                 await self._partitions(topic)
@@ -159,13 +213,13 @@ class Lookup:
                     raise
         return self._cluster.address_of(broker_id)
 
-    async def _offsets(
-        self, broker_id: int, asked: list[Partition], at_ms: int | None
-    ) -> dict[Partition, tuple[int, int]]:
+    async def _look(
+        self, broker_id: int, asked: list[Partition], at_ms: int | None, group: str | None
+    ) -> dict[Partition, PartitionLook]:
         named = self._named.issuperset(asked)
         try:
             return await patiently(
-                lambda: self._offsets_once(broker_id, asked, at_ms),
+                lambda: self._look_once(broker_id, asked, at_ms, group),
                 for_s=self._retry_for_s,
                 rng=self._cluster.rng,
                 # what the Master has named, its Broker will have in a moment
@@ -178,9 +232,9 @@ class Lookup:
                 hint="start it again; until then only part of the topic can be read",
             ) from error
 
-    async def _offsets_once(
-        self, broker_id: int, asked: list[Partition], at_ms: int | None
-    ) -> dict[Partition, tuple[int, int]]:
+    async def _look_once(
+        self, broker_id: int, asked: list[Partition], at_ms: int | None, group: str | None
+    ) -> dict[Partition, PartitionLook]:
         connection = await self.connection(broker_id, asked[0].topic, Capability.PARTITION_OFFSETS, "tell offsets")
         if at_ms is not None and Capability.OFFSET_BY_TIME not in connection.capabilities:
             raise ConfigError(
@@ -195,19 +249,25 @@ class Lookup:
                     TopicPartition(topic_name=partition.topic, partition_id=partition.partition_id)
                     for partition in asked
                 ),
+                group_names=() if group is None else (group,),
                 not_before_ms=at_ms,
                 auth_info=self._cluster.auth_info,
             ),
             PartitionOffsetsResponse,
             Method.PARTITION_OFFSETS,
         )
-        found = {
-            Partition(broker_id, ends.topic_name, ends.partition_id): (
-                ends.min_offset if at_ms is None else _by_time(ends),
+        groups = {(one.topic_name, one.partition_id): one for one in answer.groups}
+        found: dict[Partition, PartitionLook] = {}
+        for ends in answer.partitions:
+            stands = groups.get((ends.topic_name, ends.partition_id))
+            found[Partition(broker_id, ends.topic_name, ends.partition_id)] = PartitionLook(
+                ends.min_offset,
                 ends.max_offset,
+                size_bytes=ends.size_bytes,
+                at_offset=None if at_ms is None else _by_time(ends),
+                position=None if stands is None else stands.confirmed_offset,
+                held_by=None if stands is None else stands.consumer_id,
             )
-            for ends in answer.partitions
-        }
         for partition in asked:
             if partition not in found:
                 raise NotFoundError(f"partition {partition} does not exist", code=Code.NOT_FOUND)

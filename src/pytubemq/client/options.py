@@ -29,6 +29,8 @@ from pytubemq.model.limits import (
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from pytubemq.client.look import Known
+
 MAX_SESSION_KEY_CHARS = 1_024
 MAX_PUSH_WORKERS = 1_000
 FirstConnect = Literal["fail", "wait"]
@@ -66,6 +68,7 @@ class ConnectOptions:
     first_connect: FirstConnect = "fail"
     request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S
     client_name: str = ""
+    known: Known | None = None
 
     def __post_init__(self) -> None:
         if self.first_connect not in ("fail", "wait"):

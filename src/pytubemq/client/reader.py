@@ -50,6 +50,7 @@ class Reader:
         end_exists: bool,
         on_malformed: OnMalformed,
         retry_for_s: float,
+        filters: frozenset[str] = frozenset(),
     ) -> None:
         self.partition = Partition.parse(partition) if isinstance(partition, str) else partition
         self._cluster = cluster
@@ -59,7 +60,8 @@ class Reader:
         self._end_exists = end_exists
         if on_malformed not in get_args(OnMalformed):
             raise ConfigError(f"on_malformed is {on_malformed!r}", hint='write "raise" or "raw"')
-        self._unpacker = Unpacker(self.partition, raw=on_malformed == "raw")
+        self._filters = filters
+        self._unpacker = Unpacker(self.partition, filters or None, raw=on_malformed == "raw")
         self._rest: Portions | None = None
         """What a fetch brought beyond the last batch."""
         self._retry_for_s = retry_for_s
@@ -171,7 +173,24 @@ class Reader:
             raise CorruptError(f"the Broker of {self.partition} answered messages but no way on from offset {start}")
         end = head.next_offset if self._stop is None else min(head.next_offset, self._stop)  # a pack comes whole
         found = self._unpacker.read(fetched.records, fetched.damaged, start=start, end=end)
+        if self._filters:
+            return self._filtered(found, start, end, options)
         return self._portion(self._portions(found, start, end), options)
+
+    def _filtered(self, found: Unpacked, start: int, end: int, options: FetchOptions) -> ReadBatch | None:
+        """What there is of the types wanted, perhaps nothing; what is between is of other types, or lost."""
+        damaged = [one for one in found.unreadable if one.offset is None or start <= one.offset < end]
+        if damaged:
+            at = start if damaged[0].offset is None else damaged[0].offset
+            self.behind_loss = end
+            raise CorruptError(
+                f"{self.partition} from offset {at} on cannot be read: {damaged[0].reason}",
+                hint=f"read on from offset {end}",
+            )
+        if found.messages:
+            return self._portion(Portions(found.messages, found.malformed, start, end), options)
+        self._next = end
+        return ReadBatch(self.partition, (), start, end)
 
     def _portion(self, portions: Portions, options: FetchOptions) -> ReadBatch | None:
         portion = portions.take(options.max_messages, options.max_bytes)
@@ -212,6 +231,11 @@ class Reader:
         connection = await self._lookup.connection(
             self.partition.broker_id, self.partition.topic, Capability.READ_RANGE, "read a range"
         )
+        if self._filters and Capability.RANGE_FILTERS not in connection.capabilities:
+            raise ConfigError(
+                f"the Broker {self.partition.broker_id} at {connection.peer} reads no range by message type",
+                hint="bring it to this version, or leave the filters out",
+            )
         request = ReadRangeRequestC2B(
             client_id=self._lookup.client_id,
             topic_name=self.partition.topic,
@@ -222,6 +246,7 @@ class Reader:
             max_bytes=options.max_bytes,
             max_wait_ms=int(options.max_wait_s * 1000) or None,
             auth_info=self._cluster.auth_info,
+            filters=tuple(sorted(self._filters)),
         )
         response = await connection.call(
             Method.READ_RANGE_C2B,

@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import Code, NotFoundError, TubeError, UnavailableError
+from pytubemq.errors import Code, ConfigError, NotFoundError, TubeError, UnavailableError
 from pytubemq.model.ids import STORE_BASE, UNDEFINED, Address, Partition
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, HEARTBEAT_PERIOD_S, MAX_HEARTBEAT_WAIT_S, MAX_MESSAGE_BYTES
 from pytubemq.wire.extensions import Capability
@@ -79,6 +79,33 @@ class Directory:
         """The first question after `register`: a Master that has just started may wait for its Brokers to come back."""
         held = self._cluster.master_has(Capability.HEARTBEAT_WAIT)
         return await self.ask(wait_s=MAX_HEARTBEAT_WAIT_S if held else 0.0)
+
+    async def ask_names(self) -> tuple[str, ...]:
+        """The names of all topics, sorted.
+
+        Raises:
+            ConfigError: the Master does not tell them.
+        """
+        answer = await self._cluster.ask_master(
+            HeartRequestP2M(
+                client_id=self.client_id,
+                broker_check_sum=self._check_sum,
+                host_name=self._cluster.host,
+                topic_list=self.topics,
+                appd_config=ApprovedClientConfig(config_id=self._config_id),
+                want_topic_names=True,
+            ),
+            HeartResponseM2P,
+            Method.PRODUCER_HEARTBEAT_P2M,
+        )
+        self._cluster.learn_token(answer.authorized_info)
+        self._learn(answer.broker_check_sum, answer.broker_infos, answer.appd_config)
+        if not self._cluster.master_has(Capability.TOPIC_NAMES):
+            raise ConfigError(
+                "the Master does not tell the names of its topics: it is not a pytubemq Master that can",
+                hint="name the topics",
+            )
+        return tuple(answer.topic_names)
 
     async def ask(self, *, wait_s: float = 0.0, deployed: bool = False) -> dict[str, TopicRoutes]:
         """HeartRequestP2M: the topics' partitions now, or after a change within `wait_s`.

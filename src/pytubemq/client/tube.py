@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pytubemq.client.events import EventQueue
+    from pytubemq.client.look import Known, PartitionLook
+    from pytubemq.wire.extensions import Capability
 
 
 def connect(
@@ -55,6 +57,7 @@ def connect(
     first_connect: FirstConnect = "fail",
     request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
     client_name: str = "",
+    known: Known | None = None,
 ) -> Tube:
     """A connection to a cluster, for `async with`.
 
@@ -64,6 +67,8 @@ def connect(
             "wait" waits for both.
         request_timeout_s: how long any one request may take.
         client_name: shown in client ids, to find a program in the servers' lists.
+        known: what another connection to the cluster had learned (`Tube.known`): then no Master is asked before that is
+            needed. For the processes of one job; it holds the cluster's visit token.
 
     Raises:
         FormatError: an address is malformed.
@@ -72,7 +77,9 @@ def connect(
     addresses = parse_masters(masters) if isinstance(masters, str) else tuple(masters)
     return Tube(
         addresses,
-        ConnectOptions(first_connect=first_connect, request_timeout_s=request_timeout_s, client_name=client_name),
+        ConnectOptions(
+            first_connect=first_connect, request_timeout_s=request_timeout_s, client_name=client_name, known=known
+        ),
     )
 
 
@@ -335,6 +342,7 @@ class Tube:
         end_exists: bool = False,
         on_malformed: OnMalformed = "raise",
         retry_for_s: float = 60.0,
+        filters: Sequence[str] | None = None,
     ) -> Reader:
         """A reader of [start, end) of one partition, for `async with`; it touches no group.
 
@@ -348,7 +356,10 @@ class Tube:
             on_malformed: for a message whose payload does not contain the attributes that it claims: "raise" ends the
                 range there with an error, "raw" hands it out with its whole payload as body (`ReadBatch.malformed`).
             retry_for_s: how long a Broker that is away is waited for.
+            filters: message types to read; None reads everything. Batches may then be empty.
         """
+        partition = Partition.parse(partition) if isinstance(partition, str) else partition
+        chosen = check_filters((partition.topic,), filters)
         reader = Reader(
             self._open(),
             self._asks(),
@@ -358,8 +369,22 @@ class Tube:
             end_exists=end_exists,
             on_malformed=on_malformed,
             retry_for_s=retry_for_s,
+            filters=chosen.get(partition.topic, frozenset()),
         )
         return self._belongings.add(reader)
+
+    @property
+    def known(self) -> Known:
+        """What this connection has learned so far, for `connect(known=...)` in another process."""
+        return self._open().known
+
+    async def topics(self) -> list[str]:
+        """The names of all topics, sorted.
+
+        Raises:
+            ConfigError: the Master cannot tell (Java Masters).
+        """
+        return list(await self._asks().topic_names())
 
     async def partitions(self, topic: str) -> list[Partition]:
         """All partitions of the topic, sorted, also those of Brokers that are away now.
@@ -385,6 +410,23 @@ class Tube:
             ConfigError: its Broker cannot tell (Java Brokers).
         """
         return await self._asks().offsets(partitions, at=at)
+
+    async def look(
+        self, partitions: Iterable[Partition], *, at: datetime | None = None, group: str | None = None
+    ) -> dict[Partition, PartitionLook]:
+        """Per partition what its Broker says: ends, size, where it was at a time, how far a group has confirmed.
+
+        Raises: as `offsets`.
+        """
+        return await self._asks().look(partitions, at=at, group=group)
+
+    async def capabilities(self, partitions: Iterable[Partition]) -> dict[int, Capability]:
+        """What each Broker that has some of these partitions can do of what the original cannot.
+
+        Raises:
+            TubeError: a Broker is away.
+        """
+        return await self._asks().capabilities(partitions)
 
     async def reset_group(
         self,

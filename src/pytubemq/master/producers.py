@@ -173,6 +173,7 @@ class Producers:
             broker_infos=answers.broker_infos(catalogue.brokers.values()) if brokers_changed else (),
             authorized_info=self._token,
             appd_config=answers.approved_config(catalogue.cluster, request.appd_config),
+            topic_names=tuple(sorted(catalogue.topics)) if request.want_topic_names else (),
         )
         call.reply(encode(answer))
         return True

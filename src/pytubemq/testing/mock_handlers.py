@@ -128,7 +128,11 @@ class MockHandlers(MockBalance, MockWriting):
         ]
         brokers = () if request.broker_check_sum == mock.check_sum else self._broker_infos()
         return master.HeartResponseM2P(
-            **OK, broker_check_sum=mock.check_sum, topic_infos=tuple(infos), broker_infos=brokers
+            **OK,
+            broker_check_sum=mock.check_sum,
+            topic_infos=tuple(infos),
+            broker_infos=brokers,
+            topic_names=tuple(sorted(mock.topics)) if request.want_topic_names else (),
         )
 
     def _CloseRequestP2M(self, request: master.CloseRequestP2M) -> Any:
@@ -279,6 +283,9 @@ class MockHandlers(MockBalance, MockWriting):
                 success=False, err_code=int(Code.NOT_FOUND), err_msg="nothing there", next_offset=request.offset, **told
             )
         head = extension.ReadRangeResponseB2C(**OK, next_offset=(numbers[-1] + 1) * OFFSET_UNIT, **told)
+        if request.filters:
+            codes = set(map(filter_code, request.filters))
+            numbers = [number for number in numbers if partition.messages[number].code in codes]
         return read_range_answer(head, self._entries(partition, numbers))
 
     def _PartitionOffsetsRequest(self, request: extension.PartitionOffsetsRequest) -> Any:

@@ -39,6 +39,8 @@ class Capability(IntFlag):
     PACKS = 1 << 10  # SEND_PACKS, and packs in the answers of GetMessage and READ_RANGE
     IDEMPOTENT = 1 << 11  # repeats of a producer's sequence are dropped; told by Brokers
     RESET_OFFSETS = 1 << 12  # RESET_OFFSETS and RESET_HISTORY
+    TOPIC_NAMES = 1 << 13  # the Master tells the names of all topics
+    RANGE_FILTERS = 1 << 14  # READ_RANGE takes message types, and PARTITION_OFFSETS tells bytes
 
 
 @unique
@@ -62,6 +64,9 @@ class ExtensionField(IntEnum):
     HEARTBEAT_MAX_WAIT_MS = 1000
     # HeartRequestP2M: tell where the topics are deployed, whether the Brokers there run or not
     WANT_DEPLOYED = 1001
+    # HeartRequestP2M, HeartResponseM2P: tell the names of all topics; the names
+    WANT_TOPIC_NAMES = 1002
+    TOPIC_NAMES = 1003
     # RegisterRequestB2M: who reads from the Broker now, as subscriptions (a Master that has just started knows nobody)
     BROKER_LEASES = 1000
     # RegisterRequestB2M: when messages count as accepted in topics of which the Master says nothing
@@ -104,5 +109,7 @@ OURS: Final = (
     | Capability.IDEMPOTENT
     | Capability.PACKS
     | Capability.RESET_OFFSETS
+    | Capability.TOPIC_NAMES
+    | Capability.RANGE_FILTERS
 )
 """What this version understands; the reserved ones are left out until they work."""

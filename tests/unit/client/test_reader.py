@@ -23,7 +23,7 @@ from pytubemq.errors import (
     UnreachableError,
 )
 from pytubemq.testing.mock_broker import MockBroker
-from pytubemq.wire.extensions import Capability
+from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.messages.extension import ReadRangeResponseB2C
 from pytubemq.wire.messages.master import MasterAuthorizedInfo
 from pytubemq.wire.methods import Method
@@ -276,3 +276,62 @@ async def test_bad_input_is_named() -> None:
         reader = tube.reader(P0)
         with pytest.raises(ClosedError):
             await anext(reader.batches())
+
+
+async def test_only_the_types_wanted_are_read_and_batches_without_any_move_on() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        async with tube.producer("demo", batching=False) as producer:
+            for n, kind in enumerate(("a", "b", "a", "c", "b", "c")):
+                await producer.send(b"%d" % n, msg_type=kind)
+        async with tube.reader(P0, end=28 * 6, filters=["a"]) as reader:
+            batches = [batch async for batch in reader.batches(max_messages=2)]
+        assert [message.body for batch in batches for message in batch] == [b"0", b"2"]
+        assert (batches[0].start_offset, batches[-1].next_offset) == (0, 28 * 6)
+        assert all(one.next_offset == other.start_offset for one, other in itertools.pairwise(batches))
+        assert not batches[-1].messages
+        with pytest.raises(ConfigError, match="write a list"):
+            tube.reader(P0, filters="a")
+
+
+async def test_a_broker_that_cannot_filter_a_range_is_named() -> None:
+    able = OURS & ~Capability.RANGE_FILTERS
+    async with MockBroker(topics={"demo": 1}, capabilities=able) as mock, connect(mock.masters) as tube:
+        mock.store("demo", *TEN)
+        async with tube.reader(P0, end=280, filters=["a"]) as reader:
+            with pytest.raises(ConfigError, match="by message type"):
+                await anext(reader.batches())
+
+
+async def test_topics_are_named_by_a_master_that_can() -> None:
+    async with MockBroker(topics={"demo": 1, "another": 2}) as mock, connect(mock.masters) as tube:
+        assert await tube.topics() == ["another", "demo"]
+        assert await tube.partitions("demo") == [P0]
+        mock.forget_clients()
+        assert await tube.topics() == ["another", "demo"]
+    async with MockBroker(topics={"demo": 1}, capabilities=Capability(0)) as mock, connect(mock.masters) as tube:
+        with pytest.raises(ConfigError, match="names of its topics"):
+            await tube.topics()
+
+
+async def test_a_look_tells_how_far_a_group_is_and_who_holds_it() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", *TEN)
+        look = (await tube.look([P0], group="g"))[P0]
+        assert (look.min_offset, look.max_offset, look.position, look.held_by) == (0, 280, None, None)
+        assert (await tube.capabilities([P0]))[1] & Capability.READ_RANGE
+
+
+async def test_what_one_connection_knows_lets_another_read_without_a_master() -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        mock.store("demo", *TEN)
+        await tube.partitions("demo")
+        known = tube.known
+        assert "token" not in repr(known)
+        asked = len(mock.received(Method.PRODUCER_HEARTBEAT_P2M))
+        async with connect(mock.masters, known=known) as other, other.reader(P0, end=280) as reader:
+            assert len(await anext(reader.batches())) == 10
+        assert len(mock.received(Method.PRODUCER_HEARTBEAT_P2M)) == asked
+        moved = dataclasses.replace(known, brokers=((1, "127.0.0.1", 1),))
+        async with connect(mock.masters, known=moved) as other:
+            assert await other.offsets([P0]) == {P0: (0, 280)}
+        assert len(mock.received(Method.PRODUCER_HEARTBEAT_P2M)) > asked

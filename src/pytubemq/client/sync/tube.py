@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pytubemq.client.events import Event
+    from pytubemq.client.look import Known, PartitionLook
     from pytubemq.client.push import Handler
     from pytubemq.model.ids import Address, BrokerInfo, Partition
+    from pytubemq.wire.extensions import Capability
 
 
 def connect(
@@ -37,11 +39,16 @@ def connect(
     first_connect: FirstConnect = "fail",
     request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
     client_name: str = "",
+    known: Known | None = None,
 ) -> Tube:
     """A connection to a cluster, for `with`; arguments and errors as in `pytubemq.connect`."""
     return Tube(
         engine.connect(
-            masters, first_connect=first_connect, request_timeout_s=request_timeout_s, client_name=client_name
+            masters,
+            first_connect=first_connect,
+            request_timeout_s=request_timeout_s,
+            client_name=client_name,
+            known=known,
         )
     )
 
@@ -237,6 +244,7 @@ class Tube:
         end_exists: bool = False,
         on_malformed: OnMalformed = "raise",
         retry_for_s: float = 60.0,
+        filters: Sequence[str] | None = None,
     ) -> Reader:
         """A reader of a range, for `with`; arguments as in `pytubemq.Tube.reader`."""
         made = self._open().call(
@@ -247,9 +255,19 @@ class Tube:
                 end_exists=end_exists,
                 on_malformed=on_malformed,
                 retry_for_s=retry_for_s,
+                filters=filters,
             )
         )
         return Reader(self._open(), made)
+
+    @property
+    def known(self) -> Known:
+        """What this connection has learned so far, for `connect(known=...)` in another process."""
+        return self._open().call(lambda: self._tube.known)
+
+    def topics(self) -> list[str]:
+        """The names of all topics, sorted; see `pytubemq.Tube.topics`."""
+        return self._open().run(self._tube.topics())
 
     def partitions(self, topic: str) -> list[Partition]:
         """All partitions of the topic, sorted; see `pytubemq.Tube.partitions`."""
@@ -260,6 +278,16 @@ class Tube:
     ) -> dict[Partition, tuple[int, int]]:
         """Per partition the first readable offset, or from a time on, and the one its next message gets."""
         return self._open().run(self._tube.offsets(list(partitions), at=at))
+
+    def look(
+        self, partitions: Iterable[Partition], *, at: datetime | None = None, group: str | None = None
+    ) -> dict[Partition, PartitionLook]:
+        """Per partition what its Broker says about it; see `pytubemq.Tube.look`."""
+        return self._open().run(self._tube.look(list(partitions), at=at, group=group))
+
+    def capabilities(self, partitions: Iterable[Partition]) -> dict[int, Capability]:
+        """What each Broker that has some of these partitions can do of what the original cannot."""
+        return self._open().run(self._tube.capabilities(list(partitions)))
 
     def reset_group(
         self,

@@ -122,7 +122,11 @@ class SendPacksResponseB2P:
 
 @message
 class ReadRangeRequestC2B:
-    """Read a partition from `offset` on, below `end_offset` if given, without a group and without a registration."""
+    """Read a partition from `offset` on, below `end_offset` if given, without a group and without a registration.
+
+    With `filters` only messages of these types are looked for, as in a consumer's registration: by hash, and a pack of
+    mixed types comes whole, so the reader looks again.
+    """
 
     client_id: str = required(1, STR)
     topic_name: str = required(2, STR)
@@ -133,6 +137,7 @@ class ReadRangeRequestC2B:
     max_bytes: int | None = optional(7, I32, default=None)
     max_wait_ms: int | None = optional(8, I32, default=None)
     auth_info: AuthorizedInfo | None = optional(9, AuthorizedInfo, default=None)
+    filters: tuple[str, ...] = repeated(10, STR, default=())
 
 
 @message
@@ -179,13 +184,15 @@ class PartitionOffsetsRequest:
 
 @message
 class PartitionEnds:
-    """`min_offset` is the first readable one, `max_offset` the one the next message gets."""
+    """`min_offset` is the first readable one, `max_offset` the one the next message gets; what lies between them takes
+    `size_bytes`."""
 
     topic_name: str = required(1, STR)
     partition_id: int = required(2, I32)
     min_offset: int = required(3, I64)
     max_offset: int = required(4, I64)
     offset_by_time: int | None = optional(5, I64, default=None)
+    size_bytes: int | None = optional(6, I64, default=None)
 
 
 @message

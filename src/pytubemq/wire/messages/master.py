@@ -97,6 +97,7 @@ class HeartRequestP2M:
     appd_config: ApprovedClientConfig | None = optional(6, ApprovedClientConfig, default=None)
     max_wait_ms: int | None = optional(ExtensionField.HEARTBEAT_MAX_WAIT_MS, I32, default=None)
     want_deployed: bool | None = optional(ExtensionField.WANT_DEPLOYED, BOOL, default=None)
+    want_topic_names: bool | None = optional(ExtensionField.WANT_TOPIC_NAMES, BOOL, default=None)
 
 
 @message
@@ -110,6 +111,7 @@ class HeartResponseM2P:
     require_auth: bool | None = optional(7, BOOL, default=None)
     authorized_info: MasterAuthorizedInfo | None = optional(8, MasterAuthorizedInfo, default=None)
     appd_config: ApprovedClientConfig | None = optional(9, ApprovedClientConfig, default=None)
+    topic_names: tuple[str, ...] = repeated(ExtensionField.TOPIC_NAMES, STR, default=())
 
 
 @message
