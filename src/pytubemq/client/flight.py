@@ -54,11 +54,12 @@ class Flight(NamedTuple):
 class Numbers:
     """The numbers of a producer's messages, in each partition from 0."""
 
-    __slots__ = ("_next", "producer_id")
+    __slots__ = ("_next", "epoch", "producer_id")
 
-    def __init__(self, producer_id: int | None) -> None:
-        """`producer_id` None: messages get no numbers."""
+    def __init__(self, producer_id: int | None, epoch: int = 0) -> None:
+        """`producer_id` None: messages get no numbers. `epoch`: which of its lives the producer is in."""
         self.producer_id = producer_id
+        self.epoch = epoch
         self._next: dict[int, int] = {}
         """By Broker and partition in one number: a partition's own hash costs more than all the rest of this."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytubemq.client.pending import check_body, encode_message
+from pytubemq.client.pending import check_body, encode_message, too_long
 from pytubemq.errors import Code, MessageError
 from pytubemq.model.filters import NO_FILTER_CODE, filter_code
 from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
@@ -60,6 +60,38 @@ def encode_many(
         payloads = [block + payload for payload in payloads]
         sizes = [size + len(block) for size in sizes]
         code = NO_FILTER_CODE if not msg_type or msg_type.isspace() else filter_code(msg_type)
+    return _packed(payloads, sizes, flag, code, msg_type, time_text)
+
+
+def encode_payloads(
+    payloads: list[bytes], *, flag: int, msg_type: str | None, msg_time: str | None, max_bytes: int
+) -> EncodedMany:
+    """Packs of payloads that hold their attributes already, type and time among them; each may have others.
+
+    Args:
+        payloads: as `wire.payload.encode_payload` makes them.
+        flag: of all of them.
+        msg_type: of all of them.
+        msg_time: of all of them, yyyyMMddHHmm.
+        max_bytes: what the topic takes.
+
+    Raises:
+        MessageError: there is none, or one is too long; the text names its position.
+    """
+    sizes = list(map(len, payloads))
+    if not sizes:
+        raise MessageError("there is no message to send", hint="give at least one", code=Code.BAD_REQUEST)
+    longest = max(sizes)
+    if longest - (4 if flag else 0) > max_bytes:  # the four bytes of length are free, as in the original
+        error = too_long(longest - 4 if flag else longest, max_bytes)
+        raise MessageError(f"message {sizes.index(longest)}: {error.message}", hint=error.hint, code=error.code)
+    code = NO_FILTER_CODE if not msg_type or msg_type.isspace() else filter_code(msg_type)
+    return _packed(payloads, sizes, flag, code, msg_type, msg_time)
+
+
+def _packed(
+    payloads: Sequence[bytes], sizes: list[int], flag: int, code: int, msg_type: str | None, msg_time: str | None
+) -> EncodedMany:
     packs: list[EncodedPack] = []
     start = 0
     while start < len(payloads):
@@ -67,7 +99,7 @@ def encode_many(
         part = payloads if stop - start == len(payloads) else payloads[start:stop]
         packs.append(EncodedPack(encode_columns(part, flag, code), stop - start, size_bytes))
         start = stop
-    return EncodedMany(packs, len(payloads), sum(sizes), msg_type, time_text)
+    return EncodedMany(packs, len(payloads), sum(sizes), msg_type, msg_time)
 
 
 def _checked(bodies: Iterable[Body], max_bytes: int) -> tuple[Sequence[bytes], list[int]]:

@@ -13,13 +13,15 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytubemq.client.many import EncodedMany, encode_many
+from pytubemq.client.flight import Numbers
+from pytubemq.client.many import EncodedMany, encode_many, encode_payloads
 from pytubemq.client.membership import Membership
 from pytubemq.client.outgoing import Outgoing
 from pytubemq.client.pending import Body, Encoded, check_body, encode_message
 from pytubemq.client.process import Generation
 from pytubemq.client.routes import ProducerRole
-from pytubemq.errors import BufferFullError, ClosedError, TubeError
+from pytubemq.core.sequences import MAX_EPOCH, MAX_SEQUENCE
+from pytubemq.errors import BufferFullError, ClosedError, ConfigError, TubeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,6 +65,30 @@ class Producer(Outgoing):
     def __repr__(self) -> str:
         state = "" if self._refusal is None else ", not open"
         return f"Producer({self.topic!r}, {len(self._router.partitions)} partitions{state})"
+
+    def number_as(self, producer_id: int, epoch: int = 0) -> None:
+        """Number the messages as those of a producer that may have sent some of them before, in another process.
+
+        For who can send the same messages to the same partitions in the same order again: what a pytubemq Broker has
+        of this producer's epoch already it does not store again. An older epoch it refuses (403) once it has heard of
+        a newer one, of which it knows nothing yet. To be called before the producer is entered.
+
+        Args:
+            producer_id: 1 to 2**63 - 2, the same each time and nobody else's.
+            epoch: 0 to 2**31 - 1. In each, the messages of a partition are numbered from 0.
+
+        Raises:
+            ConfigError: no such number.
+            ClosedError: the producer was entered already.
+        """
+        if self._entered:
+            raise ClosedError("the producer numbers its messages already", hint="call number_as() before `with`")
+        if not 1 <= producer_id <= MAX_SEQUENCE or not 0 <= epoch <= MAX_EPOCH:
+            raise ConfigError(
+                f"messages cannot be numbered as those of producer {producer_id}, epoch {epoch}",
+                hint="use an id from 1 to 2**63 - 2 and an epoch from 0 to 2**31 - 1",
+            )
+        self.numbers = Numbers(producer_id, epoch)
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -266,6 +292,18 @@ class Producer(Outgoing):
             MessageError: one of them cannot be sent as it is.
         """
         return encode_many(bodies, attrs, msg_type, msg_time, self._max_message_bytes)
+
+    def encode_payloads(
+        self, payloads: list[bytes], *, flag: int, msg_type: str | None = None, msg_time: str | None = None
+    ) -> EncodedMany:
+        """`encode_many` for payloads that hold their attributes already, see `wire.payload`; safe on any thread.
+
+        Raises:
+            MessageError: one of them is longer than the topic takes.
+        """
+        return encode_payloads(
+            payloads, flag=flag, msg_type=msg_type, msg_time=msg_time, max_bytes=self._max_message_bytes
+        )
 
     def enqueue_many(
         self, encoded: EncodedMany, *, key: bytes | str | None = None, partition: Partition | int | None = None

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from pytubemq.client.lane_owner import LaneOwner
     from pytubemq.client.pending import Pending
 
-EPOCH = 0
-"""Which of its lives a producer is in: its id is drawn anew each time, so it has one."""
-
 
 class RequestWriter:
     """Writes for one lane."""
@@ -74,7 +71,7 @@ class RequestWriter:
             one.msg_time,
             one.sequence,
             self._owner.numbers.producer_id,
-            EPOCH,
+            self._owner.numbers.epoch,
         )
 
     def run(self, *, numbered: bool, timeout_s: float, block_bytes: int | None) -> SendRunWriter:
@@ -102,7 +99,7 @@ class RequestWriter:
     def _who(self, *, numbered: bool) -> tuple[int | None, int | None]:
         """Id and epoch."""
         producer_id = self._owner.numbers.producer_id if numbered else None
-        return producer_id, None if producer_id is None else EPOCH
+        return producer_id, None if producer_id is None else self._owner.numbers.epoch
 
     def _new_template(self) -> SendTemplate:
         owner = self._owner

@@ -21,6 +21,8 @@ MAX_PLACES: Final = 64
 _LARGEST_PLACE: Final = (1 << 32) - 1
 MAX_SEQUENCE: Final = (1 << 63) - 2
 """The last one: an int64 holds what follows it, too."""
+MAX_EPOCH: Final = (1 << 31) - 1
+"""Of those that a client gives; what it means is its own matter."""
 NOWHERE: Final = -1
 """In the place of an ordinal, an offset or a message id that is not remembered any more."""
 

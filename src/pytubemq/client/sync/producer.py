@@ -65,6 +65,10 @@ class Producer:
     def __repr__(self) -> str:
         return f"sync.{self._producer!r}"
 
+    def number_as(self, producer_id: int, epoch: int = 0) -> None:
+        """Number the messages as those of a known producer; as `pytubemq.Producer.number_as`."""
+        self._producer.number_as(producer_id, epoch)
+
     def __enter__(self) -> Producer:
         """Register and learn the partitions; see `pytubemq.Producer`."""
         self._io.run(self._producer.__aenter__())
@@ -145,7 +149,21 @@ class Producer:
     ) -> concurrent.futures.Future[Receipts]:
         """Queue many messages for one partition and return at once; as `pytubemq.Producer.submit_many`."""
         self._producer.check_open()
-        encoded = self._producer.encode_many(bodies, attrs, msg_type, msg_time)
+        return self.submit_encoded(
+            self._producer.encode_many(bodies, attrs, msg_type, msg_time), key=key, partition=partition
+        )
+
+    def encode_payloads(
+        self, payloads: list[bytes], *, flag: int, msg_type: str | None = None, msg_time: str | None = None
+    ) -> EncodedMany:
+        """Packs of payloads that hold their attributes already; as `pytubemq.Producer.encode_payloads`."""
+        return self._producer.encode_payloads(payloads, flag=flag, msg_type=msg_type, msg_time=msg_time)
+
+    def submit_encoded(
+        self, encoded: EncodedMany, *, key: bytes | str | None = None, partition: Partition | int | None = None
+    ) -> concurrent.futures.Future[Receipts]:
+        """`submit_many` for what `encode_payloads` gave."""
+        self._producer.check_open()
         self._producer.buffer.check_lot(encoded.size_bytes, encoded.messages)
         return self._put(encoded, key, partition, encoded.messages, encoded.size_bytes)
 
