@@ -157,14 +157,22 @@ def test_the_signatures_users_rely_on_are_pinned() -> None:
     def names(function: object) -> list[str]:
         return [name for name in inspect.signature(function).parameters if name != "self"]  # type: ignore[arg-type]
 
-    assert names(pytubemq.connect) == ["masters", "first_connect", "request_timeout_s", "client_name"]
+    assert names(pytubemq.connect) == ["masters", "first_connect", "request_timeout_s", "client_name", "known"]
     assert (
         names(Producer.send) == names(Producer.submit) == ["body", "attrs", "msg_type", "msg_time", "key", "partition"]
     )
     assert names(Producer.send_many) == names(Producer.submit_many)
     assert names(Producer.send_many) == ["bodies", "attrs", "msg_type", "msg_time", "key", "partition"]
     assert names(Consumer.batches) == ["max_messages", "max_wait_s", "max_bytes", "idle_timeout_s"]
-    assert names(Tube.reader) == ["partition", "start", "end", "end_exists", "on_malformed", "retry_for_s"]
+    assert names(Tube.reader) == [
+        "partition",
+        "start",
+        "end",
+        "end_exists",
+        "on_malformed",
+        "retry_for_s",
+        "filters",
+    ]
     assert names(Tube.consumer) == [
         "group",
         "topic",
