@@ -50,7 +50,7 @@ def test_a_newer_epoch_begins_anew_and_shuts_the_older_one_out(cluster: Threaded
             producer.number_as(PRODUCER, epoch)
             with producer:
                 assert producer.submit_many([b"a", b"b"], partition=where).result(30).repeated == 0
-        producer = tube.producer("demo", delivery_timeout_s=0.5)
+        producer = tube.producer("demo", delivery_timeout_s=3.0)
         producer.number_as(PRODUCER, 3)
         with producer, pytest.raises(NotAllowedError, match="epoch"):
             producer.submit_many([b"c"], partition=where).result(30)
