@@ -13,6 +13,7 @@ from pytubemq.observe.metrics import MOST_LABELS, Kind, Metric, Reading
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pytubemq.observe.metrics import Values
     from pytubemq.spark.observe.lag import QueryLag
     from pytubemq.spark.observe.totals import QueryTotals
 

@@ -1,0 +1,189 @@
+"""One run as it is told afterwards: its batches, its end, its audit; from events, or from a state directory.
+
+The invariant: memory is bounded. More than `MOST_BATCHES` batches are added up in pairs, so that a long run's record is
+coarser and never wrong in its sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Finished, RunStatus, Started, Totals, as_json
+from pytubemq.spark.pipeline.watch.files import RUN, SPEC, ledger_entries, progress_lines, read_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytubemq.spark.pipeline.run.events import Event
+    from pytubemq.spark.pipeline.watch.files import Files
+
+MOST_BATCHES: Final = 2_000
+MOST_AUDIT_ROWS: Final = 1_000
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """What a run has told so far."""
+
+    pipeline: str = ""
+    run_id: str = ""
+    pipeline_id: str = ""
+    state: str = ""
+    began_s: float | None = None
+    ended_s: float | None = None
+    status: RunStatus = RunStatus.RUNNING
+    message: str | None = None
+    hint: str | None = None
+    sinks: tuple[str, ...] = ()
+    batches: list[BatchDone] = field(default_factory=list)
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    audit: list[dict[str, Any]] = field(default_factory=list)
+    guarantees: list[tuple[str, str, str]] = field(default_factory=list)
+    """Sink, guarantee, why."""
+    rows_in: int = 0
+    rows_out: dict[str, int] = field(default_factory=dict)
+    rejected: int = 0
+    batch_count: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def take(self, event: Event) -> None:
+        """One more event."""
+        if isinstance(event, Started):
+            self.pipeline, self.run_id, self.pipeline_id = event.pipeline, event.run_id, event.pipeline_id
+            self.state, self.sinks, self.began_s = event.state, tuple(event.sinks), event.at_s
+        elif isinstance(event, BatchDone):
+            self._batch(event)
+        elif isinstance(event, Finished):
+            self.status, self.ended_s = RunStatus(event.status), event.at_s
+        elif isinstance(event, Failed):
+            self.status, self.ended_s = RunStatus.FAILED, event.at_s
+            self.message, self.hint = event.message, event.hint
+
+    @property
+    def seconds(self) -> float:
+        """From the start to the end, or to the last batch while it runs."""
+        if self.began_s is None:
+            return 0.0
+        last_s = self.ended_s or (self.batches[-1].at_s if self.batches else self.began_s)
+        return max(0.0, last_s - self.began_s)
+
+    @property
+    def rows_per_s(self) -> float:
+        """Rows in, by the time that the batches took."""
+        busy_s = sum(batch.seconds for batch in self.batches)
+        return self.rows_in / busy_s if busy_s > 0 else 0.0
+
+    @property
+    def totals(self) -> Totals:
+        """The sums."""
+        return Totals(self.batch_count, self.rows_in, dict(self.rows_out), self.rejected)
+
+    def _batch(self, event: BatchDone) -> None:
+        self.batch_count += 1
+        self.rows_in += event.rows_in
+        self.rejected += event.rejected
+        add(self.rows_out, event.rows_out)
+        add(self.reasons, event.reasons)
+        if event.rows_in or event.rejected or event.rows_out:
+            self.batches.append(event)
+        if len(self.batches) > MOST_BATCHES:
+            pairs = [self.batches[at : at + 2] for at in range(0, len(self.batches), 2)]
+            self.batches = [merged(pair) for pair in pairs]
+
+
+def add(sums: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add numbers by name."""
+    for name, value in more.items():
+        sums[name] = sums.get(name, 0) + value
+
+
+def merged(batches: Iterable[BatchDone]) -> BatchDone:
+    """Several batches in a row as one: sums, and the last one's lag and place."""
+    every = list(batches)
+    last = every[-1]
+    if len(every) == 1:
+        return last
+    rows_out: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
+    reasons: dict[str, Any] = {}
+    for batch in every:
+        add(rows_out, batch.rows_out)
+        add(parts, batch.parts)
+        add(reasons, batch.reasons)
+    return replace(
+        last,
+        rows_in=sum(batch.rows_in for batch in every),
+        rejected=sum(batch.rejected for batch in every),
+        seconds=sum(batch.seconds for batch in every),
+        rows_out=rows_out,
+        parts=parts,
+        reasons=reasons,
+    )
+
+
+def recorded(files: Files) -> RunRecord:
+    """The last run of a state directory, as far as its files still tell."""
+    run = read_object(files, RUN)
+    began_s = run.get("started")
+    record = RunRecord(
+        pipeline=str(run.get("pipeline", "")),
+        run_id=str(run.get("run_id", "")),
+        pipeline_id=str(run.get("pipeline_id", "")),
+        state=files.location,
+        began_s=began_s if isinstance(began_s, int | float) else None,
+        spec=read_object(files, SPEC),
+    )
+    for line in progress_lines(files):
+        event = event_of(line)
+        if isinstance(event, Started) and event.run_id == record.run_id:
+            record.sinks = tuple(event.sinks)
+        if isinstance(event, BatchDone) and event.at_s >= (record.began_s or 0.0):
+            record.take(event)
+    status = str(run.get("status", RunStatus.RUNNING.value))
+    record.status = next((known for known in RunStatus if known.value == status), RunStatus.RUNNING)
+    ended_s = run.get("ended")
+    record.ended_s = ended_s if isinstance(ended_s, int | float) else None
+    record.message = run.get("error") or run.get("message")
+    record.hint = run.get("hint")
+    record.sinks = record.sinks or tuple(record.rows_out)
+    record.audit = audit_rows(ledger_entries(files))
+    return record
+
+
+def event_of(line: Mapping[str, Any]) -> Event | None:
+    """The event that a line of `progress.jsonl` tells; None for what is none, as of a newer version."""
+    kinds: dict[str, Any] = {"Started": Started, "BatchDone": BatchDone}
+    kind = kinds.get(str(line.get("event", "BatchDone")))
+    if kind is None:
+        return None
+    known = {name: value for name, value in line.items() if name in kind.__dataclass_fields__}
+    try:
+        found: Event = kind(**known)
+    except TypeError:
+        return None
+    return found
+
+
+def line_of(event: Event) -> dict[str, Any]:
+    """The inverse of `event_of`."""
+    return as_json(event)
+
+
+def audit_rows(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Audit counts over the ledger's batches, by stream and minute: read, rejected, and written by sink."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def row(count: Mapping[str, Any]) -> dict[str, Any]:
+        key = (str(count.get("stream") or ""), str(count.get("minute") or ""))
+        return found.setdefault(key, {"stream": key[0], "minute": key[1], "read": 0, "rejected": 0, "written": {}})
+
+    for entry in entries:
+        for count in entry.get("audit") or ():
+            there = row(count)
+            there["read"] += int(count.get("read") or 0)
+            there["rejected"] += int(count.get("rejected") or 0)
+        for sink, done in (entry.get("sinks") or {}).items():
+            for count in done.get("audit") or ():
+                add(row(count)["written"], {sink: int(count.get("rows") or count.get("written") or 0)})
+    return [found[key] for key in sorted(found)][-MOST_AUDIT_ROWS:]

@@ -1,0 +1,168 @@
+"""The report of a run: what it says, what it hides, and that it stands alone."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytubemq.spark.pipeline.run.events import Failed, Finished, RunStatus, Totals
+from pytubemq.spark.pipeline.watch.files import state_files
+from pytubemq.spark.pipeline.watch.page import page
+from pytubemq.spark.pipeline.watch.plots import MOST_BARS, Series, bars, line, together
+from pytubemq.spark.pipeline.watch.record import MOST_BATCHES, RunRecord, event_of, line_of, recorded
+from pytubemq.spark.pipeline.watch.redact import redacted
+
+from .state import NOW_S, batch, started, write_state
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Tags(HTMLParser):
+    """All tags, and whether each that was opened was closed."""
+
+    VOID = frozenset({"meta", "br", "line", "rect", "circle", "path"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def record_of(*events: Any) -> RunRecord:
+    record = RunRecord()
+    for event in events:
+        record.take(event)
+    return record
+
+
+def test_the_page_stands_alone_and_nothing_in_it_runs() -> None:
+    text = page(record_of(started(), *(batch(number) for number in range(20))))
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    names = {tag for tag, _ in tags.seen}
+    assert not names & {"script", "link", "img", "iframe", "object", "embed", "form", "base"}
+    assert not any(key in attributes for _, attributes in tags.seen for key in ("src", "href", "onload", "onclick"))
+    assert "http:" not in text
+    assert "https:" not in text
+    assert "url(" not in text
+    assert "default-src 'none'" in text
+
+
+def test_each_figure_of_the_run_is_on_the_page() -> None:
+    record = record_of(started(), batch(0), batch(1), Finished(RunStatus.FINISHED, Totals(), 9.0, NOW_S + 9))
+    record.guarantees = [("lake", "exactly once", "each batch is a directory")]
+    text = page(record)
+    for shown in ("finished", "2,000", "1,980", "exactly once", "each batch is a directory", "decode.json", "batch 1"):
+        assert shown in text
+
+
+def test_the_error_of_a_failed_run_is_told_without_its_secret() -> None:
+    failed = Failed("no access to jdbc:x://h/d?password=hunter2", "ask <them>", None, Totals(), 1.0, NOW_S + 1)
+    text = page(record_of(started(), failed))
+    assert "no access to" in text
+    assert "hunter2" not in text
+    assert "ask &lt;them&gt;" in text
+
+
+@given(st.text(max_size=40))
+def test_text_from_outside_is_escaped_wherever_it_stands(text: str) -> None:
+    evil = f"<script>{text}</script>\"'"
+    record = record_of(
+        started(pipeline=evil, state=evil, sinks=(evil,)),
+        batch(0, parts={evil: 1.0}, rows_out={evil: 5}, reasons={evil: 1}, query=evil, replayed=(evil,)),
+        Failed(evil, evil, None, Totals(), 1.0, NOW_S),
+    )
+    record.spec = {"name": evil}
+    record.audit = [{"stream": evil, "minute": evil, "read": 1, "rejected": 0, "written": {evil: 1}}]
+    record.guarantees = [(evil, evil, evil)]
+    tags = Tags()
+    tags.feed(page(record))
+    assert "script" not in {tag for tag, _ in tags.seen}
+    assert tags.open == []
+
+
+def test_configuration_is_shown_and_secrets_in_it_are_not() -> None:
+    shown = redacted(
+        {"url": "jdbc:postgresql://h/d?user=u&password=p1", "options": {"password": "p2", "ref": "${env:PW}"},
+         "list": [{"secret": ["p3"]}], "port": 5432, "token": 77, "flag": True}
+    )  # fmt: skip
+    assert not re.search(r"p1|p2|p3|77", str(shown))
+    assert (shown["port"], shown["flag"], shown["options"]["ref"]) == (5432, True, "${env:PW}")
+
+
+def test_a_run_is_read_again_from_its_state(tmp_path: Path) -> None:
+    record = recorded(state_files(str(write_state(tmp_path, status="finished", ended=NOW_S + 7))))
+    assert (record.pipeline, record.status, record.rows_in, record.seconds) == (
+        "orders",
+        RunStatus.FINISHED,
+        3_000,
+        7.0,
+    )
+    assert record.audit == [
+        {"stream": "web", "minute": "2026-02-02T02:40", "read": 3_000, "rejected": 30, "written": {"lake": 2_970}}
+    ]
+    text = page(record)
+    assert "2,970" in text
+    assert "hunter2" not in text
+
+
+def test_events_are_the_same_after_a_line_of_json() -> None:
+    assert event_of(line_of(batch(3))) == batch(3)
+    assert event_of({"event": "SomethingNewer"}) is None
+    assert event_of({"event": "BatchDone", "batch_id": 1}) is None
+
+
+def test_a_long_run_is_coarser_and_its_sums_are_the_same() -> None:
+    record = record_of(started(), *(batch(number) for number in range(MOST_BATCHES + 1_001)))
+    assert len(record.batches) <= MOST_BATCHES
+    assert sum(entry.rows_in for entry in record.batches) == record.rows_in == (MOST_BATCHES + 1_001) * 1_000
+    assert record.batch_count == MOST_BATCHES + 1_001
+    assert page(record).count("<rect") <= MOST_BARS * (1 + 4 + 1)
+
+
+@given(st.integers(0, 5_000))
+def test_all_batches_are_drawn_in_at_most_so_many_bars(count: int) -> None:
+    runs = together(count)
+    assert len(runs) <= MOST_BARS
+    assert [n for run in runs for n in run] == list(range(count))
+
+
+_VALUES = st.lists(st.one_of(st.none(), st.floats(0, 1e12), st.just(0.0)), min_size=1, max_size=30)
+
+
+@given(_VALUES)
+def test_plots_are_sound_and_what_is_drawn_lies_inside(values: list[float | None]) -> None:
+    places = [str(n) for n in range(len(values))]
+    for plot in (
+        bars("a < b", places, [Series("x&y", values), Series("z", values)]),
+        line("l", places, [Series("x", values)]),
+    ):
+        tree = ElementTree.fromstring(plot)
+        for shape in tree.iter("rect"):
+            assert -0.2 <= float(shape.attrib["y"]) <= 180.2
+            assert float(shape.attrib["height"]) >= 0
+
+
+def test_a_plot_of_nothing_says_so() -> None:
+    assert "nothing to draw" in bars("t", [], [])
+    assert "nothing to draw" in bars("t", ["a"], [Series("x", [0.0])])
+    assert "nothing to draw" in line("t", ["a"], [Series("x", [None])])
