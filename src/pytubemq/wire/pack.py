@@ -32,7 +32,8 @@ _CODES: Final = 2
 _CRC = Struct("<I")
 _COLUMNS = Struct("<BBHIii")  # version, which columns, 0, count, flag of all, filter code of all
 COLUMNS_HEAD_BYTES: Final = _CRC.size + _COLUMNS.size  # 20
-_UINT: Final = "I" if array("I").itemsize == 4 else "L"
+SIZES: Final = "I" if array("I").itemsize == 4 else "L"
+"""The type of an `array` of unsigned 32-bit numbers, as `Columns.lengths` is one."""
 _INT: Final = "i" if array("i").itemsize == 4 else "l"
 _SWAP: Final = sys.byteorder == "big"
 
@@ -110,7 +111,7 @@ def _columns(
     which = (0 if isinstance(flags, int) else _FLAGS) | (0 if isinstance(codes, int) else _CODES)
     flag = flags if isinstance(flags, int) else 0
     code = codes if isinstance(codes, int) else 0
-    parts = [_COLUMNS.pack(VERSION, which, 0, len(lengths), flag, code), _numbers(_UINT, lengths)]
+    parts = [_COLUMNS.pack(VERSION, which, 0, len(lengths), flag, code), _numbers(SIZES, lengths)]
     if not isinstance(flags, int):
         parts.append(_numbers(_INT, flags))
     if not isinstance(codes, int):
@@ -151,7 +152,7 @@ def read_columns(data: bytes | memoryview, *, check: bool = True) -> Columns:
         raise FormatError(f"a pack of {count} messages ends within its columns, after {size} bytes")
     view = memoryview(data)
     at = COLUMNS_HEAD_BYTES + 4 * count
-    lengths = _column(_UINT, view[COLUMNS_HEAD_BYTES:at])
+    lengths = _column(SIZES, view[COLUMNS_HEAD_BYTES:at])
     if payloads_at + sum(lengths) != size:
         raise FormatError(f"a pack names {sum(lengths)} bytes of messages and holds {size - payloads_at}")
     if check and crc32(view[_CRC.size :]) != _CRC.unpack_from(data)[0]:

@@ -1,4 +1,4 @@
-"""One fetch into one Arrow batch: column by column, without an object per row.
+"""Messages into one Arrow batch, column by column; and what all ways to a batch share.
 
 The invariant: every batch has exactly the schema that Spark derives from the declared one.
 """
@@ -31,53 +31,68 @@ class BatchBuilder:
         self._partition = partition
         self._time_zone = time_zone
         self._columns = tuple(columns)
-        self._schema: Any = to_arrow_schema(spark_schema(columns), timezone="UTC")
+        self.schema: Any = to_arrow_schema(spark_schema(columns), timezone="UTC")
+        """A `pyarrow.Schema`: that of every batch."""
 
     def build(self, messages: Sequence[Message], *, malformed: Set[int] = frozenset()) -> Any:
         """A `pyarrow.RecordBatch` with one row per message; those at the positions `malformed` have no attributes."""
-        arrays = [self._column(name, messages, self._schema.field(name).type, malformed) for name in self._columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        arrays = [self._column(name, messages, self.schema.field(name).type, malformed) for name in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def constant(self, name: str) -> str | int:
+        """What stands in every row: `topic`, `brokerId` or `partition`."""
+        partition = self._partition
+        if name == "topic":
+            return partition.topic
+        return partition.broker_id if name == "brokerId" else partition.partition_id
+
+    def minutes(self, texts: Sequence[str | None]) -> Any:
+        """`msgTime` of these texts."""
+        kind = self.schema.field("msgTime").type
+        return _timestamps([minute_us(text, self._time_zone) for text in texts], kind)
+
+    def maps(self, attributes: Sequence[Mapping[str, str] | None]) -> Any:
+        """`attributes` of these; None is null."""
+        kind = self.schema.field("attributes").type
+        offsets: list[int | None] = [0]
+        keys: list[str] = []
+        values: list[str] = []
+        for position, entries in enumerate(attributes):
+            if entries is None:
+                offsets[position] = None  # a null where a map would begin is a null instead of that map
+            else:
+                keys.extend(entries)
+                values.extend(entries.values())
+            offsets.append(len(keys))
+        return pa.MapArray.from_arrays(
+            pa.array(offsets, pa.int32()), pa.array(keys, pa.string()), pa.array(values, pa.string()), type=kind
+        )
 
     def _column(self, name: str, messages: Sequence[Message], kind: Any, malformed: Set[int]) -> Any:
         match name:
-            case "topic":
-                return pa.repeat(pa.scalar(self._partition.topic, kind), len(messages))
-            case "brokerId":
-                return pa.repeat(pa.scalar(self._partition.broker_id, kind), len(messages))
-            case "partition":
-                return pa.repeat(pa.scalar(self._partition.partition_id, kind), len(messages))
+            case "topic" | "brokerId" | "partition":
+                return pa.repeat(pa.scalar(self.constant(name), kind), len(messages))
             case "offset":
                 return pa.array([message.offset for message in messages], kind)
+            case "messageId":
+                return pa.array([message.message_id for message in messages], kind)
             case "timestamp":
                 times_ms = [message.appended_at_ms for message in messages]
                 return _timestamps([None if time_ms is None else time_ms * _US_PER_MS for time_ms in times_ms], kind)
             case "msgTime":
-                return _timestamps([minute_us(message.msg_time, self._time_zone) for message in messages], kind)
+                return self.minutes([message.msg_time for message in messages])
             case "msgType":
                 return pa.array([message.msg_type for message in messages], kind)
             case "attributes":
-                return _maps([message.attributes for message in messages], kind, malformed)
+                return self.maps(
+                    [None if at in malformed else message.attributes for at, message in enumerate(messages)]
+                )
             case _:
                 return pa.array([message.body for message in messages], kind)
 
 
 def _timestamps(times_us: list[int | None], kind: Any) -> Any:
     return pa.array(times_us, pa.int64()).cast(kind)
-
-
-def _maps(attributes: list[Mapping[str, str]], kind: Any, malformed: Set[int]) -> Any:
-    offsets: list[int | None] = [0]
-    keys: list[str] = []
-    values: list[str] = []
-    for entries in attributes:
-        keys.extend(entries)
-        values.extend(entries.values())
-        offsets.append(len(keys))
-    for position in malformed:
-        offsets[position] = None  # a null where a map would begin is a null instead of that map
-    return pa.MapArray.from_arrays(
-        pa.array(offsets, pa.int32()), pa.array(keys, pa.string()), pa.array(values, pa.string()), type=kind
-    )
 
 
 @lru_cache(maxsize=4096)
