@@ -145,9 +145,29 @@ def explanations() -> dict[str, Explanation]:
         found[code_text] = Explanation(
             code_text, kind.__name__, meaning, _LOCAL[code_text], kind.retriable, int(kind.exit_code)
         )
+    found |= _of_pipeline_files()
     found["usage"] = Explanation(
         "usage", "UsageError", "the command line is not understood", "see the command's --help", False, ExitCode.USAGE
     )
+    return found
+
+
+def _of_pipeline_files() -> dict[str, Explanation]:
+    """What `pipeline lint` tells, and the error of a command that was given a file with errors."""
+    from pytubemq.spark.pipeline.spec.faults import MEANINGS, PipelineFileError, Severity, severity_of
+
+    found = {
+        code.value.lower(): Explanation(
+            code.value, said.name, said.meaning, said.remedy, False,
+            int(ExitCode.BAD_CONFIG if severity_of(code) is Severity.ERROR else ExitCode.DONE),
+        )
+        for code, said in MEANINGS.items()
+    }  # fmt: skip
+    name = class_code(PipelineFileError)
+    found[name] = Explanation(
+        name, PipelineFileError.__name__, "a pipeline file has errors", "see all of them: pytubemq pipeline lint FILE",
+        False, int(ExitCode.BAD_CONFIG),
+    )  # fmt: skip
     return found
 
 

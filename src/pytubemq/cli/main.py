@@ -34,6 +34,7 @@ COMMANDS = {
     "cluster": Lazy(
         "pytubemq.cli.cluster:cluster", "Health of the cluster, who is in it, and the defaults of its topics."
     ),
+    "pipeline": Lazy("pytubemq.cli.pipeline:pipeline", "From a topic to a table: write, check and run pipeline files."),
     "server": Lazy("pytubemq.cli.server:server", "Run a Master, a Broker or both from a settings file."),
     "store": Lazy("pytubemq.cli.store:store", "Look into, check, mend, export and fill a stopped Broker's data."),
     "bench": Lazy("pytubemq.cli.bench:bench", "Measure producing, consuming and the way from end to end."),

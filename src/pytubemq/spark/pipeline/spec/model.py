@@ -182,6 +182,8 @@ class DeadLetter:
     format: SinkFormat = SinkFormat.PARQUET
     path: str | None = None
     topic: str | None = None
+    master: str | None = None
+    """The source's if None."""
     table: str | None = None
     url: str | None = None
     max_ratio: float | None = None

@@ -1,0 +1,87 @@
+"""`pytubemq pipeline lint`: every fault of a file with its place."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pytubemq.cli.options import current, global_options
+from pytubemq.cli.output import emit_rows
+from pytubemq.cli.pipeline.options import set_option
+from pytubemq.cli.words import count_of
+from pytubemq.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.spark.pipeline.spec import Fault
+
+COLUMNS = ["file", "line", "column", "severity", "code", "key", "message", "hint"]
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path())
+@click.option("--schema", is_flag=True, help="Print the JSON schema of pipeline files, for editors, instead.")
+@set_option
+@global_options
+def lint(files: tuple[str, ...], schema: bool, variables: dict[str, str]) -> int:
+    """Find what is wrong with pipeline files, each fault with its line, column and remedy.
+
+    Neither Spark nor a cluster is needed. Ends with 78 if there is an error, and with 0 if there are only warnings.
+    """
+    if schema:
+        from pytubemq.spark.pipeline.spec.json_schema import json_schema
+
+        click.echo(json.dumps(json_schema(), indent=2))
+        return ExitCode.DONE
+    if not files:
+        raise click.UsageError("name a file, as in  pytubemq pipeline lint orders.yaml")
+    from pytubemq.spark.pipeline.spec import Severity
+    from pytubemq.spark.pipeline.spec import lint as faults_of
+
+    faults = [fault for file in files for fault in faults_of(file, variables=variables)]
+    errors = sum(fault.severity is Severity.ERROR for fault in faults)
+    code = ExitCode.BAD_CONFIG if errors else ExitCode.DONE
+    options = current()
+    if options.output not in {None, "table"}:
+        emit_rows(options, [as_row(fault) for fault in faults], COLUMNS, name="code")
+        return code
+    for line in as_text(faults):
+        click.echo(line)
+    options.say(_summary(faults, errors, code, files))
+    return code
+
+
+def as_row(fault: Fault) -> dict[str, Any]:
+    """A fault for machines."""
+    row = {column: getattr(fault, column) for column in COLUMNS}
+    return row | {"severity": fault.severity.value, "code": fault.code.value}
+
+
+def as_text(faults: Sequence[Fault]) -> list[str]:
+    """A line for each, as compilers write them, so that editors find the place."""
+    places = [f"{fault.file}:{fault.line}:{fault.column}" for fault in faults]
+    words = ["warn " if fault.severity == "warning" else "error" for fault in faults]
+    width = max(map(len, places), default=0)
+    return [
+        f"{place.ljust(width)}  {word}  {fault.text}  [{fault.code}]"
+        for place, word, fault in zip(places, words, faults, strict=True)
+    ]
+
+
+def _summary(faults: Sequence[Fault], errors: int, code: ExitCode, files: Sequence[str]) -> str:
+    if not faults:
+        from pytubemq.cli.invocation import as_typed
+
+        checked = files[0] if len(files) == 1 else count_of(len(files), "file")
+        return f"{checked}: no faults\nNext:  {as_typed(f'pytubemq pipeline test {files[0]}')}"
+    warnings = len(faults) - errors
+    said = ", ".join(
+        count_of(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number
+    )  # fmt: skip
+    worst = next((fault for fault in faults if fault.severity == "error"), faults[0])
+    from pytubemq.cli.invocation import as_typed
+
+    return f"{said} · exit {int(code)}     explain: {as_typed(f'pytubemq errors show {worst.code}')}"

@@ -1,0 +1,34 @@
+"""What the pipeline's commands share: the file, and the variables put into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def file_argument(command: F) -> F:
+    """Decorator: the argument `file`, a path as it was typed."""
+    return click.argument("file", type=click.Path())(command)
+
+
+def set_option(command: F) -> F:
+    """Decorator: the option `--set`, as the mapping `variables`."""
+    option = click.option(
+        "--set", "variables", multiple=True, metavar="NAME=VALUE", callback=_variables,
+        help="What ${var:NAME} in the file stands for; may be given several times.",
+    )  # fmt: skip
+    return option(command)
+
+
+def _variables(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    made: dict[str, str] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not name or not equals:
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE", context, parameter)
+        made[name] = text
+    return made

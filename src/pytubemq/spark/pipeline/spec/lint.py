@@ -1,0 +1,43 @@
+"""What is wrong with a pipeline beyond its form: names, contradictions, promises that cannot be kept, secrets.
+
+The invariant: nothing is connected to, started or written, and neither Spark nor Arrow is imported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.spark.pipeline.spec.loader import Loaded, in_order, load
+from pytubemq.spark.pipeline.spec.rules import names, options, parts, secret_rules, sinks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pytubemq.spark.pipeline.spec.faults import Fault
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+
+RULES = (parts.check, names.check, sinks.check, options.check, secret_rules.check)
+
+
+def lint(path: str | Path, *, variables: Mapping[str, str] | None = None) -> list[Fault]:
+    """All faults of a file, in the order of their places."""
+    return list(load_checked(path, variables=variables).faults)
+
+
+def load_checked(path: str | Path, *, variables: Mapping[str, str] | None = None) -> Loaded:
+    """A file with all its faults: of form, and of meaning where it could be read."""
+    loaded = load(path, variables=variables)
+    if loaded.pipeline is None:
+        return loaded
+    found = [fault for rule in RULES for fault in rule(loaded.pipeline, loaded.places)]
+    return Loaded(loaded.pipeline, loaded.places, in_order([*loaded.faults, *found]))
+
+
+def read(path: str | Path, *, variables: Mapping[str, str] | None = None) -> Pipeline:
+    """The pipeline that a file holds, if `lint` finds no error in it.
+
+    Raises:
+        PipelineFileError: it does; they are in it.
+    """
+    return load_checked(path, variables=variables).require()

@@ -1,0 +1,90 @@
+"""A pipeline file, read: values, places and faults. Needs neither Spark nor a cluster, and imports neither."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytubemq.model.limits import MAX_PIPELINE_FILE_BYTES
+from pytubemq.spark.pipeline.spec.build import Builder
+from pytubemq.spark.pipeline.spec.faults import Fault, FaultCode, PipelineFileError, Severity, severity_of
+from pytubemq.spark.pipeline.spec.places import Places
+from pytubemq.spark.pipeline.spec.toml_file import parse_toml
+from pytubemq.spark.pipeline.spec.yaml_file import parse_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytubemq.spark.pipeline.spec.document import Mark
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a file came to. `pipeline` is None if a part that it needs is missing or wrong."""
+
+    pipeline: Pipeline | None
+    places: Places
+    faults: tuple[Fault, ...]
+
+    @property
+    def errors(self) -> tuple[Fault, ...]:
+        """The faults with which it does not run."""
+        return tuple(fault for fault in self.faults if fault.severity is Severity.ERROR)
+
+    def require(self) -> Pipeline:
+        """The pipeline.
+
+        Raises:
+            PipelineFileError: the file has errors; they are in it.
+        """
+        if self.pipeline is None or self.errors:
+            raise PipelineFileError(self.faults)
+        return self.pipeline
+
+
+def load(path: str | Path, *, variables: Mapping[str, str] | None = None) -> Loaded:
+    """Read a file: `.toml` as TOML, all else as YAML. `variables` are what `${var:name}` stands for.
+
+    Only its form is looked at here; `lint` also looks at what it means.
+    """
+    shown = str(path)
+    places = Places(shown)
+    faults: list[Fault] = []
+
+    def say(code: FaultCode, mark: Mark, key: str, message: str, hint: str | None) -> None:
+        faults.append(Fault(shown, mark.line, mark.column, severity_of(code), key, message, hint, code))
+
+    text = _text(Path(path), places, faults)
+    if text is None:
+        return Loaded(None, places, tuple(faults))
+    places.lines = tuple(text.splitlines())
+    tree = parse_toml(text, say) if Path(path).suffix.lower() == ".toml" else parse_yaml(text, say)
+    if tree is None:
+        return Loaded(None, places, tuple(faults))
+    pipeline = Builder(places, faults, dict(variables or {})).pipeline(tree)
+    return Loaded(pipeline, places, in_order(faults))
+
+
+def in_order(faults: list[Fault]) -> tuple[Fault, ...]:
+    """By place in the file."""
+    return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column, fault.code)))
+
+
+def _text(path: Path, places: Places, faults: list[Fault]) -> str | None:
+    try:
+        with path.open("rb") as file:
+            held = file.read(MAX_PIPELINE_FILE_BYTES + 1)
+    except OSError as error:
+        hint = "pytubemq pipeline init makes one" if isinstance(error, FileNotFoundError) else None
+        faults.append(places.fault(FaultCode.UNREADABLE, "", f"cannot be read: {error.strerror}", hint))
+        return None
+    if len(held) > MAX_PIPELINE_FILE_BYTES:
+        faults.append(places.fault(FaultCode.TOO_LARGE, "", f"longer than {MAX_PIPELINE_FILE_BYTES} bytes"))
+        return None
+    try:
+        return held.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        faults.append(places.fault(FaultCode.UNREADABLE, "", f"no text in UTF-8: byte {error.start}"))
+        return None

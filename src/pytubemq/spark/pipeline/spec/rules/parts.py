@@ -1,0 +1,138 @@
+"""Source, decode, dead letters, trigger, state and Spark's settings: what excludes what."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import MessageError
+from pytubemq.model.ids import check_topic
+from pytubemq.spark.pipeline.spec.faults import FaultCode
+from pytubemq.spark.pipeline.spec.model import Guarantee, OnError, SinkFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytubemq.spark.pipeline.spec.faults import Fault
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+    from pytubemq.spark.pipeline.spec.places import Places
+
+_OF_TUBEMQ: Final = {
+    "master": "master", "topics": "topic", "topic_pattern": "topic_pattern", "commit_group": "commit_group",
+    "filters": "filters", "dedup": "dedup", "columns": "columns", "end": "end",
+}  # fmt: skip
+_REFUSED: Final = {
+    "spark.sql.execution.arrow.compression.codec": (
+        "lz4", "Spark's Java LZ4 holds a Python writer up for minutes", "delete it, or use zstd"
+    ),
+    "spark.speculation": (
+        "true", "a second attempt of a task may write beside the first", "delete it; the runner keeps it off"
+    ),
+}  # fmt: skip
+
+
+def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
+    """Faults of the parts around steps and sinks."""
+    yield from _source(pipeline, places)
+    yield from _decode(pipeline, places)
+    yield from _dead_letter(pipeline, places)
+    yield from _spark(pipeline, places)
+    exact = any(sink.guarantee is Guarantee.EXACTLY_ONCE for sink in pipeline.sinks)
+    if pipeline.state is None and exact:
+        index = next(i for i, sink in enumerate(pipeline.sinks) if sink.guarantee is Guarantee.EXACTLY_ONCE)
+        yield places.fault(
+            FaultCode.DEFAULT_STATE, f"sinks[{index}].guarantee", "exactly_once without `state`",
+            f"progress is kept in .pytubemq/{pipeline.name} beside the file",
+        )  # fmt: skip
+
+
+def _source(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
+    source = pipeline.source
+    if source.format != "tubemq":
+        for field, key in _OF_TUBEMQ.items():
+            if getattr(source, field):
+                shown = "topics" if field == "topics" and "source.topics" in places.by_path else key
+                text = f"is a key of topics, and the format is {source.format}"
+                yield places.fault(FaultCode.CONTRADICTION, f"source.{shown}", text, "delete one of them", at_key=True)
+        return
+    if source.topics and source.topic_pattern:
+        text = "stands beside topic"
+        yield places.fault(FaultCode.CONTRADICTION, "source.topic_pattern", text, "keep one of them", at_key=True)
+    if not source.topics and source.topic_pattern is None:
+        yield places.fault(FaultCode.MISSING_KEY, "source", "needs topic, topics or topic_pattern")
+    for key in ("path", "schema"):
+        if getattr(source, key) is not None:
+            text = "is a key of other formats than tubemq"
+            hint = "columns of messages are named in decode.schema" if key == "schema" else "a topic has no path"
+            yield places.fault(FaultCode.CONTRADICTION, f"source.{key}", text, hint, at_key=True)
+    for index, topic in enumerate(source.topics):
+        path = "source.topic" if "source.topic" in places.by_path else f"source.topics[{index}]"
+        yield from _topic(topic, path, places)
+    if source.topic_pattern is not None and "${" not in source.topic_pattern:
+        try:
+            re.compile(source.topic_pattern)
+        except re.error as error:
+            yield places.fault(FaultCode.BAD_VALUE, "source.topic_pattern", f"is no regular expression: {error.msg}")
+    if source.limit.max_delay_s is not None and source.limit.min_rows is None:
+        text = "bounds the wait for min_rows, which is not there"
+        yield places.fault(FaultCode.CONTRADICTION, "source.limit.max_delay", text, "add min_rows", at_key=True)
+    rows, least = source.limit.rows, source.limit.min_rows
+    if rows is not None and least is not None and least > rows:
+        text = f"{least} is more than a batch may hold, limit.rows {rows}"
+        yield places.fault(FaultCode.CONTRADICTION, "source.limit.min_rows", text)
+
+
+def _topic(topic: str, path: str, places: Places) -> Iterator[Fault]:
+    if "${" in topic:
+        return
+    try:
+        check_topic(topic)
+    except MessageError as error:
+        yield places.fault(FaultCode.BAD_VALUE, path, error.message, error.hint)
+
+
+def _decode(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
+    decode = pipeline.decode
+    if decode is not None and pipeline.source.format != "tubemq":
+        text = f"makes rows of messages, and the source is {pipeline.source.format}"
+        yield places.fault(FaultCode.CONTRADICTION, "decode", text, "delete it", at_key=True)
+
+
+def _dead_letter(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
+    decode, letters = pipeline.decode, pipeline.dead_letter
+    if letters is None:
+        if "decode.on_error" in places.by_path and decode is not None and decode.on_error is OnError.DEAD_LETTER:
+            text = "dead_letter, and the file has no section dead_letter"
+            hint = f"they are kept as Parquet in {pipeline.state or '.pytubemq/' + pipeline.name}/dead_letter"
+            yield places.fault(FaultCode.DEFAULT_DEAD_LETTER, "decode.on_error", text, hint)
+        return
+    if decode is None:
+        text = "gets no record, as nothing is decoded"
+        yield places.fault(FaultCode.NOTHING_REJECTED, "dead_letter", text, "add decode", at_key=True)
+    elif decode.on_error is not OnError.DEAD_LETTER:
+        text = f"gets no record with decode.on_error: {decode.on_error.value}"
+        yield places.fault(FaultCode.NOTHING_REJECTED, "dead_letter", text, "delete one of them", at_key=True)
+    needed = {
+        SinkFormat.PARQUET: ("path",), SinkFormat.DELTA: ("path",), SinkFormat.TUBEMQ: ("topic",),
+        SinkFormat.JDBC: ("url", "table"),
+    }.get(letters.format, ())  # fmt: skip
+    for key in needed:
+        if getattr(letters, key) is None and not (key == "path" and letters.table):
+            if letters.format is SinkFormat.PARQUET:
+                continue  # beside the state
+            yield places.fault(
+                FaultCode.SINK_LACKS_KEY, "dead_letter", f"of format {letters.format} needs the key {key}"
+            )
+    if letters.topic is not None:
+        yield from _topic(letters.topic, "dead_letter.topic", places)
+        if letters.topic in pipeline.source.topics:
+            text = "is the topic that is read: its records would come again and again"
+            yield places.fault(FaultCode.CONTRADICTION, "dead_letter.topic", text, "name another")
+
+
+def _spark(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
+    for name, value in pipeline.spark.conf.items():
+        refused = _REFUSED.get(name)
+        if refused is not None and value.strip().lower() == refused[0]:
+            path = f"spark.conf.{name}"
+            yield places.fault(FaultCode.SPARK_SETTING_REFUSED, path, f"{value} is refused: {refused[1]}", refused[2])

@@ -1,0 +1,84 @@
+"""Each sink: the keys that its format needs and takes, and whether it can promise what is asked of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.spark.pipeline.spec.faults import FaultCode
+from pytubemq.spark.pipeline.spec.model import SinkFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytubemq.spark.pipeline.spec.faults import Fault
+    from pytubemq.spark.pipeline.spec.model import Pipeline, Sink
+    from pytubemq.spark.pipeline.spec.places import Places
+
+TAKES: Final[dict[SinkFormat, tuple[str, ...]]] = {
+    SinkFormat.PARQUET: ("path", "partition_by", "layout", "on_schema_change"),
+    SinkFormat.DELTA: ("path", "table", "partition_by", "on_schema_change"),
+    SinkFormat.ICEBERG: ("table", "path", "partition_by", "on_schema_change"),
+    SinkFormat.JDBC: ("url", "table", "keys", "on_schema_change"),
+    SinkFormat.KAFKA: ("topic",),
+    SinkFormat.TUBEMQ: ("topic", "master", "idempotency_key"),
+    SinkFormat.CONSOLE: (),
+}
+"""Beside name, format, input, guarantee and options."""
+NEEDS: Final[dict[SinkFormat, tuple[tuple[str, ...], ...]]] = {
+    SinkFormat.PARQUET: (("path",),),
+    SinkFormat.DELTA: (("path", "table"),),
+    SinkFormat.ICEBERG: (("table",),),
+    SinkFormat.JDBC: (("url",), ("table",)),
+}
+"""One of each group must be there."""
+_SPECIAL: Final = (
+    "path", "table", "url", "topic", "master", "partition_by", "keys", "layout", "idempotency_key", "on_schema_change",
+)  # fmt: skip
+
+
+def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
+    """Faults of the sinks."""
+    for index, sink in enumerate(pipeline.sinks):
+        path = f"sinks[{index}]"
+        yield from _keys(sink, path, places)
+        yield from _writes(sink, index, pipeline, places)
+
+
+def _keys(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
+    for group in NEEDS.get(sink.format, ()):
+        if not any(getattr(sink, key) for key in group):
+            text = f"of format {sink.format} needs the key {' or '.join(group)}"
+            yield places.fault(FaultCode.SINK_LACKS_KEY, path, text)
+    for key in _SPECIAL:
+        if f"{path}.{key}" in places.by_path and key not in TAKES[sink.format]:
+            takers = [kind.value for kind, keys in TAKES.items() if key in keys]
+            text, hint = f"is nothing to a sink of format {sink.format}", f"it is a key of {', '.join(takers)}"
+            yield places.fault(FaultCode.SINK_TAKES_NO_KEY, f"{path}.{key}", text, hint, at_key=True)
+    if sink.format is SinkFormat.DELTA and sink.path and sink.table:
+        yield places.fault(FaultCode.CONTRADICTION, f"{path}.table", "stands beside path", "keep one", at_key=True)
+    if sink.format is SinkFormat.KAFKA and "kafka.bootstrap.servers" not in sink.options:
+        text = "of format kafka needs options.kafka.bootstrap.servers"
+        yield places.fault(FaultCode.SINK_LACKS_KEY, path, text, 'as {kafka.bootstrap.servers: "host:9092"}')
+    if sink.format is SinkFormat.JDBC and sink.url and "${" not in sink.url and not sink.url.startswith("jdbc:"):
+        yield places.fault(
+            FaultCode.BAD_VALUE, f"{path}.url", "does not begin with jdbc:", "as jdbc:postgresql://host/db"
+        )
+
+
+def _writes(sink: Sink, index: int, pipeline: Pipeline, places: Places) -> Iterator[Fault]:
+    """Two sinks in one place, and a sink into the topic that is read."""
+    if sink.topic is not None and sink.format is SinkFormat.TUBEMQ and sink.topic in pipeline.source.topics:
+        text = "is the topic that is read: its rows would come again and again"
+        yield places.fault(FaultCode.CONTRADICTION, f"sinks[{index}].topic", text, "name another")
+    place = _place(sink)
+    for other, before in enumerate(pipeline.sinks[:index]):
+        if place is not None and _place(before) == place and sink.format not in {SinkFormat.KAFKA, SinkFormat.TUBEMQ}:
+            key = "path" if sink.path else "table"
+            text = f"is where the sink {pipeline.sinks[other].name} writes"
+            yield places.fault(FaultCode.CONTRADICTION, f"sinks[{index}].{key}", text, "name another")
+
+
+def _place(sink: Sink) -> tuple[str, ...] | None:
+    if sink.path is not None:
+        return ("path", sink.path.rstrip("/"))
+    return ("table", sink.url or "", sink.table.lower()) if sink.table else None

@@ -1,0 +1,150 @@
+"""The tables that a query reads, found by a light look at its words; Spark itself says the last word at dry-run.
+
+The rule: a name after FROM or JOIN, or after a comma in such a list, is read; names that the query gives itself with
+WITH are its own; what stands in quotes, comments and functions (EXTRACT(x FROM y)) is not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+_TOKEN: Final = re.compile(
+    r"""(?P<skip>\s+|--[^\n]*|/\*.*?(?:\*/|$))
+    |(?P<text>[rR]?'(?:\\.|''|[^'\\])*(?:'|$)|[rR]?"(?:\\.|""|[^"\\])*(?:"|$))
+    |(?P<back>`(?:``|[^`])*(?:`|$))
+    |(?P<word>[^\W\d]\w*)
+    |(?P<other>\d[\w.]*|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ENDS_LIST: Final = {
+    "where", "group", "having", "order", "sort", "cluster", "distribute", "limit", "offset", "union", "intersect",
+    "except", "minus", "window", "select", "qualify", "set", "values",
+}  # fmt: skip
+_NO_TABLE: Final = {"lateral", "unnest", "values", "select", "stream", "only", "table"}
+
+
+class Read(NamedTuple):
+    """A name that a query reads, and where in its text (from 1)."""
+
+    name: str
+    line: int
+    column: int
+
+
+class _Word(NamedTuple):
+    text: str
+    lower: str
+    start: int
+    is_name: bool
+
+
+def names_read(sql: str) -> list[Read]:
+    """The names of one part that `sql` reads, each where it is first met; `db.table` and files are left out."""
+    words = _words(sql)
+    own = {words[index].lower for index in range(len(words)) if _is_common_table(words, index)}
+    found: dict[str, Read] = {}
+    depth = 0
+    listing: set[int] = set()  # depths of parentheses at which a list of tables is being read
+    expected = False
+    functions: list[bool] = []  # of each open parenthesis, whether it is a function's
+    for index, word in enumerate(words):
+        if expected and word.lower in _NO_TABLE and not (word.lower == "table" and _next(words, index) != "("):
+            expected = word.lower in {"stream", "only"}
+            if word.lower in {"stream", "only"}:
+                continue
+        elif expected and word.is_name:
+            expected = False
+            if not _is_dotted(words, index) and _next(words, index) != "(" and word.lower not in own:
+                line = sql.count("\n", 0, word.start) + 1
+                column = word.start - (sql.rfind("\n", 0, word.start) + 1) + 1
+                found.setdefault(word.lower, Read(word.text, line, column))
+            continue
+        if word.text == "(":
+            previous = words[index - 1] if index else None
+            functions.append(previous is not None and previous.is_name and not _is_keyword(previous) and not expected)
+            depth += 1
+            if expected:  # a list or a query in parentheses: FROM (a JOIN b), FROM (SELECT ...)
+                expected = _next(words, index) not in {"select", "with", "from", "values"}
+                if expected:
+                    listing.add(depth)
+        elif word.text == ")":
+            listing.discard(depth)
+            depth = max(0, depth - 1)
+            if functions:
+                functions.pop()
+        elif word.lower == "join" or (word.lower == "from" and not _of_function(words, index, functions)):
+            expected = True
+            listing.add(depth)
+        elif word.text == "," and depth in listing:
+            expected = True
+        elif word.lower in _ENDS_LIST:
+            listing.discard(depth)
+    return list(found.values())
+
+
+def _words(sql: str) -> list[_Word]:
+    words = []
+    for found in _TOKEN.finditer(sql):
+        if found.lastgroup == "skip":
+            continue
+        text = found[0]
+        if found.lastgroup == "back":
+            name = text.strip("`").replace("``", "`")
+            words.append(_Word(name, name.lower(), found.start(), True))
+        elif found.lastgroup == "text":
+            words.append(_Word("'", "'", found.start(), False))
+        else:
+            words.append(_Word(text, text.lower(), found.start(), found.lastgroup == "word"))
+    return words
+
+
+def _next(words: list[_Word], index: int) -> str:
+    return words[index + 1].lower if index + 1 < len(words) else ""
+
+
+def _is_dotted(words: list[_Word], index: int) -> bool:
+    return _next(words, index) == "." or (index > 0 and words[index - 1].text == ".")
+
+
+def _is_common_table(words: list[_Word], index: int) -> bool:
+    """`name AS (` or `name (a, b) AS (` after WITH or a comma."""
+    word = words[index]
+    if not word.is_name or index == 0 or words[index - 1].lower not in {"with", "recursive", ","}:
+        return False
+    at = index + 1
+    if at < len(words) and words[at].text == "(":
+        while at < len(words) and words[at].text != ")":
+            at += 1
+        at += 1
+    return at + 1 < len(words) and words[at].lower == "as" and words[at + 1].text == "("
+
+
+def _is_keyword(word: _Word) -> bool:
+    return word.lower in _ENDS_LIST | _NO_TABLE | {
+        "from", "join", "in", "exists", "and", "or", "not", "as", "on", "using", "over", "then", "else", "when", "with",
+        "all", "any", "some", "distinct", "by", "between", "like", "case", "is",
+    }  # fmt: skip
+
+
+def _of_function(words: list[_Word], index: int, functions: list[bool]) -> bool:
+    """Whether this FROM belongs to EXTRACT, TRIM, SUBSTRING, OVERLAY, or to IS DISTINCT FROM."""
+    if index and words[index - 1].lower == "distinct" and index > 1 and words[index - 2].lower in {"is", "not"}:
+        return True
+    if not (functions and functions[-1]):
+        return False
+    return not _selects_since_parenthesis(words, index)
+
+
+def _selects_since_parenthesis(words: list[_Word], index: int) -> bool:
+    depth = 0
+    for word in reversed(words[:index]):
+        if word.text == ")":
+            depth += 1
+        elif word.text == "(":
+            if depth == 0:
+                return False
+            depth -= 1
+        elif depth == 0 and word.lower == "select":
+            return True
+    return False

@@ -1,0 +1,54 @@
+"""Numbers with units, as a pipeline file writes them: `64MiB`, `10s`, `200_000`, `1%`."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from pytubemq.model.limits import KIB, MIB
+
+_COUNT: Final = re.compile(r"([0-9][0-9_]{0,24})")
+_SIZE: Final = re.compile(r"([0-9][0-9_]{0,24}(?:\.[0-9]{1,6})?) ?(B|KiB|MiB|GiB|KB|MB|GB)?", re.IGNORECASE)
+_TIME: Final = re.compile(r"([0-9][0-9_]{0,18}(?:\.[0-9]{1,9})?) ?(ms|s|m|min|h|d)?")
+_RATIO: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?(%)?")
+
+_SIZES: Final = {
+    "b": 1, "kib": KIB, "mib": MIB, "gib": 1024 * MIB, "kb": 1000, "mb": 1_000_000, "gb": 1_000_000_000,
+}  # fmt: skip
+_TIMES: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_MOST: Final = 2**63 - 1
+
+
+def count(text: str) -> int | None:
+    """A whole number of at least 1; None if it is none."""
+    found = _COUNT.fullmatch(text.strip())
+    number = int(found[1].replace("_", "")) if found else 0
+    return number if 1 <= number <= _MOST else None
+
+
+def size_bytes(text: str) -> int | None:
+    """Bytes of `64MiB`, `1.5 GB` or `1000`; at least 1; None if it is no size."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        return None
+    size = math.floor(float(found[1].replace("_", "")) * _SIZES[(found[2] or "B").lower()])
+    return size if 1 <= size <= _MOST else None
+
+
+def duration_s(text: str) -> float | None:
+    """Seconds of `10s`, `500ms`, `2m`, `1.5h` or, without a unit, of a number of seconds; more than 0."""
+    found = _TIME.fullmatch(text.strip())
+    if found is None:
+        return None
+    seconds = float(found[1].replace("_", "")) * _TIMES[found[2] or "s"]
+    return seconds if seconds > 0 else None
+
+
+def ratio(text: str) -> float | None:
+    """A share from 0 to 1, written so or as a percentage."""
+    found = _RATIO.fullmatch(text.strip())
+    if found is None:
+        return None
+    share = float(found[1]) / (100 if found[2] else 1)
+    return share if share <= 1 else None
