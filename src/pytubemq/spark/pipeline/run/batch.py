@@ -1,0 +1,280 @@
+"""One batch into all sinks that take it, with a line in the ledger for each.
+
+The invariant: nothing of a batch is written before its records are counted and found to be within the limits; a sink
+that has the batch is not written to again; the batch is given back to Spark as done only when every sink has it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytubemq.spark.pipeline.run import audit
+from pytubemq.spark.pipeline.run.failpoints import reach
+from pytubemq.spark.pipeline.run.faults import PipelineError, TooManyRejectedError, failed
+from pytubemq.spark.pipeline.run.ledger import Entry, Ledger, add_totals
+from pytubemq.spark.pipeline.run.source import fails_on_reject
+from pytubemq.spark.pipeline.run.steps import INPUT, apply_steps
+from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER
+from pytubemq.spark.pipeline.sinks.port import SinkContext
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from pytubemq.errors import TubeError
+    from pytubemq.spark.pipeline.run.audit import Counts
+    from pytubemq.spark.pipeline.run.source import Opened
+    from pytubemq.spark.pipeline.sinks.port import SinkWriter
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A sink and the step whose rows it takes."""
+
+    writer: SinkWriter
+    step: str
+
+    @property
+    def name(self) -> str:
+        """The sink's name."""
+        return self.writer.spec.name
+
+
+@dataclass(slots=True)
+class BatchResult:
+    """What came of a batch, until Spark has told its side of it."""
+
+    query: str
+    batch_id: int
+    rows_in: int | None = None
+    rows_out: dict[str, int] = field(default_factory=dict)
+    rejected: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+    newest_s: float | None = None
+    parts: dict[str, float] = field(default_factory=dict)
+    replayed: list[str] = field(default_factory=list)
+    ended_s: float = 0.0
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Count the time of a part."""
+        begun = time.monotonic()
+        yield
+        self.parts[part] = self.parts.get(part, 0.0) + time.monotonic() - begun
+
+
+class StopRequestedError(Exception):
+    """A batch was not begun because the run is to end."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the batches of all queries of a run share with the engine."""
+
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set when the run is to end after the batch."""
+    results: dict[tuple[str, int], BatchResult] = field(default_factory=dict)
+    error: TubeError | None = None
+    busy: set[str] = field(default_factory=set)
+    """Queries that are in a batch."""
+
+
+class BatchBody:
+    """What Spark calls for each batch of a query (`foreachBatch`)."""
+
+    def __init__(
+        self,
+        query: str,
+        pipeline: Pipeline,
+        outputs: Sequence[Output],
+        *,
+        shared: Shared,
+        ledger: Ledger,
+        pipeline_id: Callable[[], str],
+    ) -> None:
+        self._query = query
+        self._pipeline = pipeline
+        self._outputs = tuple(outputs)
+        self._shared = shared
+        self._ledger = ledger
+        self._pipeline_id = pipeline_id
+        self._first = True
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Carry a batch out. What goes wrong is kept for the engine, then given to Spark, which ends the query."""
+        shared = self._shared
+        if shared.stop.is_set():
+            raise StopRequestedError
+        shared.busy.add(self._query)
+        try:
+            self._carry_out(rows, batch_id)
+        except Exception as error:
+            shared.error = shared.error or failed(error, f"batch {batch_id}")
+            raise
+        finally:
+            shared.busy.discard(self._query)
+            self._first = False
+
+    def _carry_out(self, rows: DataFrame, batch_id: int) -> None:
+        reach("batch-begun", batch_id)
+        context = SinkContext(rows.sparkSession, self._pipeline_id(), map_only=self.map_only)
+        entry = self._ledger.entry(batch_id, context.pipeline_id)
+        result = BatchResult(self._query, batch_id)
+        if not entry.complete:
+            with self._frames(rows, entry, result) as frames:
+                self._deliver(frames, entry, context, result)
+            entry.totals = add_totals(self._ledger.totals_before(batch_id, context.pipeline_id), entry)
+            entry.complete = True
+            self._ledger.save(entry)
+        else:
+            result.replayed = list(entry.sinks)
+        reach("ledger-written", batch_id)
+        result.rows_in = entry.read.get("rows", result.rows_in)
+        result.rejected = entry.read.get("rejected", 0)
+        result.reasons = entry.read.get("reasons", {})
+        result.rows_out = {name: done["rows"] for name, done in entry.sinks.items()}
+        result.ended_s = time.time()
+        self._shared.results[self._query, batch_id] = result
+
+    map_only = True
+
+    def _frames(self, rows: DataFrame, entry: Entry, result: BatchResult) -> _Frames:
+        raise NotImplementedError
+
+    def _deliver(
+        self, frames: Mapping[str, DataFrame], entry: Entry, context: SinkContext, result: BatchResult
+    ) -> None:
+        for output in self._outputs:
+            if output.name in entry.sinks:
+                result.replayed.append(output.name)
+                continue
+            frame = frames[output.step]
+            with result.timed(f"sink:{output.name}"):
+                before = output.writer.done(entry.batch_id, context) if self._first else None
+                rows = before if before is not None else self._write(output, frame, entry, context)
+            if before is not None:
+                result.replayed.append(output.name)
+            reach(f"sink-written:{output.name}", entry.batch_id)
+            entry.put(output.name, rows, replayed=before is not None, audit=self._audit_out(frame))
+            self._ledger.save(entry)
+
+    def _write(self, output: Output, frame: DataFrame, entry: Entry, context: SinkContext) -> int:
+        if output.name == DEAD_LETTER and entry.read.get("rejected") == 0:
+            return 0
+        try:
+            return output.writer.write(frame, entry.batch_id, context)
+        except Exception as error:
+            raise failed(error, f"sink {output.name} could not write batch {entry.batch_id}") from error
+
+    def _audit_out(self, frame: DataFrame) -> list[dict[str, object]] | None:
+        wanted = self._pipeline.audit
+        return audit.count_out(frame, wanted.time) if wanted is not None and wanted.time else None
+
+
+class _Frames(dict[str, "DataFrame"]):
+    """The rows by step, some of them held in memory while the batch lasts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: list[DataFrame] = []
+
+    def hold(self, rows: DataFrame) -> DataFrame:
+        """Keep rows, once made, until the batch is done."""
+        self._held.append(rows.persist())
+        return rows
+
+    def __enter__(self) -> _Frames:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for rows in reversed(self._held):
+            rows.unpersist()
+
+
+class MapOnlyBody(BatchBody):
+    """Batches of the source's rows; the steps are put on each, and rejected records are part of it."""
+
+    def __init__(self, opened: Opened, pipeline: Pipeline, outputs: Sequence[Output], **more: object) -> None:
+        super().__init__("main", pipeline, outputs, **more)  # type: ignore[arg-type]
+        self._opened = opened
+
+    def _frames(self, rows: DataFrame, entry: Entry, result: BatchResult) -> _Frames:
+        frames = _Frames()
+        used = [output.step for output in self._outputs]
+        if self._opened.decoded or len(used) > 1 or self._pipeline.audit is not None:
+            frames.hold(rows)
+            with result.timed("read"):
+                self._count(rows, entry, result)
+        made = apply_steps(self._opened.accepted(rows), self._pipeline)
+        for name in set(used) - {DEAD_LETTER}:
+            shared = used.count(name) > 1 and name != INPUT
+            frames[name] = frames.hold(made[name]) if shared else made[name]
+        if self._opened.decoded:
+            frames[DEAD_LETTER] = self._opened.rejected(rows)
+        return frames
+
+    def _count(self, rows: DataFrame, entry: Entry, result: BatchResult) -> None:
+        wanted = self._pipeline.audit
+        source = self._pipeline.source
+        counts = audit.count(
+            rows,
+            decoded=self._opened.decoded,
+            stream=source.topics[0] if len(source.topics) == 1 else source.format,
+            time=wanted.time if wanted is not None else None,
+        )
+        result.newest_s = counts.newest_s
+        entry.read = {"rows": counts.rows, "rejected": counts.rejected, "reasons": counts.reasons}
+        entry.audit = counts.lines
+        self._check_rejected(rows, counts, entry)
+
+    def _check_rejected(self, rows: DataFrame, counts: Counts, entry: Entry) -> None:
+        if not counts.rejected:
+            return
+        if fails_on_reject(self._pipeline):
+            raise PipelineError(
+                f"batch {entry.batch_id} has {counts.rejected} records that cannot be decoded; {self._example(rows)}",
+                hint="decode with on_error: dead_letter or drop to go on without them",
+            )
+        limits = self._pipeline.dead_letter
+        if limits is None:
+            return
+        ratio = counts.rejected / counts.rows
+        if limits.max_ratio is not None and ratio > limits.max_ratio:
+            raise TooManyRejectedError(
+                f"batch {entry.batch_id}: {counts.rejected} of {counts.rows} records cannot be decoded "
+                f"({ratio:.1%}), more than dead_letter.max_ratio = {limits.max_ratio:.1%}; {self._example(rows)}",
+                hint="nothing of the batch was written; correct `decode`, or raise max_ratio",
+            )
+        before = self._ledger.totals_before(entry.batch_id, entry.pipeline_id)["rejected"]
+        if limits.max_rows is not None and before + counts.rejected > limits.max_rows:
+            raise TooManyRejectedError(
+                f"batch {entry.batch_id}: {before + counts.rejected} records were rejected so far, "
+                f"more than dead_letter.max_rows = {limits.max_rows}; {self._example(rows)}",
+                hint="nothing of the batch was written; correct `decode`, or raise max_rows",
+            )
+
+    def _example(self, rows: DataFrame) -> str:
+        first = self._opened.rejected(rows).select("reason", "detail", "topic", "partition", "offset").head()
+        if first is None:
+            return "none of them is there any more"
+        return f"as {first.topic}:{first.partition} at offset {first.offset}: {first.reason} ({first.detail})"
+
+
+class StateBody(BatchBody):
+    """Batches of what a step that keeps state has made."""
+
+    map_only = False
+
+    def _frames(self, rows: DataFrame, entry: Entry, result: BatchResult) -> _Frames:
+        frames = _Frames()
+        if len(self._outputs) > 1:
+            frames.hold(rows)
+        for output in self._outputs:
+            frames[output.step] = rows
+        return frames

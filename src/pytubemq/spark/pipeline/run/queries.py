@@ -1,0 +1,192 @@
+"""What Spark runs for a pipeline: one query for all that goes batch by batch, one more for each step that keeps state.
+
+The invariant: each sink is fed by exactly one query, and each query has its own checkpoint and its own part of the
+ledger, so that (query, batch id) names what a sink gets.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.errors import ConfigError, TubeError
+from pytubemq.spark.pipeline.run.batch import MapOnlyBody, Output, StateBody
+from pytubemq.spark.pipeline.run.faults import PipelineError, of_spark, said
+from pytubemq.spark.pipeline.run.identity import check_source
+from pytubemq.spark.pipeline.run.ledger import Ledger
+from pytubemq.spark.pipeline.run.progress import PREFIX
+from pytubemq.spark.pipeline.run.source import check_decode, open_source
+from pytubemq.spark.pipeline.run.state_need import keeps_state
+from pytubemq.spark.pipeline.run.steps import apply_steps, input_of, make_tables
+from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER, dead_letter_spec, make_sink
+from pytubemq.spark.pipeline.spec.model import OnError, TriggerKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pytubemq.spark.pipeline.run.batch import BatchBody, Shared
+    from pytubemq.spark.pipeline.run.source import Opened
+    from pytubemq.spark.pipeline.run.state import StateDirectory
+    from pytubemq.spark.pipeline.spec.model import Pipeline, Trigger
+
+MAIN: Final = "main"
+
+
+@dataclass(slots=True)
+class Query:
+    """A query of a run."""
+
+    name: str
+    rows: DataFrame
+    body: BatchBody
+    state: StateDirectory
+    pipeline: str
+    mode: str = "append"
+    _running: Any = None
+
+    @property
+    def checkpoint(self) -> str:
+        """The directory of Spark's progress, below the state directory."""
+        return "checkpoint" if self.name == MAIN else f"checkpoint-{self.name}"
+
+    def start(self, trigger: Trigger) -> None:
+        """Begin.
+
+        Raises:
+            ConfigError: Spark does not run this plan as a stream.
+        """
+        from pyspark.errors import PySparkException
+
+        writer: Any = self.rows.writeStream.queryName(f"{PREFIX}{self.pipeline}:{self.name}").outputMode(self.mode)
+        writer = writer.option("checkpointLocation", self.state.of_spark(self.checkpoint))
+        try:
+            self._running = writer.trigger(**_trigger(trigger)).foreachBatch(self.body).start()
+        except PySparkException as error:
+            hint = "an aggregate needs a watermark, or sinks with keys" if self.name != MAIN else None
+            raise of_spark(error, f"Spark does not run {self.name} as a stream", hint=hint) from error
+
+    def pipeline_id(self) -> str:
+        """The name of this query's progress: new when the checkpoint is."""
+        return progress_id(self.state, self.checkpoint, self.pipeline)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it runs."""
+        return bool(self._running is not None and self._running.isActive)
+
+    def error(self) -> TubeError | None:
+        """What ended it, if something did."""
+        wrong = self._running.exception() if self._running is not None else None
+        if wrong is None:
+            return None
+        return PipelineError(f"pipeline {self.pipeline}: {said(wrong)}")
+
+    def recent_progress(self) -> list[Any]:
+        """Spark's progress of the last batches."""
+        return list(self._running.recentProgress) if self._running is not None else []
+
+    def end(self) -> None:
+        """Stop it, wherever it is."""
+        if self.is_active:
+            self._running.stop()
+
+
+def progress_id(state: StateDirectory, checkpoint: str, pipeline: str) -> str:
+    """Spark's id of a query, from its checkpoint: it stays over restarts, and changes when progress is reset."""
+    deadline = time.monotonic() + 10
+    while (metadata := state.read(f"{checkpoint}/metadata")) is None or "id" not in metadata:
+        if time.monotonic() > deadline:
+            raise PipelineError(f"pipeline {pipeline}: {state.of_spark(checkpoint)} has no query's id")
+        time.sleep(0.05)
+    return f"{pipeline}-{metadata['id']}"
+
+
+def plan_queries(spark: SparkSession, pipeline: Pipeline, state: StateDirectory, shared: Shared) -> list[Query]:
+    """The queries of a pipeline, everything checked, nothing begun.
+
+    Raises:
+        ConfigError: a part of the pipeline is refused; naming it, with the remedy.
+    """
+    check_decode(pipeline)
+    writers = [make_sink(sink) for sink in pipeline.sinks]
+    check_source(state, pipeline)
+    make_tables(spark, pipeline)
+    opened = open_source(spark, pipeline)
+    made = apply_steps(opened.accepted(), pipeline)
+    outputs = [Output(writer, input_of(pipeline, writer.spec.input)) for writer in writers]
+    for output in outputs:
+        if output.step not in made:
+            raise ConfigError(
+                f"sink {output.name} takes its rows from {output.step}, which is no step",
+                hint=f"the steps are {', '.join(made)}",
+            )
+    stateful = {name for name in {output.step for output in outputs} if keeps_state(made[name])}
+    main = [output for output in outputs if output.step not in stateful]
+    if pipeline.dead_letter is not None and pipeline.decode and pipeline.decode.on_error is OnError.DEAD_LETTER:
+        main.insert(0, Output(make_sink(dead_letter_spec(pipeline.dead_letter)), DEAD_LETTER))
+    for output in [*main, *(one for one in outputs if one.step in stateful)]:
+        schema = opened.rejected(opened.rows).schema if output.step == DEAD_LETTER else made[output.step].schema
+        output.writer.check(spark, schema)
+    return _queries(pipeline, state, shared, opened, made, main, [one for one in outputs if one.step in stateful])
+
+
+def _queries(
+    pipeline: Pipeline,
+    state: StateDirectory,
+    shared: Shared,
+    opened: Opened,
+    made: dict[str, DataFrame],
+    main: list[Output],
+    stateful: list[Output],
+) -> list[Query]:
+    queries = []
+    if main:
+        body: BatchBody = MapOnlyBody(
+            opened,
+            pipeline,
+            main,
+            shared=shared,
+            ledger=Ledger(state),
+            pipeline_id=lambda: progress_id(state, "checkpoint", pipeline.name),
+        )
+        queries.append(Query(MAIN, opened.rows, body, state, pipeline.name))
+    groups: dict[tuple[str, str], list[Output]] = {}
+    for output in stateful:
+        mode = "update" if output.writer.spec.keys else "append"
+        groups.setdefault((output.step, mode), []).append(output)
+    for (step, mode), taking in groups.items():
+        name = f"step-{step}" if mode == "append" else f"step-{step}-update"
+        queries.append(_state_query(name, step, mode, pipeline, state, shared, made, taking))
+    return queries
+
+
+def _state_query(
+    name: str,
+    step: str,
+    mode: str,
+    pipeline: Pipeline,
+    state: StateDirectory,
+    shared: Shared,
+    made: dict[str, DataFrame],
+    outputs: list[Output],
+) -> Query:
+    body = StateBody(
+        name,
+        pipeline,
+        outputs,
+        shared=shared,
+        ledger=Ledger(state, query=name),
+        pipeline_id=lambda: progress_id(state, f"checkpoint-{name}", pipeline.name),
+    )
+    return Query(name, made[step], body, state, pipeline.name, mode)
+
+
+def _trigger(trigger: Trigger) -> dict[str, Any]:
+    if trigger.kind is TriggerKind.AVAILABLE_NOW:
+        return {"availableNow": True}
+    if trigger.kind is TriggerKind.ONCE:
+        return {"once": True}
+    if trigger.kind is TriggerKind.INTERVAL:
+        return {"processingTime": trigger.interval}
+    return {"processingTime": "0 seconds"}

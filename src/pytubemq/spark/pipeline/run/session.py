@@ -1,0 +1,127 @@
+"""The Spark session of a run: made with the settings that suit the source, or the caller's, looked over.
+
+The invariant: a run never begins in a session with a setting that is known to hang it or to double its rows.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.errors import ConfigError, MissingExtraError
+from pytubemq.spark.pipeline.spec.model import SinkFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+
+DEFAULTS: Final = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.speculation": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+DELTA: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+ICEBERG_EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+
+def open_session(pipeline: Pipeline, *, formats: Iterable[SinkFormat] | None = None) -> SparkSession:
+    """The active session if there is one, else a new one as the pipeline's `spark` says.
+
+    Raises:
+        ConfigError: a setting is refused.
+        MissingExtraError: pyspark is not installed.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingExtraError("local-spark", "a pipeline") from error
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        check_session(active)
+        return active
+    if formats is None:
+        formats = [sink.format for sink in pipeline.sinks]
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder: Any = SparkSession.builder
+    submitted = "SPARK_ENV_LOADED" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
+    for key, value in settings(pipeline, formats, submitted=submitted).items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    check_session(session)
+    return session
+
+
+def settings(pipeline: Pipeline, formats: Iterable[SinkFormat], *, submitted: bool = False) -> dict[str, str]:
+    """The settings of a session for this pipeline; under spark-submit its own master and packages stay.
+
+    Raises:
+        ConfigError: a setting of the pipeline is refused.
+    """
+    wanted = dict(DEFAULTS)
+    wanted["spark.app.name"] = pipeline.name
+    if not submitted:
+        wanted["spark.master"] = pipeline.spark.master
+        if pipeline.spark.master.startswith("local"):
+            wanted |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    if pipeline.spark.packages:
+        wanted["spark.jars.packages"] = ",".join(pipeline.spark.packages)
+    if pipeline.spark.jars:
+        wanted["spark.jars"] = ",".join(pipeline.spark.jars)
+    extensions = []
+    if SinkFormat.DELTA in formats:
+        wanted |= DELTA
+        extensions.append(DELTA["spark.sql.extensions"])
+    if SinkFormat.ICEBERG in formats:
+        extensions.append(ICEBERG_EXTENSIONS)
+    if extensions:
+        wanted["spark.sql.extensions"] = ",".join(extensions)
+    wanted |= pipeline.spark.conf
+    check_settings(wanted)
+    return wanted
+
+
+def check_settings(conf: Mapping[str, str]) -> None:
+    """Refuse what would hang the run or read twice.
+
+    Raises:
+        ConfigError: naming the setting and the reason.
+    """
+    if conf.get("spark.sql.execution.arrow.compression.codec", "none").lower() == "lz4":
+        raise ConfigError(
+            "spark.sql.execution.arrow.compression.codec = lz4 makes Spark's Python writers hang for minutes",
+            hint="leave the setting out, or take zstd",
+        )
+    if conf.get("spark.speculation", "false").lower() == "true":
+        raise ConfigError(
+            "spark.speculation = true runs a task twice at once, and sinks that send would get its rows twice",
+            hint="set spark.speculation to false",
+        )
+
+
+def check_session(session: SparkSession) -> None:
+    """Refuse a session that somebody else made, if its settings are refused.
+
+    Raises:
+        ConfigError: naming the setting and the reason.
+    """
+    context = session.sparkContext.getConf()
+    check_settings(
+        {
+            "spark.sql.execution.arrow.compression.codec": str(
+                session.conf.get("spark.sql.execution.arrow.compression.codec", "none")
+            ),
+            "spark.speculation": context.get("spark.speculation", "false") or "false",
+        }
+    )

@@ -1,0 +1,197 @@
+"""The rows that a run begins with: the topic's messages, decoded, or what another format of Spark reads.
+
+The invariant: a record that cannot be decoded stays a row, with its reason, until the batch that holds it has counted
+it; so read = accepted + rejected, always.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.spec.model import OnError, TriggerKind
+from pytubemq.spark.pipeline.spec.secrets import resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pytubemq.spark.pipeline.spec.model import Pipeline, Source
+
+ERROR: Final = "_error"
+"""The column in which a rejected record says why; null in the others."""
+AUDIT_COLUMNS: Final = ("topic", "msgTime", "timestamp")
+"""The message's columns that audit counts need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What the source gives: the rows with all their columns, and which of those the steps see."""
+
+    rows: DataFrame
+    visible: tuple[str, ...]
+    """Columns of `input`: the decoded ones, and the source's own that were asked for."""
+    decoded: bool
+    """Whether there is a column `_error`."""
+
+    def accepted(self, rows: DataFrame | None = None) -> DataFrame:
+        """`input` of the first step: what could be decoded, with the visible columns."""
+        from pyspark.sql import functions as f
+
+        rows = self.rows if rows is None else rows
+        if self.decoded:
+            rows = rows.where(f.col(ERROR).isNull())
+        return rows.select(*(f"`{name}`" for name in self.visible))
+
+    def rejected(self, rows: DataFrame) -> DataFrame:
+        """The rejected records: reason, detail, stage, where they were, and their bytes."""
+        from pyspark.sql import functions as f
+
+        return rows.where(f.col(ERROR).isNotNull()).select(f"{ERROR}.*")
+
+
+def open_source(spark: SparkSession, pipeline: Pipeline, *, streaming: bool = True) -> Opened:
+    """The source's rows as a stream, or as a table.
+
+    Raises:
+        ConfigError: the source refused its options, or does not take this decoding.
+    """
+    if pipeline.source.format != "tubemq":
+        return _of_spark(spark, pipeline, streaming=streaming)
+    options = source_options(pipeline, streaming=streaming)
+    reader: Any = (spark.readStream if streaming else spark.read).format("tubemq").options(**options)
+    rows = _load(reader, pipeline.source)
+    names = rows.columns
+    decoded = ERROR in names
+    hidden = {ERROR, *_kept_for_audit(pipeline)} if decoded else {ERROR}
+    return Opened(rows, tuple(name for name in names if name not in hidden), decoded)
+
+
+def source_options(pipeline: Pipeline, *, streaming: bool = True) -> dict[str, str]:
+    """The options of `format("tubemq")` that say what the pipeline's source and decoding say."""
+    source = pipeline.source
+    options: dict[str, str | None] = {
+        "master": resolve(source.master) if source.master else None,
+        "topic": ",".join(source.topics) or None,
+        "topicPattern": source.topic_pattern,
+        "commitGroup": source.commit_group if streaming else None,
+        "filters": ",".join(source.filters) or None,
+        "dedup": "true" if source.dedup else None,
+        "failOnDataLoss": {"fail": None, "ignore": "false", "report": "report"}.get(source.on_data_loss),
+        **_edges(source),
+        **(_limits(pipeline) if streaming else {}),
+        **_decoding(pipeline),
+        **{name: resolve(value) for name, value in source.options.items()},
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _edges(source: Source) -> dict[str, str | None]:
+    edges: dict[str, str | None] = {}
+    for word, value in (("starting", source.start), ("ending", source.end)):
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            edges[f"{word}Offsets"] = json.dumps(value, sort_keys=True)
+        elif value in ("earliest", "latest") or value.startswith("group:"):
+            edges[f"{word}Offsets"] = value
+        else:
+            edges[f"{word}Timestamp"] = value
+    return edges
+
+
+def _limits(pipeline: Pipeline) -> dict[str, str | None]:
+    limit = pipeline.source.limit
+    if pipeline.trigger.kind is TriggerKind.ONCE:
+        return {}
+    return {
+        "maxRowsPerTrigger": _text(limit.rows),
+        "maxBytesPerTrigger": _text(limit.size_bytes),
+        "minRowsPerTrigger": _text(limit.min_rows),
+        "maxTriggerDelay": None if limit.max_delay_s is None else f"{limit.max_delay_s:g}s",
+        "maxFetchTimePerTask": None if limit.fetch_s is None else f"{limit.fetch_s:g}s",
+    }
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _decoding(pipeline: Pipeline) -> dict[str, str | None]:
+    decode, source = pipeline.decode, pipeline.source
+    if decode is None or decode.format == "raw":
+        return {"columns": ",".join(source.columns) or None}
+    kept = [*source.columns, *_kept_for_audit(pipeline)]
+    return {
+        "decode": decode.format,
+        "decode.schema": decode.schema,
+        "decode.inner": decode.inner,
+        "decode.errors": "column",
+        "decode.columns": ",".join(kept) or None,
+        **{f"decode.{name}": resolve(value) for name, value in decode.options.items()},
+    }
+
+
+def _kept_for_audit(pipeline: Pipeline) -> tuple[str, ...]:
+    """The message's columns read for the audit only: those that the steps do not see, and no decoded column hides."""
+    decode = pipeline.decode
+    if decode is None or decode.format == "raw":
+        return ()
+    taken = {name.lower() for name in (*pipeline.source.columns, *_decoded_names(pipeline))}
+    return tuple(name for name in AUDIT_COLUMNS if name.lower() not in taken)
+
+
+def _decoded_names(pipeline: Pipeline) -> list[str]:
+    from pytubemq.spark.decode import make_decoder
+
+    decode = pipeline.decode
+    assert decode is not None
+    options = {name: resolve(value) for name, value in decode.options.items()}
+    return list(make_decoder(decode.format, schema=decode.schema, inner=decode.inner, options=options).schema.names)
+
+
+def _of_spark(spark: SparkSession, pipeline: Pipeline, *, streaming: bool) -> Opened:
+    source, decode = pipeline.source, pipeline.decode
+    reader: Any = (spark.readStream if streaming else spark.read).format(source.format)
+    if source.schema:
+        reader = reader.schema(source.schema)
+    rows = _load(reader.options(**{name: resolve(value) for name, value in source.options.items()}), source)
+    if decode is None or decode.format == "raw":
+        return Opened(rows, tuple(rows.columns), decoded=False)
+    from pytubemq.spark.decode import decode_dataframe, make_decoder
+
+    options = {name: resolve(value) for name, value in decode.options.items()}
+    decoder = make_decoder(decode.format, schema=decode.schema, inner=decode.inner, options=options)
+    decoded = decode_dataframe(rows, decoder, keep=source.columns)
+    return Opened(decoded, tuple(name for name in decoded.columns if name != ERROR), decoded=True)
+
+
+def _load(reader: Any, source: Source) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    from pytubemq.spark.pipeline.run.faults import of_spark
+
+    try:
+        rows: DataFrame = reader.load(source.path) if source.path else reader.load()
+    except PySparkException as error:
+        raise of_spark(error, f"the source ({source.format})") from error
+    return rows
+
+
+def fails_on_reject(pipeline: Pipeline) -> bool:
+    """Whether one record that cannot be decoded ends the run."""
+    return pipeline.decode is not None and pipeline.decode.on_error is OnError.FAIL
+
+
+def check_decode(pipeline: Pipeline) -> None:
+    """Refuse dead letters that nothing can fill.
+
+    Raises:
+        ConfigError: as said.
+    """
+    if pipeline.dead_letter is not None and pipeline.decode is None:
+        raise ConfigError(
+            "dead_letter is set, but nothing is decoded, so no record can be rejected",
+            hint="add `decode`, or leave dead_letter out",
+        )

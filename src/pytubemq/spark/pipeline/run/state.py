@@ -1,0 +1,118 @@
+"""The state directory: a path or a URI below which a pipeline keeps what it must know at its next start.
+
+The invariant: a file of JSON is replaced whole, so that a reader, and a run after a kill, sees the old one or the new.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyarrow import fs
+
+MAX_PROGRESS_BYTES: Final = 4 << 20
+"""Of `progress.jsonl`; above it the older half is dropped."""
+
+
+class StateDirectory:
+    """Files of a pipeline's state, by names relative to it."""
+
+    def __init__(self, location: str) -> None:
+        """`location`: a local path, or a URI as in hdfs:// or s3://.
+
+        Raises:
+            ConfigError: the place cannot be reached or made.
+        """
+        from pyarrow import fs
+
+        self.local = "://" not in location
+        self.location = os.path.abspath(location) if self.local else location.rstrip("/")
+        try:
+            if self.local:
+                self._fs: fs.FileSystem = fs.LocalFileSystem()
+                self._root = self.location
+            else:
+                self._fs, root = fs.FileSystem.from_uri(self.location)
+                self._root = root.rstrip("/")
+            self._fs.create_dir(self._root, recursive=True)
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"the state directory {location} cannot be made: {error}",
+                hint="give `state` a directory that can be written, or a URI that pyarrow and Spark both know",
+            ) from error
+
+    def of_spark(self, name: str) -> str:
+        """The place of `name` as Spark takes it."""
+        return f"{self.location}/{name}"
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """The JSON object in a file; None if there is none, or if it is not one."""
+        text = self.read_bytes(name)
+        try:
+            value = json.loads(text) if text else None
+        except ValueError:
+            return None
+        return value if isinstance(value, dict) else None
+
+    def read_bytes(self, name: str) -> bytes | None:
+        """What a file holds; None if it is not there."""
+        try:
+            with self._fs.open_input_stream(self._at(name)) as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, value: dict[str, Any]) -> None:
+        """Put a JSON object in a file, whole or not at all."""
+        self._replace(name, json.dumps(value, sort_keys=True).encode())
+
+    def delete(self, name: str) -> None:
+        """Take a file away, if it is there."""
+        if self.exists(name):
+            self._fs.delete_file(self._at(name))
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file or directory of that name."""
+        from pyarrow import fs
+
+        return bool(self._fs.get_file_info(self._at(name)).type != fs.FileType.NotFound)
+
+    def names(self, under: str) -> Iterator[str]:
+        """The files directly in a directory, by their own names; none if it is not there."""
+        from pyarrow import fs
+
+        for info in self._fs.get_file_info(fs.FileSelector(self._at(under), allow_not_found=True)):
+            if info.is_file:
+                yield info.base_name
+
+    def add_line(self, name: str, value: dict[str, Any]) -> None:
+        """One line more in a file of JSON lines, which keeps to `MAX_PROGRESS_BYTES`."""
+        line = json.dumps(value, sort_keys=True, default=str).encode() + b"\n"
+        size = self._fs.get_file_info(self._at(name)).size or 0
+        if self.local and size + len(line) <= MAX_PROGRESS_BYTES:
+            with open(self._at(name), "ab") as file:
+                file.write(line)
+            return
+        old = self.read_bytes(name) or b""
+        if len(old) + len(line) > MAX_PROGRESS_BYTES:
+            half = old[len(old) // 2 :]
+            old = half[half.find(b"\n") + 1 :]
+        self._replace(name, old + line)
+
+    def _replace(self, name: str, content: bytes) -> None:
+        target = self._at(name)
+        self._fs.create_dir(target.rpartition("/")[0], recursive=True)
+        beside = f"{target}.{os.getpid()}.tmp"
+        with self._fs.open_output_stream(beside if self.local else target) as stream:
+            stream.write(content)
+        if self.local:
+            os.replace(beside, target)
+
+    def _at(self, name: str) -> str:
+        return f"{self._root}/{name}"

@@ -1,0 +1,143 @@
+"""Parquet, a directory for each batch: `<path>/batch=<pipeline>-<batch id>/part-*.parquet`.
+
+The invariant: a batch's directory has its name only when it is whole. Executors write below `_staging`, the driver
+renames; a batch that comes again finds its name taken and is left alone. It rests on the file system's rename of a
+directory, which is one step on local disks and HDFS; where it is a copy (object stores), a kill in the middle of it can
+leave a part, and Delta or Iceberg is the sink to take.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
+from pytubemq.spark.pipeline.sinks.files import HadoopFiles
+from pytubemq.spark.pipeline.sinks.rows import write_counted
+from pytubemq.spark.pipeline.spec.model import Guarantee
+from pytubemq.spark.pipeline.spec.secrets import resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from pytubemq.spark.pipeline.sinks.port import SinkContext
+    from pytubemq.spark.pipeline.spec.model import Sink
+
+STAGING: Final = "_staging"
+SCHEMA: Final = "_schema.json"
+"""The table's columns, as Spark writes a schema in JSON; names that begin with _ are no data to readers."""
+
+
+class ParquetBatches:
+    """The sink `parquet` with layout `batches`."""
+
+    guarantee = Guarantee.EXACTLY_ONCE
+
+    def __init__(self, spec: Sink) -> None:
+        if not spec.path:
+            raise ConfigError(f"sink {spec.name}: parquet needs a path", hint="add path: /where/the/files/go")
+        self.spec = spec
+        self._root = resolve(spec.path).rstrip("/")
+
+    def check(self, spark: SparkSession, schema: StructType | None) -> None:
+        """See that the directory is there or can be made, and that the columns fit those written so far."""
+        from py4j.protocol import Py4JJavaError
+
+        files = HadoopFiles(spark)
+        try:
+            place = _nearest(files, self._root)
+            probe = f"{place}/_tubemq_probe_{uuid.uuid4().hex}"
+            files.make_directory(probe)
+            writable = files.exists(probe)
+            files.delete(probe)
+        except Py4JJavaError as error:
+            raise self._unreachable(str(error.java_exception.getMessage())) from error
+        if not writable:
+            raise self._unreachable("nothing can be made there")
+        table = self._table(files)
+        if schema is not None and table is not None:
+            reconcile(schema, table, self.spec.on_schema_change, sink=self.spec.name)
+        unknown = [name for name in self.spec.partition_by if schema is not None and name not in schema.names]
+        if unknown:
+            raise ConfigError(f"sink {self.spec.name}: partition_by names {', '.join(unknown)}, which no row has")
+
+    def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
+        """Stage the files, then give their directory the batch's name."""
+        files = HadoopFiles(context.spark)
+        rows = self._fitted(rows, files)
+        staged = f"{self._root}/{STAGING}/{self._name(batch_id, context)}-{uuid.uuid4().hex[:8]}"
+        self._sweep(files, batch_id, context)
+
+        def stage(counted: DataFrame) -> None:
+            writer = counted.write.options(**{k: resolve(v) for k, v in self.spec.options.items()})
+            if self.spec.partition_by:
+                writer = writer.partitionBy(*self.spec.partition_by)
+            writer.parquet(staged)
+
+        count = write_counted(rows, stage)
+        if count == 0:
+            files.delete(staged)
+            return 0
+        if not files.rename(staged, self._target(batch_id, context)) and self.done(batch_id, context) is None:
+            raise self._unreachable("a directory could not be renamed there")
+        return count
+
+    def done(self, batch_id: int, context: SinkContext) -> int | None:
+        """The rows in the batch's directory, if it is there."""
+        target = self._target(batch_id, context)
+        if not HadoopFiles(context.spark).exists(target):
+            return None
+        return context.spark.read.parquet(target).count()
+
+    def _fitted(self, rows: DataFrame, files: HadoopFiles) -> DataFrame:
+        table = self._table(files)
+        if table is None:
+            files.make_directory(self._root)
+            files.write(f"{self._root}/{SCHEMA}", rows.schema.json())
+            return rows
+        change = reconcile(rows.schema, table, self.spec.on_schema_change, sink=self.spec.name)
+        if not change.is_none:
+            files.write(f"{self._root}/{SCHEMA}", change.columns.json())
+        return fitted(rows, change.columns, policy=self.spec.on_schema_change)
+
+    def _table(self, files: HadoopFiles) -> StructType | None:
+        from pyspark.sql.types import StructType
+
+        text = files.read(f"{self._root}/{SCHEMA}")
+        return StructType.fromJson(json.loads(text)) if text else None
+
+    def _sweep(self, files: HadoopFiles, batch_id: int, context: SinkContext) -> None:
+        """Take away what tries that were killed left of this batch."""
+        for name in files.names(f"{self._root}/{STAGING}"):
+            if name.startswith(f"{self._name(batch_id, context)}-"):
+                files.delete(f"{self._root}/{STAGING}/{name}")
+
+    def _name(self, batch_id: int, context: SinkContext) -> str:
+        return f"{batch_label(context.pipeline_id)}-{batch_id:06d}"
+
+    def _target(self, batch_id: int, context: SinkContext) -> str:
+        return f"{self._root}/batch={self._name(batch_id, context)}"
+
+    def _unreachable(self, why: str) -> ConfigError:
+        return ConfigError(
+            f"sink {self.spec.name}: {self._root} cannot be written: {why}",
+            hint="see that the directory may be written, from the driver and from every executor",
+        )
+
+
+def batch_label(pipeline_id: str) -> str:
+    """A short name of a pipeline's progress, one that no reader takes for a number or a date."""
+    return f"q{pipeline_id.replace('-', '')[-12:]}"
+
+
+def _nearest(files: HadoopFiles, name: str) -> str:
+    """The directory itself, or the nearest one above it that is there."""
+    while not files.exists(name) and "/" in name.rstrip("/").removeprefix("file://"):
+        above = name.rstrip("/").rpartition("/")[0]
+        if not above or above.endswith(":/"):
+            return name[: len(above) + 1]
+        name = above
+    return name
