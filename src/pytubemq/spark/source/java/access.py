@@ -1,0 +1,76 @@
+"""One connection to a cluster per process, on a thread of its own, for tasks and for the driver.
+
+The invariant: what was opened in a parent is never used in a forked worker; Spark forks them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pytubemq.client.range_group import GroupRanges
+from pytubemq.net.iothread import IoThread
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from pytubemq.model.ids import Address
+
+T = TypeVar("T")
+
+
+class Access:
+    """A cluster's Brokers, for one process. Get it with `access`."""
+
+    def __init__(self, masters: tuple[Address, ...]) -> None:
+        self._io = IoThread(name="pytubemq-java")
+        self.ranges = GroupRanges(masters, client_name="spark")
+
+    def open(self) -> None:
+        """Reach a Master."""
+        try:
+            self._io.run(self.ranges.open())
+        except BaseException:
+            self._io.close()
+            raise
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the connection's thread."""
+        return self._io.run(coroutine)
+
+    def close(self) -> None:
+        """Close the connections. Idempotent."""
+        if not self._io.closed:
+            try:
+                self._io.run(self.ranges.close())
+            finally:
+                self._io.close()
+
+
+_open: dict[tuple[int, tuple[Address, ...]], Access] = {}
+_open_lock = threading.Lock()
+
+
+def access(masters: tuple[Address, ...]) -> Access:
+    """This process's way to a cluster, made when it is asked for first.
+
+    Raises:
+        UnreachableError: no Master answers.
+    """
+    key = (os.getpid(), masters)
+    with _open_lock:
+        found = _open.get(key)
+        if found is None:
+            found = Access(masters)
+            found.open()
+            _open[key] = found
+        return found
+
+
+def forget(masters: tuple[Address, ...]) -> None:
+    """Close this process's connections to a cluster; the next use opens new ones."""
+    with _open_lock:
+        found = _open.pop((os.getpid(), masters), None)
+    if found is not None:
+        found.close()

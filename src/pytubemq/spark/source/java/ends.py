@@ -1,0 +1,177 @@
+"""Where the partitions of Java Brokers begin and end.
+
+A Java Broker tells it to those who hold a partition for a group: the registration answers both ends, and confirming
+nothing answers the newer one, which is the cheapest question there is. So the driver keeps partitions held under a
+group of its own and asks anew where they begin every `HELD_S`.
+
+The invariant: asking moves nobody's group; what is told is what the Broker had after it was asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import ConfigError, NotAllowedError, NotRegisteredError, OccupiedError, TransportError
+from pytubemq.spark.source.java.access import access
+from pytubemq.spark.source.java.group import ends_group_names
+from pytubemq.spark.source.plan import Ends
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.client.range_group import GroupRange, GroupRanges
+    from pytubemq.model.ids import Address, Partition
+
+HELD_S: Final = 8.0
+"""After so long a partition is registered anew: the Broker's lease goes on, and retention may have moved the begin."""
+AT_ONCE: Final = 64
+"""Partitions asked about at the same time."""
+NOTHING: Final = ("pytubemq-nothing",)
+"""Message types of a hold that is to see how far the disk goes without any message being sent."""
+
+
+def java_ends(
+    masters: tuple[Address, ...],
+    partitions: Sequence[Partition],
+    *,
+    read_group: str | None = None,
+    flushed_only: bool = False,
+) -> dict[Partition, Ends]:
+    """Per partition its first readable offset and the one that its next message gets, as they are now.
+
+    With `flushed_only` the second one is where what the Broker has flushed to disk ends.
+
+    Raises:
+        OccupiedError: others hold a partition under each group that a driver asks under.
+        TubeError: a Broker cannot be reached, or refuses.
+    """
+    way = access(masters)
+    key = (os.getpid(), masters, read_group, flushed_only)
+    with _lock:
+        watch = _watches.get(key)
+        if watch is None:
+            watch = _watches[key] = EndsWatch(way.ranges, read_group=read_group, flushed_only=flushed_only)
+    return way.run(watch.ask(partitions))
+
+
+def refuse_time(partition: Partition) -> ConfigError:
+    """The error for a position by time: a Java Broker tells of no message when it came."""
+    return ConfigError(
+        f"the Broker {partition.broker_id} of {partition} cannot find offsets by time: it is a Java Broker",
+        hint="start at earliest or latest, or name offsets; the column msgTime tells the producer's time of each row",
+    )
+
+
+class EndsWatch:
+    """Holds partitions to ask where they end."""
+
+    def __init__(self, ranges: GroupRanges, *, read_group: str | None, flushed_only: bool) -> None:
+        self._ranges = ranges
+        self._read_group = read_group
+        self._flushed_only = flushed_only
+        self._held: dict[Partition, _Held] = {}
+        self._few = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(self, partitions: Sequence[Partition]) -> dict[Partition, Ends]:
+        """The ends of these partitions."""
+        found = await asyncio.gather(*map(self._ask, partitions))
+        return dict(zip(partitions, found, strict=True))
+
+    async def _ask(self, partition: Partition) -> Ends:
+        async with self._few:
+            held = self._held.get(partition)
+            if held is not None:
+                try:
+                    return await held.ends()
+                except (NotRegisteredError, NotAllowedError, TransportError):
+                    await self._drop(partition)
+                except BaseException:
+                    await self._drop(partition)
+                    raise
+            held = self._held[partition] = await self._take(partition)
+            try:
+                return await held.ends()
+            except BaseException:
+                await self._drop(partition)
+                raise
+
+    async def _take(self, partition: Partition) -> _Held:
+        renewed = False
+        occupied: OccupiedError | None = None
+        names = list(ends_group_names(read_group=self._read_group))
+        while names:
+            hold = self._ranges.hold(
+                partition,
+                group=names[0],
+                flushed_only=self._flushed_only,
+                filters=NOTHING if self._flushed_only else (),
+            )
+            held = _Held(hold, flushed_only=self._flushed_only)
+            try:
+                await held.begin()
+            except OccupiedError as error:
+                occupied = error
+                del names[0]
+            except NotAllowedError:
+                if renewed:
+                    raise
+                renewed = True
+                await self._ranges.renew_token(partition.topic)
+            else:
+                return held
+        assert occupied is not None
+        raise occupied
+
+    async def _drop(self, partition: Partition) -> None:
+        held = self._held.pop(partition, None)
+        if held is not None:
+            await held.end()
+
+
+class _Held:
+    """One partition, and what is known of its ends."""
+
+    def __init__(self, hold: GroupRange, *, flushed_only: bool) -> None:
+        self._hold = hold
+        self._flushed_only = flushed_only
+        self._began_s = 0.0
+        self._fresh = False
+        self._first = self._newest = 0
+        self._flushed: int | None = None
+
+    async def begin(self) -> None:
+        """Register at the partition's begin, which the Broker tells."""
+        self._began_s = asyncio.get_running_loop().time()
+        standing = await self._hold.begin(0)
+        self._first, self._newest = standing.at, standing.newest
+        self._fresh = True
+
+    async def ends(self) -> Ends:
+        """Both ends, as they are now."""
+        if asyncio.get_running_loop().time() - self._began_s > HELD_S:
+            await self.begin()
+        if self._flushed_only:
+            return await self._on_disk()
+        if not self._fresh:
+            self._newest = await self._hold.settle()
+        self._fresh = False
+        return Ends(self._first, self._newest)
+
+    async def _on_disk(self) -> Ends:
+        """A fetch that wants no message looks through the index only, and tells how far the disk goes."""
+        taken = await self._hold.fetch()
+        if taken.flushed is not None:
+            self._flushed = taken.flushed
+        known = self._first if self._flushed is None else self._flushed
+        return Ends(self._first, max(self._first, min(known, taken.newest)))
+
+    async def end(self) -> None:
+        """Hold it no more."""
+        await self._hold.end()
+
+
+_watches: dict[tuple[int, tuple[Address, ...], str | None, bool], EndsWatch] = {}
+_lock = threading.Lock()

@@ -1,0 +1,143 @@
+"""A range of a Java Broker's partition as Arrow batches: what a task reads.
+
+The invariant: the batches have exactly the messages of the range, whatever happens to the Broker meanwhile; the next
+piece is fetched while Spark works on the last one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import TaskContext
+
+from pytubemq.client.unpack import Unpacker
+from pytubemq.errors import CorruptError
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.spark.source.arrow import BatchBuilder
+from pytubemq.spark.source.java.access import Access, access
+from pytubemq.spark.source.java.group import group_names
+from pytubemq.spark.source.java.reading import Piece, RangeReading
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from datetime import tzinfo
+
+    from pytubemq.model.ids import Address
+    from pytubemq.model.message import Message
+    from pytubemq.spark.source.plan import Ends, OffsetRange
+
+QUERY_ID: Final = "sql.streaming.queryId"
+"""The local property that Spark sets in the tasks of a streaming query."""
+MERGE_BYTES: Final = 4 << 20
+"""Payload up to which pieces are put together into one batch, if they are there already."""
+
+
+def java_batches(
+    masters: tuple[Address, ...],
+    wanted: OffsetRange,
+    columns: Sequence[str],
+    *,
+    time_zone: tzinfo,
+    fail_on_data_loss: bool,
+    token: str | None = None,
+    read_group: str | None = None,
+    flushed_only: bool = False,
+    on_loss: Callable[[OffsetRange, Ends], None] | None = None,
+) -> Iterator[Any]:
+    """The messages of [start, end) as `pyarrow.RecordBatch`es, in order.
+
+    `offset` is null where the Broker does not let it be known: in a store that several partitions share.
+
+    Args:
+        masters: the cluster's Masters.
+        wanted: the range; `end` is at most what `java_ends` told.
+        columns: names of `source.schema.COLUMNS`.
+        time_zone: of `msgTime`.
+        fail_on_data_loss: whether it is an error that some of the range is gone.
+        token: the Master's visit token, if the driver had one; this process asks for the newest itself.
+        read_group: the one group that may read; None takes names of the query's own.
+        flushed_only: read from disk only, never what the Broker may still lose.
+        on_loss: told what is passed over, if loss is no error.
+
+    Raises:
+        OffsetMovedError: see `fail_on_data_loss`.
+        OccupiedError: others hold the partition under each group that may be used.
+        CorruptError: a message fails its checksum.
+        TubeError: the Broker cannot be reached, refuses, or lets nothing through.
+    """
+    way = access(masters)
+    if token is not None and token.isdigit():
+        way.ranges.cluster.visit_token = max(int(token), way.ranges.cluster.visit_token)
+    query, attempt = _task()
+    reading = RangeReading(
+        wanted,
+        hold=lambda name: way.ranges.hold(wanted.partition, group=name, flushed_only=flushed_only),
+        names=lambda: group_names(read_group=read_group, query=query, attempt=attempt),
+        renew_token=lambda: way.ranges.renew_token(wanted.partition.topic),
+        fail_on_data_loss=fail_on_data_loss,
+        on_loss=on_loss,
+        wait_for_group=read_group is not None,
+    )
+    builder = BatchBuilder(wanted.partition, columns, time_zone)
+    unpacker = Unpacker(wanted.partition, raw=True)
+    for piece in _ahead(way, reading):
+        messages, malformed = _messages(unpacker, piece, fail=fail_on_data_loss)
+        if messages:
+            yield builder.build(messages, malformed=malformed)
+
+
+def _task() -> tuple[str | None, int]:
+    """The streaming query's id, if there is one, and how often Spark has begun this task before."""
+    context = TaskContext.get()
+    if context is None:
+        return None, 0
+    return context.getLocalProperty(QUERY_ID), context.attemptNumber()
+
+
+def _messages(unpacker: Unpacker, piece: Piece, *, fail: bool) -> tuple[list[Message], set[int]]:
+    """The messages of a piece, and the positions of those whose attributes cannot be read."""
+    records = piece.records
+    if piece.dense:
+        offsets = range(piece.start, piece.end, OFFSET_UNIT)
+        records = [record._replace(offset=offset) for record, offset in zip(records, offsets, strict=True)]
+    found = unpacker.read(records)
+    if found.unreadable and fail:
+        raise CorruptError(
+            f"{len(found.unreadable)} messages between the offsets {piece.start} and {piece.end} cannot be read: "
+            f"{found.unreadable[0].reason}",
+            hint="the Java Broker's files are damaged; failOnDataLoss=false leaves such messages out",
+        )
+    return found.messages, found.malformed
+
+
+def _ahead(way: Access, reading: RangeReading) -> Iterator[Piece]:
+    """The pieces of a reading, which fetches one ahead of its user."""
+    pieces = reading.pieces()
+    task: asyncio.Task[Piece | None] | None = None
+
+    async def following() -> Piece | None:
+        nonlocal task
+        task = task or asyncio.get_running_loop().create_task(_next(pieces))
+        piece = await task
+        task = None if piece is None else asyncio.get_running_loop().create_task(_next(pieces))
+        return piece
+
+    async def ended() -> None:
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(BaseException):
+                await task
+        with contextlib.suppress(Exception):
+            await reading.close()
+
+    try:
+        while (piece := way.run(following())) is not None:
+            yield piece
+    finally:
+        way.run(ended())
+
+
+async def _next(pieces: AsyncIterator[Piece]) -> Piece | None:
+    return await anext(pieces, None)

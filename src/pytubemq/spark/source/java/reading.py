@@ -1,0 +1,297 @@
+"""A range of a Java Broker's partition, in pieces.
+
+The invariants: the pieces together are the messages of [start, end), each once and in order, because a piece is handed
+out only after its end is known, and a new try begins where the last piece ended. Nothing waits for ever: a Broker that
+is away, says nothing, or limits the reader is waited for as long as the constants below say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pytubemq.core.retry import Backoff, Verdict, verdict
+from pytubemq.errors import (
+    Code,
+    CorruptError,
+    NotAllowedError,
+    NotRegisteredError,
+    OccupiedError,
+    OffsetMovedError,
+    RefusedError,
+    ThrottledError,
+    TubeError,
+)
+from pytubemq.model.offset import messages_between
+from pytubemq.spark.source.java.cut import cut, dense, mark
+from pytubemq.spark.source.plan import Ends, OffsetRange, data_loss
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+
+    from pytubemq.client.range_group import Standing, Taken
+    from pytubemq.wire.stored import StoredMessage
+
+OUTAGE_S: Final = 60.0
+"""How long a Broker may be away, or have nothing to say, counted anew after each fetch: a Broker's restart."""
+LIMITED_S: Final = 300.0
+"""How long a Broker's flow control may keep a task from reading anything: rather a task that fails than one that
+hangs."""
+LEASE_S: Final = 35.0
+"""How long a group that is the only one allowed is waited for: a Broker frees what a dead reader held after 30 s."""
+POLL_S: Final = 0.4
+"""The pause after a fetch that brought nothing and moved nowhere, as the original's consumers make it."""
+PAUSES: Final = Backoff(first_s=0.1, most_s=2.0)
+
+
+class Hold(Protocol):
+    """One partition held for a group; `client.range_group.GroupRange`."""
+
+    async def begin(self, offset: int) -> Standing: ...
+    async def fetch(self) -> Taken: ...
+    async def end(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The partition's messages in [start, end); `dense`: one for each place there, so that each offset is known."""
+
+    records: Sequence[StoredMessage]
+    start: int
+    end: int
+    dense: bool
+
+
+class RangeReading:
+    """Reads one range. Use `pieces` once, then `close`."""
+
+    def __init__(
+        self,
+        wanted: OffsetRange,
+        *,
+        hold: Callable[[str], Hold],
+        names: Callable[[], Iterable[str]],
+        renew_token: Callable[[], Awaitable[None]],
+        fail_on_data_loss: bool,
+        on_loss: Callable[[OffsetRange, Ends], None] | None = None,
+        wait_for_group: bool = False,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        now_s: Callable[[], float] | None = None,
+    ) -> None:
+        """`hold` makes a hold for a group's name, of which `names` has those to try.
+
+        `wait_for_group`: wait for one of them to become free, because there are no others.
+        """
+        self._wanted = wanted
+        self._at, self._end = wanted.start, wanted.end
+        self._make, self._names, self._renew_token = hold, names, renew_token
+        self._fail, self._on_loss = fail_on_data_loss, on_loss
+        self._wait_for_group = wait_for_group
+        self._sleep = sleep
+        self._now_s = now_s or (lambda: asyncio.get_running_loop().time())
+        self._hold: Hold | None = None
+        self._tries = 0
+        self._since_s = self._limited_since_s = 0.0
+
+    async def close(self) -> None:
+        """Give the partition back. Idempotent, bounded in time."""
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            await hold.end()
+
+    async def pieces(self) -> AsyncIterator[Piece]:
+        """The range, piece by piece.
+
+        Raises:
+            OffsetMovedError: the Broker no longer has all of it, and data loss is an error.
+            OccupiedError: all groups that this task may use are held by others.
+            ThrottledError: the Broker's flow control let nothing through for `LIMITED_S`.
+            TubeError: the Broker was away for `OUTAGE_S`, or refuses for good.
+        """
+        self._progress()
+        while self._at < self._end:
+            try:
+                piece = await self._next()
+            except OffsetMovedError:
+                raise
+            except TubeError as error:
+                await self._after(error)
+                continue
+            if piece is not None:
+                self._at = piece.end
+                self._progress()
+                if piece.records:
+                    yield piece
+
+    async def _next(self) -> Piece | None:
+        """One fetch: what of it belongs to the range; None if there is nothing to hand out yet."""
+        hold = self._hold
+        if hold is None:
+            hold = self._hold = await self._take()
+            if self._at >= self._end:
+                return None
+        taken = await hold.fetch()
+        if taken.wait_s > 0:
+            await self._limited(taken.wait_s)
+            return None
+        self._limited_since_s = self._now_s()
+        if taken.start != self._at:
+            raise self._moved(f"moved its reader from {self._at} to {taken.start}")  # holding it anew tells why
+        self._check(taken)
+        if taken.end == taken.start:
+            await self._nothing(taken)
+            return None
+        if taken.end <= self._end:
+            is_dense = dense(len(taken.records), taken.start, taken.end)
+            return Piece(taken.records, taken.start, taken.end, is_dense)
+        return await self._last(hold, taken)
+
+    def _check(self, taken: Taken) -> None:
+        if len(taken.records) > messages_between(taken.start, taken.end):
+            raise self._moved(f"gave {len(taken.records)} messages for the offsets {taken.start} to {taken.end}")
+
+    async def _last(self, hold: Hold, taken: Taken) -> Piece | None:
+        """The piece of a fetch that went beyond the range's end."""
+        if dense(len(taken.records), taken.start, taken.end):
+            kept = messages_between(taken.start, self._end)
+            return Piece(taken.records[:kept], taken.start, self._end, dense=True)
+        if not taken.records:
+            return Piece((), taken.start, self._end, dense=False)
+        found = await self._cut(hold, taken)
+        if found is None:
+            return None
+        is_dense = dense(found, taken.start, self._end)
+        return Piece(taken.records[:found], taken.start, self._end, is_dense)
+
+    async def _cut(self, hold: Hold, taken: Taken) -> int | None:
+        """How many of a fetch's messages lie before the range's end. The hold stands behind it then."""
+        standing = await hold.begin(self._end)
+        if standing.at != self._end:
+            # deleted, or lost, between two questions: which messages lay before the end cannot be found out any more
+            await self.close()
+            self._lost(self._at, self._end, Ends(standing.at, standing.newest))
+            self._at = self._end
+            return None
+        pack = [mark(record) for record in taken.records]
+        sight = []
+        at, since_s = self._end, self._now_s()
+        while True:
+            seen = await hold.fetch()
+            self._check(seen)
+            if seen.start != at:
+                raise self._moved(f"moved its reader from {at} to {seen.start}")
+            sight += [mark(record) for record in seen.records]
+            at = seen.end
+            found = cut(pack, sight, complete=at >= taken.end)
+            if found is not None:
+                await self.close()
+                return found
+            if seen.wait_s > 0:
+                await self._limited(seen.wait_s)
+            elif seen.end == seen.start:
+                if self._now_s() - since_s > OUTAGE_S:
+                    raise self._silent(at, taken.end)
+                await self._sleep(POLL_S)
+
+    async def _take(self) -> Hold:
+        """Hold the partition where reading goes on, under the first name that is free."""
+        occupied: OccupiedError | None = None
+        for name in self._names():
+            hold = self._make(name)
+            try:
+                standing = await hold.begin(self._at)
+            except OccupiedError as error:
+                occupied = error
+                continue
+            except BaseException:
+                await hold.end()
+                raise
+            try:
+                self._check_standing(standing)
+            except BaseException:
+                await hold.end()
+                raise
+            return hold
+        raise OccupiedError(
+            f"partition {self._wanted.partition} is read by others under every group that this task may use",
+            hint="a reader that was killed is forgotten after 30 s; two queries must not have the same readGroup",
+            code=Code.PARTITION_OCCUPIED,
+        ) from occupied
+
+    def _check_standing(self, standing: Standing) -> None:
+        """Compare where the Broker begins with where reading goes on: what lies between is gone."""
+        ends = Ends(standing.at, standing.newest)
+        if standing.at > self._at:
+            first, self._at = self._at, min(standing.at, self._end)
+            self._lost(first, self._at, ends)
+        if standing.newest < self._end:
+            last, self._end = self._end, max(standing.newest, self._at)
+            self._lost(self._end, last, ends)
+
+    def _lost(self, first: int, last: int, ends: Ends) -> None:
+        if self._fail:
+            raise data_loss(self._wanted, ends)
+        if self._on_loss is not None:
+            self._on_loss(OffsetRange(self._wanted.partition, first, last), ends)
+
+    async def _nothing(self, taken: Taken) -> None:
+        """A fetch brought nothing and moved nowhere, though the range goes on."""
+        if taken.newest < self._end:
+            raise self._moved(f"ends at {taken.newest}, before {self._end}")  # holding it anew tells what is lost
+        if self._now_s() - self._since_s > OUTAGE_S:
+            raise self._silent(self._at, self._end)
+        await self._sleep(POLL_S)
+
+    async def _limited(self, wait_s: float) -> None:
+        """The Broker's flow control: wait as it says, but not for ever."""
+        if self._now_s() - self._limited_since_s > LIMITED_S:
+            raise ThrottledError(
+                f"the Broker of {self._wanted.partition} has let nothing through for {LIMITED_S:.0f} s by its flow "
+                f"control",
+                hint="its Master has a flow-control rule that applies to how far this query is behind; change it",
+                code=Code.SERVER_CONSUME_SPEED_LIMIT,
+            )
+        self._since_s = self._now_s()
+        await self._sleep(min(wait_s, OUTAGE_S))
+
+    async def _after(self, error: TubeError) -> None:
+        """Get ready for another try, or raise: a new hold, so that nothing late from the old one can do harm."""
+        await self.close()
+        patience_s = LEASE_S if isinstance(error, OccupiedError) and self._wait_for_group else _patience_s(error)
+        if patience_s is None or self._now_s() - self._since_s > patience_s:
+            raise error
+        if isinstance(error, RefusedError) and error.code == Code.CERTIFICATE_FAILURE:
+            await self._renew_token()
+        self._tries += 1
+        await self._sleep(PAUSES.delay_s(self._tries, random.random))
+
+    def _progress(self) -> None:
+        self._tries = 0
+        self._since_s = self._limited_since_s = self._now_s()
+
+    def _moved(self, what: str) -> TubeError:
+        return _MovedUnderneathError(f"the Java Broker of {self._wanted.partition} {what}")
+
+    def _silent(self, at: int, end: int) -> CorruptError:
+        return CorruptError(
+            f"the Java Broker of {self._wanted.partition} says nothing about the offsets {at} to {end} "
+            f"({messages_between(at, end)} places), though it has them",
+            hint="its index may name data that it lost when it was killed; start behind them with startingOffsets",
+        )
+
+
+class _MovedUnderneathError(TubeError):
+    """What the Broker says does not fit together; reading anew from the last certain place may mend it."""
+
+    retriable = True
+
+
+def _patience_s(error: TubeError) -> float | None:
+    """How long reading may have stood still when it is tried again after `error`; None: never."""
+    if isinstance(error, (OccupiedError, ThrottledError)):
+        return None  # they were waited for already
+    if isinstance(error, (NotRegisteredError, NotAllowedError)):
+        return OUTAGE_S  # its hold, the topic or the token is not known (yet): a Broker that has restarted
+    return None if verdict(error) is Verdict.GIVE_UP else OUTAGE_S
