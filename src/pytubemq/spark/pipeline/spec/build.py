@@ -11,7 +11,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.pipeline.spec import model, units
+from pytubemq.spark import units
+from pytubemq.spark.pipeline.spec import model
 from pytubemq.spark.pipeline.spec.document import Entry, Items, Scalar, Table, kind_of, plain
 from pytubemq.spark.pipeline.spec.faults import FaultCode
 from pytubemq.spark.pipeline.spec.keys import ROOT, Kind, child

@@ -1,4 +1,4 @@
-"""Numbers with units, as a pipeline file writes them: `64MiB`, `10s`, `200_000`, `1%`."""
+"""Numbers with units, as pipeline files and options write them: `64MiB`, `10s`, `200_000`, `1%`."""
 
 from __future__ import annotations
 
