@@ -236,3 +236,10 @@ MAX_PIPELINE_FILE_BYTES: Final = 1 * MIB
 MAX_PIPELINE_DEPTH: Final = 32
 MAX_PIPELINE_NODES: Final = 100_000
 """Values of a file, those of an alias counted at each of its uses."""
+
+# --- what is inside of messages -----------------------------------------------------------------------------------
+MAX_DECODED_MESSAGE_BYTES: Final = 64 * MIB
+"""One message's records after decompression; what says that it is larger is not unpacked."""
+MAX_RECORDS_PER_MESSAGE: Final = 1_000_000
+MAX_RECORD_ATTRIBUTE_BYTES: Final = 64 * KIB
+"""The attributes of one group of records inside a message (the length field of the original has 16 bits)."""

@@ -1,0 +1,40 @@
+"""Decoding a DataFrame that has the source's columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import ConfigError
+from pytubemq.spark.decode.in_source import DecodedColumns
+from pytubemq.spark.decode.rejected import RAW_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from pytubemq.spark.decode.decoder import Decoder
+
+
+def decode_dataframe(df: DataFrame, decoder: Decoder, *, keep: Sequence[str] = (), errors: str = "column") -> DataFrame:
+    """The rows of a DataFrame's messages, batch or streaming, as `decode=...` of the source would make them.
+
+    The DataFrame has the columns that the decoder needs (`body`, ...); of the others those that a rejected record tells
+    (topic, partition, offset, ...) are used where they are there, and those of `keep` stay.
+
+    Raises:
+        ConfigError: a column that is needed or kept is not there.
+    """
+    columns = DecodedColumns(decoder, keep=keep, errors=errors)
+    missing = [name for name in (*decoder.needs[:1], *keep) if name not in df.columns]
+    if missing:
+        raise ConfigError(f"the DataFrame has no column {missing[0]}", hint=f"its columns are {', '.join(df.columns)}")
+    used = [name for name in df.columns if name in {*decoder.needs, *keep, *RAW_COLUMNS}]
+    narrow = df.select(*used)
+
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from columns.decode(batch)
+
+    return narrow.mapInArrow(decode, columns.schema(narrow.schema))

@@ -1,0 +1,165 @@
+"""A decoder: batches of messages in, typed columns and rejected records out.
+
+The invariant: every record is a row (or, for a change log, some rows) or is rejected, never both, and the order of rows
+is the order of records. A decoder is pickled as what it was made of, so what it holds need not be picklable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pytubemq.spark.decode.records import Records, in_lines
+from pytubemq.spark.decode.rejected import REJECTED_ARROW, Rejection, rejected_batch
+from pytubemq.spark.decode.spark_types import arrow_schema_of, spark_schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark.sql.types import StructType
+
+    from pytubemq.spark.decode.columns import Column
+    from pytubemq.spark.decode.made import RecordFormat
+    from pytubemq.spark.decode.records import Wrapper
+
+PIECE_BYTES: Final = 16 * 1024 * 1024
+"""Bodies decoded together: enough for Arrow's speed, little enough for a worker's memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What became of a batch."""
+
+    rows: pa.RecordBatch
+    """The decoded columns, then those kept."""
+    rejected: pa.RecordBatch
+    """As `REJECTED_SCHEMA`."""
+    rejected_rows: pa.Array
+    """Of each rejected record, its message's row in the batch."""
+
+
+class Decoder:
+    """Made by `make_decoder`."""
+
+    def __init__(
+        self,
+        made_of: tuple[Any, ...],
+        name: str,
+        record_format: RecordFormat,
+        *,
+        wrapper: Wrapper | None = None,
+        line_delimiter: str | None = None,
+        remake: Callable[..., Decoder],
+    ) -> None:
+        self._made_of = made_of
+        self._remake = remake
+        self._reason = f"decode.{name}"
+        self._format = record_format
+        self._wrapper = wrapper
+        self._line_delimiter = line_delimiter
+        self.columns: tuple[Column, ...] = record_format.columns + (wrapper.columns if wrapper else ())
+        self.schema: StructType = spark_schema_of(self.columns)
+        """The columns that it makes."""
+        self.needs: tuple[str, ...] = wrapper.needs if wrapper else ("body",)
+        """The source's columns that it reads."""
+        self._arrow = arrow_schema_of(self.schema)
+
+    def __reduce__(self) -> Any:
+        return self._remake, self._made_of
+
+    def decode(self, batch: pa.RecordBatch, *, keep: Sequence[str] = ()) -> Decoded:
+        """A whole batch. `keep` names columns of the batch that stay, a value for each row.
+
+        Decompressed messages can be many times the batch; `pieces` bounds the memory.
+        """
+        done = list(self.pieces(batch, keep=keep))
+        if len(done) == 1:
+            return done[0]
+        return Decoded(
+            _concatenated([each.rows for each in done], self._schema_with(batch, keep)),
+            _concatenated([each.rejected for each in done], REJECTED_ARROW),
+            pa.concat_arrays([pa.array([], pa.int64()), *(each.rejected_rows for each in done)]),
+        )
+
+    def pieces(self, batch: pa.RecordBatch, *, keep: Sequence[str] = ()) -> Iterator[Decoded]:
+        """The same in portions of bounded size; their rows together are those of `decode`."""
+        schema = self._schema_with(batch, keep)
+        for first, part in _parts(batch):
+            for records in self._records(part, first):
+                yield self._one(batch, records, schema, keep, first, len(part))
+
+    def _records(self, part: Any, first: int) -> Iterator[Records]:
+        found = iter([_plain(part)]) if self._wrapper is None else self._wrapper.records(part, first)
+        for records in found:
+            yield records if self._line_delimiter is None else in_lines(records, self._line_delimiter)
+
+    def _one(self, batch: Any, records: Records, schema: Any, keep: Sequence[str], first: int, count: int) -> Decoded:
+        made = self._format.decode(records.data, leading=records.leading)
+        extra = records.extra if made.records is None else [pc.take(each, made.records) for each in records.extra]
+        kept: list[Any] = []
+        if keep:
+            kept = _kept(batch, keep, records.rows, made.records, first, count)
+        arrays = [*made.arrays, *extra, *kept]
+        rejections = [*records.rejections, *(self._rejection(records, fault, first) for fault in made.faults)]
+        if len(rejections) > len(records.rejections):
+            rejections.sort(key=lambda each: (each.row, -1 if each.record is None else each.record))
+        return Decoded(
+            pa.RecordBatch.from_arrays(arrays, schema=schema),
+            rejected_batch(rejections, batch) if rejections else _NONE_REJECTED,
+            pa.array([each.row for each in rejections], pa.int64()),
+        )
+
+    def _rejection(self, records: Records, fault: Any, first: int) -> Rejection:
+        at = fault.record
+        return Rejection(
+            row=first + at if records.rows is None else records.rows[at].as_py(),
+            record=None if records.numbers is None else records.numbers[at].as_py(),
+            reason=self._reason,
+            detail=fault.detail,
+            raw=records.data[at].as_py(),
+            attributes=None if records.attributes is None else records.attributes[records.groups[at].as_py()],
+        )
+
+    def _schema_with(self, batch: Any, keep: Sequence[str]) -> Any:
+        return pa.schema([*self._arrow, *(batch.schema.field(name) for name in keep)])
+
+
+_NONE_REJECTED: Final = pa.RecordBatch.from_pylist([], REJECTED_ARROW)
+
+
+def _plain(part: Any) -> Records:
+    data = part.column("body")
+    if not pa.types.is_binary(data.type):
+        data = data.cast(pa.binary())
+    return Records(data)
+
+
+def _parts(batch: Any) -> Iterator[tuple[int, Any]]:
+    """The batch in parts of about `PIECE_BYTES` of bodies, with the row that each begins at."""
+    size = batch.column("body").nbytes
+    if size <= PIECE_BYTES or len(batch) < 2:
+        yield 0, batch
+        return
+    step = max(1, len(batch) * PIECE_BYTES // size)
+    for first in range(0, len(batch), step):
+        yield first, batch.slice(first, step)
+
+
+def _kept(batch: Any, keep: Sequence[str], rows: Any, records: Any, first: int, count: int) -> list[Any]:
+    """The columns kept, a value for each row."""
+    if rows is None:
+        if records is None:
+            return [batch.column(name).slice(first, count) for name in keep]
+        rows = pc.add(records, first)
+    elif records is not None:
+        rows = pc.take(rows, records)
+    return [pc.take(batch.column(name), rows) for name in keep]
+
+
+def _concatenated(batches: Sequence[Any], schema: Any) -> Any:
+    table = pa.Table.from_batches(batches, schema).combine_chunks()
+    found = table.to_batches()
+    return found[0] if found else pa.RecordBatch.from_pylist([], schema)

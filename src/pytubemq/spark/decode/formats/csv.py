@@ -1,0 +1,244 @@
+"""`csv`: fields by position. Plain records are parsed all together by pyarrow; odd ones one by one.
+
+The invariant that makes this safe: a record goes to pyarrow's parser only when it holds no line feed, no carriage
+return, no quote and no escape, so a line of the parser is a record, whatever stands in it. Both ways end in the same
+casts: what pyarrow's reader casts by itself is a part of what `texts` casts, and where it fails `texts` does it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+
+from pytubemq.errors import ConfigError
+from pytubemq.spark.decode.formats.fields import FieldError, split_fields
+from pytubemq.spark.decode.made import Fault, Made, merged, without
+from pytubemq.spark.decode.spark_types import arrow_schema_of, spark_schema_of
+from pytubemq.spark.decode.texts import TextColumn, TextRules, cast_all, texts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.spark.decode.columns import Column
+    from pytubemq.spark.decode.options import Values
+
+_TRUE: Final = ["true", "TRUE", "True", "1"]
+_FALSE: Final = ["false", "FALSE", "False", "0"]
+_TEXT: Final[Any] = pa.string()
+
+
+class CsvFormat:
+    """Columns by position."""
+
+    def __init__(self, columns: tuple[Column, ...], values: Values) -> None:
+        for column in columns:
+            if column.type.nested:
+                raise ConfigError(
+                    f"column {column.name}: csv has no fields of type {column.type}", hint="use a string, or json"
+                )
+        self.columns = columns
+        self._rules = TextRules.of(values)
+        schema = arrow_schema_of(spark_schema_of(columns))
+        self._kinds = [field.type for field in schema]
+        self._casts = [TextColumn(column, kind, self._rules) for column, kind in zip(columns, self._kinds, strict=True)]
+        self._delimiter = values.text("fieldDelimiter")
+        self._quote = values.text_or_none("quoteChar")
+        self._escape = values.text_or_none("escapeChar")
+        self._charset = values.text("charset")
+        self._delete_head = values.flag("deleteHeadDelimiter")
+        self._drop_more = values.flag("ignoreTrailingUnmappable")
+        self._fill_less = values.flag("insertNullsForMissingColumns")
+        self._odd = [mark for mark in ("\n", "\r", self._quote, self._escape) if mark is not None]
+        self._parses = self._delimiter.isascii() and self._delimiter not in "\n\r\0"
+
+    def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> Made:
+        """One row for each record."""
+        texts, rows = texts_of(data, self._charset)
+        faults = [Fault(row, f"the bytes are no {self._charset}") for row in rows]
+        if self._delete_head:
+            heads = pc.starts_with(texts, self._delimiter)
+            texts = pc.if_else(heads, pc.utf8_slice_codeunits(texts, 1), texts)
+        lines, odd = self._lines(texts, bool(rows)) if self._parses else (None, list(range(len(texts))))
+        if lines is not None and not odd:
+            return self._plain(lines, len(texts), None, leading)
+        taken = set(odd) | set(rows)
+        plain = pa.array([row for row in range(len(texts)) if row not in taken], pa.int64())
+        parts = [Made([], None, faults), self._one_by_one(texts, [row for row in odd if row not in set(rows)], leading)]
+        if len(plain):
+            lines = _joined(pc.take(texts, plain))
+            parts.append(self._plain(lines, len(plain), plain, [pc.take(each, plain) for each in leading]))
+        return merged(parts, self._kinds)
+
+    def _lines(self, texts: Any, has_null: bool) -> tuple[Any, list[int]]:
+        """The records as lines, if all are plain; else the rows of the odd ones."""
+        if not has_null and not texts.null_count:
+            lines = _joined(texts)
+            content = lines.to_pybytes()
+            if content.count(b"\n") == len(texts) and not any(mark.encode() in content for mark in self._odd[1:]):
+                return lines, []
+        found = pc.is_null(texts)
+        for mark in self._odd:
+            found = pc.or_(found, pc.fill_null(pc.match_substring(texts, mark), True))
+        return None, pc.indices_nonzero(found).to_pylist()
+
+    def _plain(self, lines: Any, count: int, records: Any, leading: Sequence[Any]) -> Made:
+        """Lines without anything odd; a line with too many or too few fields is skipped by the parser."""
+        skipped: list[tuple[int, str]] = []
+        casts = self._casts[len(leading) :]
+
+        def skip(row: Any) -> str:
+            skipped.append((row.number - 1, row.text))
+            return "skip"
+
+        bad: dict[int, str] = {}
+        if not casts:  # all columns are in the leading fields
+            skipped = [(row, text) for row, text in enumerate(lines.to_pybytes().decode().split("\n")[:-1])]
+            fields: list[Any] = []
+        elif self._rules.null_literal is None and not self._rules.empty_is_null:
+            fields, bad = self._typed(lines, casts, skip, skipped)
+        else:
+            fields, bad = cast_all(casts, _parsed(lines, [_TEXT] * len(casts), self._delimiter, skip))
+        first, bad_first = self._lead(leading, [row for row, _ in skipped], count)
+        made = Made([*first, *fields], records)
+        if not skipped and not bad and not bad_first:
+            return made
+        if records is None:
+            made.records = records = pa.array(range(count), pa.int64())
+        gone = {row for row, _ in skipped}
+        if gone:
+            made.records = pc.take(records, pa.array([row for row in range(count) if row not in gone], pa.int64()))
+        bad = {**bad, **bad_first}
+        faults = [Fault(made.records[row].as_py(), detail) for row, detail in bad.items()]
+        kept = without(made, bad)
+        ragged = self._ragged([(records[row].as_py(), row, text) for row, text in skipped], leading)
+        return merged([Made([], None, faults), kept, ragged], self._kinds)
+
+    def _typed(self, lines: Any, casts: Sequence[TextColumn], skip: Any, skipped: list[Any]) -> tuple[list[Any], Any]:
+        try:
+            kinds = [_parser_type(each.kind, self._rules) for each in casts]
+            found = _parsed(lines, kinds, self._delimiter, skip)
+            return [each.localised(array) for each, array in zip(casts, found, strict=True)], self._null_rows(found)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            skipped.clear()
+            return cast_all(casts, _parsed(lines, [_TEXT] * len(casts), self._delimiter, skip))
+
+    def _null_rows(self, arrays: Sequence[Any]) -> dict[int, str]:
+        bad: dict[int, str] = {}
+        for each, array in zip(self._casts[-len(arrays) :], arrays, strict=True):
+            each.check_nulls(array, bad)
+        return bad
+
+    def _lead(self, leading: Sequence[Any], gone: list[int], count: int) -> tuple[list[Any], dict[int, str]]:
+        if not leading:
+            return [], {}
+        if gone:
+            left = set(gone)
+            rows = pa.array([row for row in range(count) if row not in left], pa.int64())
+            leading = [pc.take(each, rows) for each in leading]
+        return cast_all(self._casts[: len(leading)], leading)
+
+    def _ragged(self, skipped: Sequence[tuple[int, int, str]], leading: Sequence[Any]) -> Made:
+        """Lines with another number of fields than the columns."""
+        made: list[tuple[int, list[str]]] = []
+        for record, row, text in skipped:
+            head = [each[row].as_py() for each in leading]
+            made.append((record, [*head, *text.split(self._delimiter)]))
+        return self._cast_rows(made)
+
+    def _one_by_one(self, texts: Any, rows: Sequence[int], leading: Sequence[Any]) -> Made:
+        made: list[tuple[int, list[str]]] = []
+        faults: list[Fault] = []
+        for row in rows:
+            text = texts[row].as_py()
+            if text is None:
+                faults.append(Fault(row, "there is no body"))
+                continue
+            try:
+                fields = split_fields(text, self._delimiter, quote=self._quote, escape=self._escape)
+            except FieldError as error:
+                faults.append(Fault(row, str(error)))
+                continue
+            made.append((row, [*(each[row].as_py() for each in leading), *fields]))
+        done = self._cast_rows(made)
+        done.faults += faults
+        return done
+
+    def _cast_rows(self, rows: Sequence[tuple[int, list[str]]]) -> Made:
+        """Fields that were split already, of each record."""
+        width = len(self.columns)
+        records: list[int] = []
+        kept: list[list[str | None]] = []
+        faults: list[Fault] = []
+        for record, fields in rows:
+            whole: list[str | None] = list(fields)
+            if len(whole) > width and self._drop_more:
+                del whole[width:]
+            elif len(whole) < width and self._fill_less:
+                whole += [None] * (width - len(whole))
+            if len(whole) != width:
+                faults.append(Fault(record, f"{len(whole)} fields where there are {width} columns"))
+                continue
+            records.append(record)
+            kept.append(whole)
+        if not kept:
+            return Made([], None, faults)
+        arrays, bad = cast_all(self._casts, [pa.array(column, _TEXT) for column in zip(*kept, strict=True)])
+        faults += [Fault(records[row], detail) for row, detail in bad.items()]
+        return without(Made(arrays, pa.array(records, pa.int64()), faults), bad)
+
+
+def _joined(texts: Any) -> Any:
+    """All texts, a line feed after each, as one buffer."""
+    lines = pc.binary_join_element_wise(texts, pa.scalar("", _TEXT), pa.scalar("\n", _TEXT))
+    first, last = lines.offset, lines.offset + len(lines)
+    if not len(lines):
+        return pa.py_buffer(b"")
+    offsets = pa.Array.from_buffers(pa.int32(), last + 1, [None, lines.buffers()[1]])
+    start, end = offsets[first].as_py(), offsets[last].as_py()
+    return lines.buffers()[2].slice(start, end - start)
+
+
+def _parser_type(kind: Any, rules: TextRules) -> Any:
+    if not pa.types.is_timestamp(kind):
+        return kind
+    if rules.time_format != "iso":
+        raise pa.ArrowNotImplementedError("times that are cast by hand")
+    return pa.timestamp("us")
+
+
+def _parsed(lines: Any, kinds: Sequence[Any], delimiter: str, skip: Any) -> list[Any]:
+    names = [str(at) for at in range(len(kinds))]
+    table = arrow_csv.read_csv(
+        pa.BufferReader(lines),
+        arrow_csv.ReadOptions(use_threads=False, column_names=names, block_size=lines.size + 1),
+        arrow_csv.ParseOptions(
+            delimiter=delimiter,
+            quote_char=False,
+            double_quote=False,
+            escape_char=False,
+            ignore_empty_lines=False,
+            invalid_row_handler=skip,
+        ),
+        arrow_csv.ConvertOptions(
+            column_types=dict(zip(names, kinds, strict=True)),
+            null_values=[""],
+            strings_can_be_null=False,
+            true_values=_TRUE,
+            false_values=_FALSE,
+            check_utf8=False,
+        ),
+    )
+    return [_whole(column, kind) for column, kind in zip(table.columns, kinds, strict=True)]
+
+
+def _whole(column: Any, kind: Any) -> Any:
+    match column.num_chunks:
+        case 0:
+            return pa.nulls(0, kind)
+        case 1:
+            return column.chunk(0)
+        case _:
+            return pa.concat_arrays(column.chunks)

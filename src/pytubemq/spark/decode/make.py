@@ -1,0 +1,89 @@
+"""`make_decoder`: from a format's name and options to a decoder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.errors import ConfigError
+from pytubemq.spark.decode.decoder import Decoder
+from pytubemq.spark.decode.options import choose
+from pytubemq.spark.decode.rejected import ERROR_COLUMN
+from pytubemq.spark.decode.spark_types import columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql.types import StructType
+
+    from pytubemq.spark.decode.columns import Column
+    from pytubemq.spark.decode.made import RecordFormat
+    from pytubemq.spark.decode.options import Chosen
+
+
+def make_decoder(
+    format: str,
+    *,
+    schema: str | StructType | None = None,
+    inner: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Decoder:
+    """A decoder of a format (`options.FORMATS`), picklable.
+
+    `schema` names the columns, as Spark writes them (`id BIGINT, at TIMESTAMP`) or as a StructType; a column that is
+    NOT NULL rejects records without it. `inner` is the format inside of InLongMsg. Options by name, in any case.
+
+    Raises:
+        ConfigError: a format, an option, a value or a type is not known or does not fit the format; the hint has the
+            nearest name.
+    """
+    columns = columns_of(schema)
+    chosen = choose(format, options or {}, inner=inner, has_schema=columns is not None)
+    decoder = _decoder(chosen, columns, (format, schema, inner, dict(options or {})))
+    names = [column.name.lower() for column in decoder.columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(
+                f"two decoded columns are called {name!r}", hint="rename the one in the schema, or the wrapper's"
+            )
+    if ERROR_COLUMN in names:
+        raise ConfigError(f"a decoded column is called {ERROR_COLUMN}", hint="that name is for what was rejected")
+    return decoder
+
+
+def remake(format: str, schema: Any, inner: str | None, options: Mapping[str, str]) -> Decoder:
+    """The decoder again, from what it was made of; for pickle."""
+    return make_decoder(format, schema=schema, inner=inner, options=options)
+
+
+def _decoder(chosen: Chosen, columns: tuple[Column, ...] | None, made_of: tuple[Any, ...]) -> Decoder:
+    record = chosen.inner or chosen
+    wrapper = None
+    if chosen.inner is not None:
+        from pytubemq.spark.decode.inlong.unwrap import InLongWrapper
+
+        wrapper = InLongWrapper(chosen.values)
+    return Decoder(
+        made_of,
+        record.format.name,
+        _record_format(record, columns),
+        wrapper=wrapper,
+        line_delimiter=record.values.text_or_none("lineDelimiter"),
+        remake=remake,
+    )
+
+
+def _record_format(chosen: Chosen, columns: tuple[Column, ...] | None) -> RecordFormat:
+    """The record's format; its module is loaded only where it is used."""
+    match chosen.format.name:
+        case "raw":
+            from pytubemq.spark.decode.formats.raw import RawFormat
+
+            return RawFormat(columns, chosen.values)
+        case "csv":
+            from pytubemq.spark.decode.formats.csv import CsvFormat
+
+            return CsvFormat(columns or (), chosen.values)
+        case _:
+            from pytubemq.spark.decode.formats.json import JsonFormat
+
+            return JsonFormat(columns or (), chosen.values)
