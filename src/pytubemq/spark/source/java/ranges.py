@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
 
-from pytubemq.client.unpack import Unpacker
+from pytubemq.client.unpack import Unpacked, Unpacker
 from pytubemq.errors import CorruptError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.arrow import BatchBuilder
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
 QUERY_ID: Final = "sql.streaming.queryId"
 """The local property that Spark sets in the tasks of a streaming query."""
-MERGE_BYTES: Final = 4 << 20
-"""Payload up to which pieces are put together into one batch, if they are there already."""
+BATCH_ROWS: Final = 10_000
+"""Rows from which on a batch goes to Spark; a Java Broker gives half of what is left with each fetch, down to one."""
+BATCH_BYTES: Final = 4 << 20
+"""Payload from which on it goes, too."""
 
 
 def java_batches(
@@ -82,10 +84,19 @@ def java_batches(
     )
     builder = BatchBuilder(wanted.partition, columns, time_zone)
     unpacker = Unpacker(wanted.partition, raw=True)
+    messages: list[Message] = []
+    malformed: set[int] = set()
+    size = 0
     for piece in _ahead(way, reading):
-        messages, malformed = _messages(unpacker, piece, fail=fail_on_data_loss)
-        if messages:
+        found = _messages(unpacker, piece, fail=fail_on_data_loss)
+        malformed.update(len(messages) + position for position in found.malformed)
+        messages += found.messages
+        size += sum(len(record.payload) for record in piece.records)
+        if len(messages) >= BATCH_ROWS or size >= BATCH_BYTES:
             yield builder.build(messages, malformed=malformed)
+            messages, malformed, size = [], set(), 0
+    if messages:
+        yield builder.build(messages, malformed=malformed)
 
 
 def _task() -> tuple[str | None, int]:
@@ -96,8 +107,8 @@ def _task() -> tuple[str | None, int]:
     return context.getLocalProperty(QUERY_ID), context.attemptNumber()
 
 
-def _messages(unpacker: Unpacker, piece: Piece, *, fail: bool) -> tuple[list[Message], set[int]]:
-    """The messages of a piece, and the positions of those whose attributes cannot be read."""
+def _messages(unpacker: Unpacker, piece: Piece, *, fail: bool) -> Unpacked:
+    """The messages of a piece; those that fail their checksum are left out, unless that is an error."""
     records = piece.records
     if piece.dense:
         offsets = range(piece.start, piece.end, OFFSET_UNIT)
@@ -109,7 +120,7 @@ def _messages(unpacker: Unpacker, piece: Piece, *, fail: bool) -> tuple[list[Mes
             f"{found.unreadable[0].reason}",
             hint="the Java Broker's files are damaged; failOnDataLoss=false leaves such messages out",
         )
-    return found.messages, found.malformed
+    return found
 
 
 def _ahead(way: Access, reading: RangeReading) -> Iterator[Piece]:
