@@ -1,6 +1,6 @@
 """`pytubemq pipeline`: write, check, run and look after one pipeline file.
 
-The invariant: no command loads Spark before it needs it; `lint` never does.
+The invariant: no command loads Spark before it needs it; `init`, `lint`, `status` and `stop` never do.
 """
 
 from __future__ import annotations
@@ -10,11 +10,17 @@ import click
 from pytubemq.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
+    "init": Lazy("pytubemq.cli.pipeline.init:init", "Write a pipeline file to begin with."),
     "lint": Lazy("pytubemq.cli.pipeline.lint:lint", "Find what is wrong with a file, without Spark or a cluster."),
+    "run": Lazy("pytubemq.cli.pipeline.run:run", "Run a pipeline, with its progress."),
+    "status": Lazy("pytubemq.cli.pipeline.status:status", "How a pipeline does now."),
+    "stop": Lazy("pytubemq.cli.pipeline.stop:stop", "End a run after the batch in hand."),
+    "report": Lazy("pytubemq.cli.pipeline.report:report", "The last run as a page of HTML."),
 }
 
 EPILOG = """\b
 Examples:
+  pytubemq pipeline init orders.yaml          a file to begin with
   pytubemq pipeline lint orders.yaml          what is wrong with it, and where
 """
 

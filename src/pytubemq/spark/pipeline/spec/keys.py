@@ -218,7 +218,7 @@ SINK: Final = Section(
         Key("partition_by", Kind.TEXTS, "Of parquet, delta and iceberg: columns that name directories."),
         Key("keys", Kind.TEXTS, "Of jdbc: columns that name a row, which is then replaced."),
         Key("layout", Kind.CHOICE, "Of parquet: `log` keeps Spark's file log, `batches` a directory for each batch.",
-            choices=("log", "batches"), default="log if the sink is alone, else batches"),
+            choices=("log", "batches"), default="batches"),
         Key("idempotency_key", Kind.TEXT, "Of tubemq: a column that tells a row sent twice."),
         Key("guarantee", Kind.CHOICE, "What you ask for; refused if the sink cannot promise it.",
             enum=model.Guarantee),

@@ -34,7 +34,6 @@ _REFUSED: Final = {
 def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     """Faults of the parts around steps and sinks."""
     yield from _source(pipeline, places)
-    yield from _decode(pipeline, places)
     yield from _dead_letter(pipeline, places)
     yield from _spark(pipeline, places)
     exact = any(sink.guarantee is Guarantee.EXACTLY_ONCE for sink in pipeline.sinks)
@@ -89,13 +88,6 @@ def _topic(topic: str, path: str, places: Places) -> Iterator[Fault]:
         check_topic(topic)
     except MessageError as error:
         yield places.fault(FaultCode.BAD_VALUE, path, error.message, error.hint)
-
-
-def _decode(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
-    decode = pipeline.decode
-    if decode is not None and pipeline.source.format != "tubemq":
-        text = f"makes rows of messages, and the source is {pipeline.source.format}"
-        yield places.fault(FaultCode.CONTRADICTION, "decode", text, "delete it", at_key=True)
 
 
 def _dead_letter(pipeline: Pipeline, places: Places) -> Iterator[Fault]:

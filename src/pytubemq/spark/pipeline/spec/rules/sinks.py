@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.spark.pipeline.spec.faults import FaultCode
-from pytubemq.spark.pipeline.spec.model import SinkFormat
+from pytubemq.spark.pipeline.spec.model import Guarantee, SinkFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +41,7 @@ def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     for index, sink in enumerate(pipeline.sinks):
         path = f"sinks[{index}]"
         yield from _keys(sink, path, places)
+        yield from _promise(sink, path, places)
         yield from _writes(sink, index, pipeline, places)
 
 
@@ -82,3 +83,15 @@ def _place(sink: Sink) -> tuple[str, ...] | None:
     if sink.path is not None:
         return ("path", sink.path.rstrip("/"))
     return ("table", sink.url or "", sink.table.lower()) if sink.table else None
+
+
+def _promise(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
+    if sink.guarantee is not Guarantee.EXACTLY_ONCE:
+        return
+    from pytubemq.spark.pipeline.plan.guarantees import promise_of  # it needs this package's values itself
+
+    promise = promise_of(sink)
+    if promise.guarantee is not Guarantee.EXACTLY_ONCE:
+        hint = promise.needs or "ask for at_least_once"
+        text = f"exactly_once cannot be had: {promise.why}"
+        yield places.fault(FaultCode.GUARANTEE_IMPOSSIBLE, f"{path}.guarantee", text, hint)

@@ -1,0 +1,147 @@
+"""What each sink promises, in which case, why, and what it needs: one table for `plan`, `lint` and the docs.
+
+The invariant: a promise stands here only if the sink keeps it through a kill of any process at any point; a sink that
+is not proven to is promised as at least once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.spark.pipeline.spec.model import Guarantee, Sink, SinkFormat
+
+if TYPE_CHECKING:
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+
+_EXACT: Final = Guarantee.EXACTLY_ONCE
+_LEAST: Final = Guarantee.AT_LEAST_ONCE
+
+
+class Case(StrEnum):
+    """What decides among the rows of one sink."""
+
+    ALWAYS = "always"
+    LAYOUT_BATCHES = "layout: batches"
+    LAYOUT_LOG = "layout: log"
+    WITH_KEYS = "with keys"
+    WITHOUT_KEYS = "without keys"
+    KEY_COLUMN = "with idempotency_key"
+    MAP_ONLY = "steps look at one row at a time"
+    STATEFUL = "steps keep state"
+
+
+class SourceKind(StrEnum):
+    """Who answers a batch's reads."""
+
+    OURS = "pytubemq Brokers"
+    JAVA = "Java Brokers"
+    JAVA_FLUSHED = "Java Brokers, javaReads=flushed"
+    SPARK = "another format of Spark"
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What holds, and why."""
+
+    guarantee: Guarantee
+    why: str
+    needs: str = ""
+    """What must be so that it holds; nothing beyond the pipeline's own state if empty."""
+
+
+SINKS: Final[dict[tuple[SinkFormat, Case], Promise]] = {
+    (SinkFormat.PARQUET, Case.LAYOUT_BATCHES): Promise(
+        _EXACT,
+        "a batch is written aside and renamed to the directory of its batch id; a replay finds it there",
+        "a file system whose rename is atomic (local, HDFS)",
+    ),
+    (SinkFormat.PARQUET, Case.LAYOUT_LOG): Promise(
+        _EXACT,
+        "Spark's file log names the files of each batch; a replay replaces what it named",
+        "readers that follow the log (`_spark_metadata`), as Spark does; others see files of broken batches",
+    ),
+    (SinkFormat.DELTA, Case.ALWAYS): Promise(
+        _EXACT, "rows and batch id are one commit (txnAppId, txnVersion); Delta skips a version that it has"
+    ),
+    (SinkFormat.ICEBERG, Case.ALWAYS): Promise(
+        _EXACT, "the batch id lies in the snapshot that adds the rows, and is looked for before another is made"
+    ),
+    (SinkFormat.JDBC, Case.WITH_KEYS): Promise(
+        _EXACT, "rows replace those of their keys, and the batch id is written, in one transaction"
+    ),
+    (SinkFormat.JDBC, Case.WITHOUT_KEYS): Promise(
+        _EXACT, "rows are moved out of a staging table, and the batch id is written, in one transaction"
+    ),
+    (SinkFormat.KAFKA, Case.ALWAYS): Promise(
+        _LEAST, "Spark's Kafka sink has no transactions: a replay sends the batch again"
+    ),
+    (SinkFormat.TUBEMQ, Case.KEY_COLUMN): Promise(
+        _LEAST,
+        "a replay sends rows again with the same key",
+        "exactly once for a reader with dedup: true, which drops the second of a key",
+    ),
+    (SinkFormat.TUBEMQ, Case.MAP_ONLY): Promise(
+        _EXACT,
+        "rows are numbered by batch and partition, and the Broker drops a number that it has",
+        "pytubemq Brokers; steps that give the same rows each time (no rand(), uuid(), current_timestamp())",
+    ),
+    (SinkFormat.TUBEMQ, Case.STATEFUL): Promise(
+        _EXACT,
+        "rows are put in a fixed order and numbered by it, and the Broker drops a number that it has",
+        "pytubemq Brokers; steps that give the same rows each time (no rand(), uuid(), current_timestamp())",
+    ),
+    (SinkFormat.CONSOLE, Case.ALWAYS): Promise(_LEAST, "a replay prints the batch again"),
+}
+"""In the order of the docs."""
+
+SOURCES: Final[dict[SourceKind, Promise]] = {
+    SourceKind.OURS: Promise(_EXACT, "a batch is a range of exact offsets, and is read again as the same range"),
+    SourceKind.JAVA: Promise(
+        _LEAST,
+        "a Java Broker that is killed hard loses what it had not flushed, and gives the offsets to other messages",
+        "exactly once with the source's option javaReads: flushed",
+    ),
+    SourceKind.JAVA_FLUSHED: Promise(
+        _EXACT, "only what a Java Broker has on disk is read, and such offsets keep their messages"
+    ),
+    SourceKind.SPARK: Promise(
+        _EXACT, "Spark's checkpoint holds the range of each batch", "a source that replays its ranges"
+    ),
+}  # fmt: skip
+
+
+def case_of(sink: Sink, *, stateful: bool) -> Case:
+    """Which row of the table a sink stands in."""
+    if sink.format is SinkFormat.PARQUET:
+        return Case.LAYOUT_LOG if sink.layout == "log" else Case.LAYOUT_BATCHES
+    if sink.format is SinkFormat.JDBC:
+        return Case.WITH_KEYS if sink.keys else Case.WITHOUT_KEYS
+    if sink.format is SinkFormat.TUBEMQ:
+        if sink.idempotency_key is not None:
+            return Case.KEY_COLUMN
+        return Case.STATEFUL if stateful else Case.MAP_ONLY
+    return Case.ALWAYS
+
+
+def promise_of(sink: Sink, *, source: SourceKind = SourceKind.OURS, stateful: bool = False) -> Promise:
+    """What a sink promises of each message that the source holds, end to end."""
+    own = SINKS[sink.format, case_of(sink, stateful=stateful)]
+    if own.guarantee is _LEAST:
+        return own
+    read = SOURCES[source]
+    if read.guarantee is _LEAST:
+        return read
+    needs = "; ".join(part for part in (own.needs, read.needs) if part)
+    return Promise(_EXACT, own.why, needs)
+
+
+def source_kind(pipeline: Pipeline, *, java: bool) -> SourceKind:
+    """Who answers this pipeline's reads, if its cluster has Java Brokers or not."""
+    if pipeline.source.format != "tubemq":
+        return SourceKind.SPARK
+    if not java:
+        return SourceKind.OURS
+    option = {name.lower(): value for name, value in pipeline.source.options.items()}.get("javareads", "all")
+    return SourceKind.JAVA_FLUSHED if option.lower() == "flushed" else SourceKind.JAVA

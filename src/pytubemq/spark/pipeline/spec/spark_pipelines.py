@@ -1,0 +1,60 @@
+"""A directory for Spark's own declarative pipelines (`spark-pipelines`) that reads a topic by `format("tubemq")`.
+
+What these lack beside our runner: dead letters, a ledger over several sinks, a stated guarantee for each, InLong's
+formats by a key; what they have: many tables that depend on each other, worked out by Spark.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+_SPEC: Final = """\
+# Spark's own declarative pipelines: https://spark.apache.org/docs/latest/declarative-pipelines-programming-guide.html
+#   pip install 'pyspark[pipelines]' 'pytubemq[spark]'
+#   spark-pipelines dry-run --spec {directory}/spark-pipeline.yml
+#   spark-pipelines run --spec {directory}/spark-pipeline.yml
+name: {name}
+storage: {storage}
+libraries:
+  - glob:
+      include: transformations/**
+configuration:
+  pytubemq.master: {master}
+"""
+
+_TRANSFORMATIONS: Final = '''\
+"""The topic {topic} as a table of messages, and a table made of that."""
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+
+spark = SparkSession.active()
+
+
+@dp.table
+def {name}_messages() -> DataFrame:
+    """Each message once, as it came: a run goes on where the last one ended."""
+    return (
+        spark.readStream.format("tubemq")
+        .option("master", spark.conf.get("pytubemq.master"))
+        .option("topic", "{topic}")
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+
+
+@dp.materialized_view
+def {name}_by_type() -> DataFrame:
+    """How many messages there are of each type."""
+    return spark.read.table("{name}_messages").groupBy("msgType").count()
+'''
+
+
+def files(*, name: str, topic: str, directory: Path, master: str = "127.0.0.1:8715") -> dict[str, str]:
+    """The files of the directory, by their paths inside of it."""
+    storage = (Path(directory).absolute() / "storage").as_uri()
+    return {
+        "spark-pipeline.yml": _SPEC.format(name=name, directory=directory, storage=storage, master=master),
+        f"transformations/{name}.py": _TRANSFORMATIONS.format(name=name, topic=topic),
+    }
