@@ -1,0 +1,109 @@
+"""A cluster whose Master and Broker are processes that can be killed, and whose Broker is reached through a proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import httpx
+
+import pytubemq.sync
+from pytubemq.model.offset import messages_between
+from pytubemq.net.iothread import IoThread
+from pytubemq.server.processes import ServerProcess
+from pytubemq.server.sources import load_settings
+from tests.interop.processes import free_port
+from tests.spark.kill.proxy import Proxy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+START_TIMEOUT_S = 60.0
+
+
+class KillableCluster:
+    """A Master, a Broker, and a proxy in front of the Broker."""
+
+    def __init__(self, home: Path) -> None:
+        self._io = IoThread(name="cluster")
+        self._home = home
+        self.master = f"127.0.0.1:{free_port()}"
+        self._http = f"127.0.0.1:{free_port()}"
+        broker = f"127.0.0.1:{free_port()}"
+        proxied = free_port()
+        common: dict[str, object] = {"data": str(home), "log.level": "warning", "master.listen": self.master}
+        common |= {"http.listen": self._http, "broker.http_listen": f"127.0.0.1:{free_port()}", "broker.listen": broker}
+        common |= {"broker.advertised": f"127.0.0.1:{proxied}", "broker.masters": [self.master], "broker.id": 1}
+        self.settings = load_settings(None, environ={}, flags=common)
+        self._master = ServerProcess("master", self.settings)
+        self._broker = ServerProcess("broker", self.settings)
+        self.proxy = Proxy(broker, port=proxied)
+
+    def __enter__(self) -> KillableCluster:
+        self._io.run(self._start())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._io.run(self._close())
+        self._io.close()
+
+    async def _start(self) -> None:
+        await self._master.start()
+        await self.proxy.__aenter__()
+        await self._broker.start()
+
+    async def _close(self) -> None:
+        await asyncio.gather(self._broker.close(), self._master.close(), return_exceptions=True)
+        await self.proxy.__aexit__(None, None, None)
+
+    def kill_broker(self) -> None:
+        """SIGKILL."""
+        self._io.run(self._broker.kill())
+
+    def restart_broker(self) -> None:
+        """On its data and its address."""
+        self._io.run(self._broker.restart())
+
+    def kill_master(self) -> None:
+        """SIGKILL."""
+        self._io.run(self._master.kill())
+
+    def restart_master(self) -> None:
+        """On its data and its address."""
+        self._io.run(self._master.restart())
+
+    def cut(self) -> None:
+        """Nothing passes between clients and the Broker, and nobody is told."""
+        self._io.call(self.proxy.cut)
+
+    def mend(self) -> None:
+        """It passes again."""
+        self._io.call(self.proxy.mend)
+
+    def create_topic(self, name: str, *, partitions: int = 4, retention: str | None = None) -> None:
+        """It can be used when this returns."""
+        more = {} if retention is None else {"retention": retention}
+        answer = httpx.post(
+            f"http://{self._http}/api/v1/topics",
+            json={"name": name, "partitions": partitions, **more},
+            timeout=START_TIMEOUT_S,
+        )
+        answer.raise_for_status()
+
+    def fill(self, topic: str, first: int, count: int, *, size_bytes: int = 0) -> None:
+        """Messages `{"id": n, ...}` with `n` from `first` on."""
+        pad = "x" * size_bytes
+        with pytubemq.sync.connect(self.master) as tube, tube.producer(topic) as producer:
+            for start in range(first, first + count, 1000):
+                stop = min(start + 1000, first + count)
+                producer.send_many([json.dumps({"id": n, "pad": pad}).encode() for n in range(start, stop)])
+
+    def held(self, topic: str) -> int:
+        """How many messages the topic holds."""
+        with pytubemq.sync.connect(self.master) as tube:
+            ends = tube.offsets(tube.partitions(topic))
+        return sum(messages_between(low, high) for low, high in ends.values())

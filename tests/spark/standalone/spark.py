@@ -1,0 +1,109 @@
+"""Spark's own standalone master and workers as processes that can be killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+
+from tests.interop.processes import DIE_WITH_US, free_port
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+TIMEOUT_S = 120.0
+
+
+class StandaloneSpark:
+    """`spark://127.0.0.1:PORT` with two workers of one core each; executors of a killed worker die with it."""
+
+    def __init__(self, home: Path, *, workers: int = 2) -> None:
+        self._home = home
+        self._port = free_port()
+        self._ui = free_port()
+        self.master = f"spark://127.0.0.1:{self._port}"
+        self._count = workers
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> StandaloneSpark:
+        self._home.mkdir(parents=True, exist_ok=True)
+        self._start("master", "master.Master", "--host", "127.0.0.1", "--port", str(self._port),
+                    "--webui-port", str(self._ui))  # fmt: skip
+        self._until(lambda: self._alive() is not None, "the master does not answer")
+        for number in range(self._count):
+            self.start_worker(number)
+        self._until(lambda: self._alive() == self._count, "the workers are not registered")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in list(self._processes):
+            self._kill(name)
+
+    def start_worker(self, number: int) -> None:
+        """A worker of one core."""
+        self._start(f"worker-{number}", "worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g",
+                    "--webui-port", "0", "--work-dir", str(self._home / f"work-{number}"), self.master)  # fmt: skip
+
+    def kill_worker(self, number: int) -> None:
+        """SIGKILL to a worker, its executors and their Python workers."""
+        self._kill(f"worker-{number}")
+
+    def executors(self, number: int) -> list[int]:
+        """Processes of a worker beside itself."""
+        worker = self._processes[f"worker-{number}"]
+        return [pid for pid in _session(worker.pid) if pid != worker.pid]
+
+    def _start(self, name: str, main: str, *arguments: str) -> None:
+        environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(Path(pyspark.__file__).parent)}
+        environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": str(self._home / "local")}
+        environ |= {"SPARK_WORKER_DIR": str(self._home / name), "SPARK_DAEMON_MEMORY": "512m"}
+        command = [str(Path(pyspark.__file__).parent / "bin" / "spark-class"), f"org.apache.spark.deploy.{main}"]
+        with (self._home / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [*DIE_WITH_US, *command, *arguments],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environ, start_new_session=True,
+            )  # fmt: skip
+
+    def _kill(self, name: str) -> None:
+        process = self._processes.pop(name)
+        for pid in _session(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait(TIMEOUT_S)
+
+    def _alive(self) -> int | None:
+        """How many workers the master has; None if it does not answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._ui}/json/", timeout=5) as answer:
+                text = answer.read().decode()
+        except OSError:
+            return None
+        found = re.search(r'"aliveworkers"\s*:\s*(\d+)', text)
+        return int(found[1]) if found else None
+
+    def _until(self, condition: object, what: str) -> None:
+        assert callable(condition)
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition():
+            assert time.monotonic() < deadline, f"{what}; the logs are in {self._home}"
+            time.sleep(0.05)
+
+
+def _session(leader: int) -> list[int]:
+    found = []
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with contextlib.suppress(OSError, IndexError):
+            if int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3]) == leader:
+                found.append(pid)
+    return found
