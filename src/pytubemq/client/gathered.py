@@ -77,7 +77,7 @@ class Gathered:
 def gather(
     records: Sequence[StoredMessage | Pack], damaged: Sequence[DamagedPack], *, start: int, end: int
 ) -> Gathered:
-    """The messages in [start, end) of an answer, where packs reach beyond that; packs have passed their checks."""
+    """The messages of an answer that are in [start, end); packs have passed their checks."""
     out = Gathered()
     out.unreadable.extend(pack.text for pack in damaged)
     for record in records:
@@ -85,6 +85,8 @@ def gather(
             _pack(out, record, start, end)
         elif record.offset is None:
             out.unreadable.append("its Broker does not tell its offset")
+        elif not start <= record.offset < end:
+            continue
         elif record.check_sum != check_sum(record.payload):
             out.unreadable.append("its checksum does not match")
         else:

@@ -23,8 +23,12 @@ def watch_peer(transport: asyncio.BaseTransport, *, gone_after_s: float) -> None
     their own, longer times.
     """
     handle = transport.get_extra_info("socket")
-    if handle is None:
-        return
+    if handle is not None:
+        watch_socket(handle, gone_after_s=gone_after_s)
+
+
+def watch_socket(handle: socket.socket, *, gone_after_s: float) -> None:
+    """As `watch_peer`, for a socket."""
     probe_s = max(1, int(gone_after_s / (_PROBES + 1)))
     options = (
         (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),

@@ -21,7 +21,7 @@ class UnusualError(Exception):
     """Not read here; protobuf may be able to."""
 
 
-def read_field(data: bytes, at: int, end: int) -> tuple[int, int, int]:
+def read_field(data: bytes | memoryview, at: int, end: int) -> tuple[int, int, int]:
     """The field at `at`: its key (number and wire type as they stand there), its value, and where it ends.
 
     The value of a delimited field is where its bytes begin; they go up to its end.
@@ -50,7 +50,7 @@ def read_field(data: bytes, at: int, end: int) -> tuple[int, int, int]:
     return key, value, at
 
 
-def _short(data: bytes, at: int) -> tuple[int, int]:
+def _short(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """A number of more than one byte, as short as it can be."""
     value, end = decode_varint(data, at)
     last = data[end - 1]

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 TOKEN: Final = 0xFF7FF4FE
 
-_HEADER: Final = struct.Struct(">Iii")
+FRAME_HEAD: Final = struct.Struct(">Iii")
+"""What every frame begins with: token, serial, number of blocks; each block begins with its bytes."""
 _LENGTH: Final = struct.Struct(">i")
 ONE_BLOCK: Final = struct.Struct(">Iiii")
 """What stands before the content of a frame of one block: token, serial, 1, bytes."""
@@ -51,7 +52,7 @@ def encode_frame(serial: int, parts: Sequence[bytes], *, block_bytes: int | None
     if size > MAX_FRAME_BYTES or count > MAX_FRAME_BLOCKS:
         raise _too_large(size)
     content = memoryview(b"".join(parts))
-    buffers = [_HEADER.pack(TOKEN, serial, count)]
+    buffers = [FRAME_HEAD.pack(TOKEN, serial, count)]
     for start in range(0, size, block_bytes):
         block = content[start : start + block_bytes]
         buffers.append(_LENGTH.pack(len(block)))
@@ -130,7 +131,7 @@ class FrameDecoder:
                 position = self._cut(data, position, frames)
                 if end - position < 12:
                     break
-                self._open(*_HEADER.unpack_from(data, position))
+                self._open(*FRAME_HEAD.unpack_from(data, position))
                 position += 12
             if self._missing < 0:
                 if end - position < 4:

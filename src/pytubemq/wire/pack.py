@@ -31,6 +31,7 @@ _FLAGS: Final = 1
 _CODES: Final = 2
 _CRC = Struct("<I")
 _COLUMNS = Struct("<BBHIii")  # version, which columns, 0, count, flag of all, filter code of all
+DAMAGED: Final = "a pack fails its check; it was damaged, on the way or where it was kept"
 COLUMNS_HEAD_BYTES: Final = _CRC.size + _COLUMNS.size  # 20
 SIZES: Final = "I" if array("I").itemsize == 4 else "L"
 """The type of an `array` of unsigned 32-bit numbers, as `Columns.lengths` is one."""
@@ -155,8 +156,8 @@ def read_columns(data: bytes | memoryview, *, check: bool = True) -> Columns:
     lengths = _column(SIZES, view[COLUMNS_HEAD_BYTES:at])
     if payloads_at + sum(lengths) != size:
         raise FormatError(f"a pack names {sum(lengths)} bytes of messages and holds {size - payloads_at}")
-    if check and crc32(view[_CRC.size :]) != _CRC.unpack_from(data)[0]:
-        raise FormatError("a pack fails its check; it was damaged, on the way or where it was kept")
+    if check and not _passes(view):
+        raise FormatError(DAMAGED)
     flags = codes = None
     if which & _FLAGS:
         flags = _column(_INT, view[at : at + 4 * count])
@@ -164,6 +165,15 @@ def read_columns(data: bytes | memoryview, *, check: bool = True) -> Columns:
     if which & _CODES:
         codes = _column(_INT, view[at : at + 4 * count])
     return Columns(data, count, flag, code, lengths, flags, codes, payloads_at)
+
+
+def checks(columns: Columns) -> bool:
+    """Whether columns that were read without `check` pass it."""
+    return _passes(memoryview(columns.data))
+
+
+def _passes(view: memoryview) -> bool:
+    return bool(crc32(view[_CRC.size :]) == _CRC.unpack_from(view)[0])
 
 
 def _numbers(form: str, values: Sequence[int]) -> bytes:

@@ -22,7 +22,16 @@ from pytubemq.wire.extensions import ExtensionField
 from pytubemq.wire.fields import UnusualError, read_field
 from pytubemq.wire.messages.broker import GetMessageResponseB2C
 from pytubemq.wire.messages.extension import ReadRangeResponseB2C
-from pytubemq.wire.pack import Columns, PackHead, claimed_count, read_pack, read_pack_head, read_stored_pack
+from pytubemq.wire.pack import (
+    DAMAGED,
+    Columns,
+    PackHead,
+    checks,
+    claimed_count,
+    read_pack,
+    read_pack_head,
+    read_stored_pack,
+)
 from pytubemq.wire.varint import PAIRS, decode_varint, encode_varint
 
 if TYPE_CHECKING:
@@ -72,8 +81,8 @@ def decode_get_message(body: bytes, *, check: bool = True) -> Fetched[GetMessage
     return _fetched(body, stored.decode_get_message, check=check)
 
 
-def decode_read_range(body: bytes, *, check: bool = True) -> Fetched[ReadRangeResponseB2C]:
-    """An answer to READ_RANGE, as `decode_get_message`.
+def decode_read_range(body: bytes | memoryview, *, check: bool = True) -> Fetched[ReadRangeResponseB2C]:
+    """An answer to READ_RANGE, as `decode_get_message`; packs are views of `body`.
 
     Raises:
         EnvelopeError: the bytes are no such answer.
@@ -81,20 +90,33 @@ def decode_read_range(body: bytes, *, check: bool = True) -> Fetched[ReadRangeRe
     return _fetched(body, stored.decode_read_range, check=check)
 
 
-def _fetched(body: bytes, read: Callable[[bytes], tuple[H, list[StoredMessage]]], *, check: bool) -> Fetched[H]:
+def check_packs(fetched: Fetched[H]) -> Fetched[H]:
+    """An answer that was decoded without `check`, with its packs checked now: those that fail are among the damaged."""
+    failed = [record for record in fetched.records if isinstance(record, Pack) and not checks(record.columns)]
+    if not failed:
+        return fetched
+    also: list[DamagedPack] = [DamagedPack(pack.head.offset, DAMAGED, pack.columns.count) for pack in failed]
+    gone = {id(pack) for pack in failed}
+    whole = [record for record in fetched.records if id(record) not in gone]
+    return Fetched(fetched.head, whole, [*fetched.damaged, *also])
+
+
+def _fetched(
+    body: bytes | memoryview, read: Callable[[bytes], tuple[H, list[StoredMessage]]], *, check: bool
+) -> Fetched[H]:
     records: list[StoredMessage | Pack] = []
     damaged: list[DamagedPack] = []
     try:
         places = _find_packs(body)
     except UnusualError:
-        head, singles = read(body)
+        head, singles = read(bytes(body))
         records.extend(singles)
         for data in head.packs:
             _take(data, records, damaged, check=check)
         records.sort(key=_offset)
         return Fetched(replace(head, packs=()), records, damaged)
     if not places:
-        head, singles = read(body)
+        head, singles = read(bytes(body))
         records.extend(singles)
         return Fetched(head, records, damaged)
     head, singles = read(_without(body, places))
@@ -108,7 +130,7 @@ def _fetched(body: bytes, read: Callable[[bytes], tuple[H, list[StoredMessage]]]
     return Fetched(head, records, damaged)
 
 
-def _find_packs(body: bytes) -> list[tuple[int, int, int, int]]:
+def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
     """Of each pack: how many single messages stand before it, where its field, its value and what follows it begin.
 
     Raises:
@@ -143,7 +165,7 @@ _MESSAGE: Final = 4 << 3 | 2
 _PACKS: Final = 1003 << 3 | 2
 
 
-def _without(body: bytes, places: Sequence[tuple[int, int, int, int]]) -> bytes:
+def _without(body: bytes | memoryview, places: Sequence[tuple[int, int, int, int]]) -> bytes:
     parts = []
     at = 0
     for _, field_at, _, stop in places:

@@ -314,6 +314,23 @@ def response_start(content: bytes) -> EnvelopeStart | None:
     return EnvelopeStart(headers, begun, (Status.SUCCESS, begun[1]), (told[0], "", ""))
 
 
+def usual_body_at(head: bytes, size: int) -> int | None:
+    """Where the message begins in an answer of `size` bytes whose first ones are `head`; it goes up to their end.
+
+    None where `decode_response` has to be asked, which also learns what a usual answer begins with.
+    """
+    try:
+        start = response_start(head)
+        if start is None:
+            return None
+        rest_bytes, at = decode_varint(head, len(start.headers))
+        end = at + rest_bytes
+        body_bytes, at = decode_varint(head, at + len(start.begun))
+    except (IndexError, ValueError):
+        return None
+    return at if at + body_bytes == end == size else None
+
+
 # What the bytes of the two headers mean, and those of method and timeout: nearly always the same. Bounded in number
 # and in size.
 _REQUEST_HEADERS: Final[dict[bytes, tuple[int, int, int | None]]] = {}

@@ -38,7 +38,7 @@ def encode_rising(value: int) -> bytes:
     return PAIRS[value & 0x3FFF] + encode_shared(high) if high > 0 else encode_varint(value)
 
 
-def decode_varint(data: bytes, position: int) -> tuple[int, int]:
+def decode_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """The unsigned value at `position` and where it ends.
 
     Raises:

@@ -92,7 +92,7 @@ def test_the_rows_are_those_of_the_message_path(
         if isinstance(record, Pack) or (record.offset is not None and start <= record.offset < end)
     ]
     expected = Unpacker(PARTITION, raw=True).read(in_range, start=start, end=end)
-    gathered = gather(in_range, (), start=start, end=end)
+    gathered = gather(records, (), start=start, end=end)
     batch = rows_of(gathered)
     assert batch == BatchBuilder(PARTITION, COLUMNS, ZONE).build(expected.messages, malformed=expected.malformed)
     assert gathered.gap(start, end) == expected.gap(start, end)

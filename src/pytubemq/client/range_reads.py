@@ -1,0 +1,176 @@
+"""Reads ranges of partitions in columns, over a connection of its own, for callers without an event loop.
+
+The invariants: what comes is in order and without gap, and ends with an error at the first message that cannot be read;
+while the caller looks at what came the Broker reads on, one answer ahead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pytubemq.client.cluster import check
+from pytubemq.client.gathered import Gathered, gather
+from pytubemq.errors import Code, ConfigError, CorruptError, OffsetMovedError
+from pytubemq.model.offset import messages_between
+from pytubemq.net.blocking import BlockingConnection
+from pytubemq.wire.codec import encode
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.messages.extension import ReadRangeRequestC2B
+from pytubemq.wire.methods import Method, Service
+from pytubemq.wire.pack_fetch import check_packs, decode_read_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytubemq.model.ids import Address, Partition
+    from pytubemq.wire.messages.broker import AuthorizedInfo
+
+MAX_WAIT_S: Final = 1.0
+"""How long the Broker may hold a request for what is not there yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangeWay:
+    """What it takes to ask a Broker for ranges."""
+
+    address: Address
+    client_id: str
+    auth_info: AuthorizedInfo
+    request_timeout_s: float
+
+    def connect(self) -> RangeConnection:
+        """A connection to the Broker.
+
+        Raises:
+            TransportError: it is away.
+            ConfigError: it is none of ours.
+        """
+        connection = BlockingConnection.connect(
+            self.address,
+            client_id=self.client_id,
+            auth_info=self.auth_info,
+            request_timeout_s=self.request_timeout_s,
+        )
+        if Capability.READ_RANGE not in connection.capabilities:
+            connection.close()
+            raise ConfigError(
+                f"the Broker at {self.address} cannot read a range: it is not a pytubemq Broker",
+                hint="read it with a consumer group instead",
+            )
+        return RangeConnection(self, connection)
+
+
+class Stretch(NamedTuple):
+    """Rows of a range, and where what follows them begins."""
+
+    rows: Gathered
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeConnection:
+    """A connection to a Broker for ranges, one at a time."""
+
+    way: RangeWay
+    connection: BlockingConnection
+
+    def close(self) -> None:
+        """Close it. Idempotent."""
+        self.connection.close()
+
+    def read(
+        self,
+        partition: Partition,
+        start: int,
+        end: int,
+        *,
+        filters: frozenset[str] = frozenset(),
+        max_messages: int,
+        max_bytes: int,
+    ) -> Iterator[Stretch]:
+        """[start, end), which the partition is known to have had; perhaps empty stretches where there are filters.
+
+        What a stretch holds stays as it is only until the next one is asked for.
+
+        Raises:
+            OffsetMovedError: the Broker does not have it all (any more).
+            CorruptError: a message cannot be read; those before it have been given.
+            ConfigError: the Broker knows no filters.
+            TransportError, RefusedError: as for any request.
+        """
+        if filters and Capability.RANGE_FILTERS not in self.connection.capabilities:
+            raise ConfigError(
+                f"the Broker {partition.broker_id} at {self.way.address} reads no range by message type",
+                hint="bring it to this version, or leave the filters out",
+            )
+        limits = (tuple(sorted(filters)), max_messages, max_bytes)
+        at = start
+        if at < end:
+            self._ask(partition, at, end, *limits)
+        while at < end:
+            fetched = decode_read_range(self.connection.receive(timeout_s=self._timeout_s), check=False)
+            head = fetched.head
+            if head.err_code == Code.NOT_FOUND:
+                _check_end(partition, end, head.max_offset)
+                self._ask(partition, at, end, *limits)
+                continue
+            check(head, hint=_moved_hint(head.err_code, head.min_offset))
+            if head.next_offset is None or head.next_offset <= at:
+                raise CorruptError(f"the Broker of {partition} answered messages but no way on from offset {at}")
+            upto = min(head.next_offset, end)  # a pack comes whole
+            if upto < end:
+                self._ask(partition, upto, end, *limits)
+            fetched = check_packs(fetched)
+            rows = gather(fetched.records, fetched.damaged, start=at, end=upto)
+            gap = (at, upto) if filters and rows.unreadable else None if filters else rows.gap(at, upto)
+            if gap is not None:
+                if gap[0] > at:
+                    yield Stretch(gather(fetched.records, (), start=at, end=gap[0]), gap[0])
+                raise _lost(partition, gap, rows.unreadable)
+            yield Stretch(rows, upto)
+            at = upto
+
+    @property
+    def _timeout_s(self) -> float:
+        return self.way.request_timeout_s + MAX_WAIT_S
+
+    def _ask(
+        self, partition: Partition, at: int, end: int, filters: tuple[str, ...], max_messages: int, max_bytes: int
+    ) -> None:
+        request = ReadRangeRequestC2B(
+            client_id=self.way.client_id,
+            topic_name=partition.topic,
+            partition_id=partition.partition_id,
+            offset=at,
+            end_offset=end,
+            max_messages=max_messages,
+            max_bytes=max_bytes,
+            max_wait_ms=int(MAX_WAIT_S * 1000),
+            auth_info=self.way.auth_info,
+            filters=filters,
+        )
+        self.connection.send(Method.READ_RANGE_C2B, Service.BROKER_READ, encode(request), timeout_s=self._timeout_s)
+
+
+def _check_end(partition: Partition, end: int, newest: int | None) -> None:
+    """Nothing came: if the partition now ends before a range that was there, nothing ever will."""
+    if newest is not None and 0 <= newest < end:
+        raise OffsetMovedError(
+            f"partition {partition} ends at {newest}, before the end {end} of the range to read",
+            hint="its Broker has lost messages that it had before; see what happened to its data directory",
+            code=Code.MOVED,
+        )
+
+
+def _lost(partition: Partition, gap: tuple[int, int], reasons: list[str]) -> CorruptError:
+    first, until = gap
+    return CorruptError(
+        f"{partition} from offset {first} to before {until} ({messages_between(first, until)} messages) "
+        f"cannot be read: {reasons[0] if reasons else 'they are lost to damage'}",
+        hint=f"read on from offset {until}",
+    )
+
+
+def _moved_hint(code: int, first: int | None) -> str | None:
+    return f"what lay there has been deleted; the first offset now is {first}" if code == Code.MOVED else None
