@@ -12,6 +12,7 @@ from pytubemq.cli.lazy import Lazy, LazyGroup
 COMMANDS = {
     "init": Lazy("pytubemq.cli.pipeline.init:init", "Write a pipeline file to begin with."),
     "lint": Lazy("pytubemq.cli.pipeline.lint:lint", "Find what is wrong with a file, without Spark or a cluster."),
+    "test": Lazy("pytubemq.cli.pipeline.test:test", "Run the tests inside a file, without a cluster."),
     "run": Lazy("pytubemq.cli.pipeline.run:run", "Run a pipeline, with its progress."),
     "status": Lazy("pytubemq.cli.pipeline.status:status", "How a pipeline does now."),
     "stop": Lazy("pytubemq.cli.pipeline.stop:stop", "End a run after the batch in hand."),
@@ -22,6 +23,7 @@ EPILOG = """\b
 Examples:
   pytubemq pipeline init orders.yaml          a file to begin with
   pytubemq pipeline lint orders.yaml          what is wrong with it, and where
+  pytubemq pipeline test orders.yaml          its own tests, without a cluster
 """
 
 

@@ -1,0 +1,199 @@
+"""How a run is shown while it runs: bars on a terminal, a line every ten seconds elsewhere, or JSON; on standard error.
+
+The invariant: showing costs nothing per row and never reaches the run; between events nothing is computed but a clock.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pytubemq.spark.pipeline.run.events import BatchDone, Started, as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TextIO
+
+    from rich.progress import Progress, TaskID
+
+    from pytubemq.cli.options import GlobalOptions
+    from pytubemq.spark.pipeline.run.events import Event
+    from pytubemq.spark.pipeline.watch.record import RunRecord
+
+LINE_EVERY_S: Final = 10.0
+
+
+class Shown(StrEnum):
+    """The values of `--progress`."""
+
+    AUTO = "auto"
+    BARS = "bars"
+    LOG = "log"
+    JSON = "json"
+    NONE = "none"
+
+
+class Display(Protocol):
+    """One way to show a run."""
+
+    def show(self, event: Event, record: RunRecord) -> None:
+        """An event, already taken into the record."""
+        ...
+
+    def close(self) -> None:
+        """The run is over; leave the terminal as it was."""
+        ...
+
+
+def chosen(wanted: Shown, options: GlobalOptions) -> Shown:
+    """What `auto` means here: bars on a terminal, lines elsewhere, nothing with -q."""
+    if wanted is not Shown.AUTO:
+        return wanted
+    return Shown.NONE if options.quiet else Shown.BARS if options.bars else Shown.LOG
+
+
+def display(wanted: Shown, stream: TextIO, *, colour: bool) -> Display:
+    """The display that was chosen, on `stream`."""
+    if wanted is Shown.BARS:
+        return Bars(stream, colour=colour)
+    if wanted is Shown.LOG:
+        return Lines(stream)
+    return Json(stream) if wanted is Shown.JSON else Nothing()
+
+
+class Nothing:
+    """Shows nothing."""
+
+    def show(self, event: Event, record: RunRecord) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Json:
+    """Each event as a line of JSON."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def show(self, event: Event, record: RunRecord) -> None:
+        """The event's line."""
+        print(json.dumps(as_json(event), default=str), file=self._stream, flush=True)
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Lines:
+    """A line at the start, then one every `LINE_EVERY_S` seconds, also while a batch takes its time."""
+
+    def __init__(self, stream: TextIO, *, every_s: float = LINE_EVERY_S) -> None:
+        self._stream = stream
+        self._every_s = every_s
+        self._record: RunRecord | None = None
+        self._ended = threading.Event()
+        self._guard = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def show(self, event: Event, record: RunRecord) -> None:
+        """Remember; the first event is told at once."""
+        with self._guard:
+            self._record = record
+            if isinstance(event, Started):
+                self._say(f"{event.pipeline} runs, sinks {', '.join(event.sinks)}, state in {event.state}")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._tick, name="pipeline-progress", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Tell the last of it."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+        with self._guard:
+            if self._record is not None and self._record.batch_count:
+                self._say(line(self._record))
+
+    def _tick(self) -> None:
+        while not self._ended.wait(self._every_s):
+            with self._guard:
+                if self._record is not None:
+                    self._say(line(self._record))
+
+    def _say(self, text: str) -> None:
+        print(f"{time.strftime('%H:%M:%S')}  {text}", file=self._stream, flush=True)
+
+
+class Bars:
+    """A bar of what is read against what is known to wait, with the figures of the last batch behind it."""
+
+    def __init__(self, stream: TextIO, *, colour: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self._progress: Progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[figures]}"),
+            console=Console(file=stream, no_color=not colour, soft_wrap=True, force_terminal=stream.isatty()),
+        )
+        self._task: TaskID | None = None
+        self._progress.start()
+        self._waiting = self._progress.add_task("starting Spark", total=None, figures="")
+
+    def show(self, event: Event, record: RunRecord) -> None:
+        """Move the bar."""
+        if self._task is None:
+            self._progress.remove_task(self._waiting)
+            self._task = self._progress.add_task(record.pipeline, total=None, figures="waiting for the first batch")
+        if isinstance(event, BatchDone):
+            lag = event.lag_rows or 0
+            self._progress.update(
+                self._task, completed=record.rows_in, total=max(1, record.rows_in + lag), figures=figures(record)
+            )
+
+    def close(self) -> None:
+        """Leave the last state on the screen."""
+        if self._task is None:
+            self._progress.update(self._waiting, visible=False)
+        self._progress.stop()
+
+
+def line(record: RunRecord) -> str:
+    """All figures of a run in one line."""
+    if not record.batches:
+        return f"{record.pipeline}  no batch yet"
+    return f"{record.pipeline}  {record.rows_in:,} rows  {figures(record)}"
+
+
+def figures(record: RunRecord) -> str:
+    """What stands behind the bar: speed, lag, the last batch, and what was rejected if anything was."""
+    if not record.batches:
+        return ""
+    last = record.batches[-1]
+    speed = last.rows_in / last.seconds if last.seconds > 0 else 0.0
+    parts = [f"{speed:,.0f} rows/s", f"batch {last.batch_id} in {last.seconds:.1f} s"]
+    if last.lag_rows is not None:
+        seconds = f" ({last.lag_s:,.0f} s)" if last.lag_s and last.lag_rows else ""
+        parts.append(f"{last.lag_rows:,} behind{seconds}")
+    if record.rejected:
+        parts.append(f"{record.rejected:,} rejected")
+    return "  ".join(parts)
+
+
+def follower(record: RunRecord, shown: Display) -> Callable[[Event], None]:
+    """What the engine is to tell."""
+
+    def on_event(event: Event) -> None:
+        record.take(event)
+        shown.show(event, record)
+
+    return on_event

@@ -1,0 +1,58 @@
+"""A pipeline file as the commands that work on a cluster need it: checked, with its cluster and its state named.
+
+The invariant: what is handed to Spark names everything itself, so that nothing depends on where a command was typed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytubemq.cli.target import masters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytubemq.cli.options import GlobalOptions
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+    from pytubemq.spark.pipeline.watch.files import Files
+
+TUBEMQ = "tubemq"
+
+
+def opened(options: GlobalOptions, file: str, variables: Mapping[str, str]) -> Pipeline:
+    """The pipeline of a file; the Masters are those of the profile where the file names none.
+
+    Raises:
+        PipelineFileError: the file has errors.
+        ConfigError: its state refers to something that is not there.
+    """
+    from pytubemq.spark.pipeline.spec import load_checked
+    from pytubemq.spark.pipeline.watch.place import state_location
+
+    pipeline = load_checked(file, variables=variables).require()
+    if pipeline.source.format == TUBEMQ and not pipeline.source.master:
+        pipeline = replace(pipeline, source=replace(pipeline.source, master=masters(options, None)))
+    sinks = tuple(
+        replace(sink, master=masters(options, None)) if sink.format.value == TUBEMQ and not sink.master else sink
+        for sink in pipeline.sinks
+    )
+    return replace(pipeline, sinks=sinks, state=state_location(pipeline, file))
+
+
+def files_of(place: str, variables: Mapping[str, str]) -> Files:
+    """The state of a pipeline, by its file, or by the state directory itself.
+
+    Raises:
+        NotFoundError: it has not run yet.
+        PipelineFileError: the file has errors.
+    """
+    from pytubemq.spark.pipeline.watch.files import state_files
+
+    if "://" in place or Path(place).is_dir():
+        return state_files(place)
+    from pytubemq.spark.pipeline.spec import load_checked
+    from pytubemq.spark.pipeline.watch.place import state_location
+
+    return state_files(state_location(load_checked(place, variables=variables).require(), place))

@@ -1,0 +1,70 @@
+"""`pytubemq pipeline report`: the last run as one page of HTML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pytubemq.cli.options import current, global_options
+from pytubemq.cli.output import emit_object
+from pytubemq.cli.pipeline.opened import files_of
+from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+    from pytubemq.spark.pipeline.watch.record import RunRecord
+
+
+@click.command()
+@file_argument
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path),
+              help="The page [report.html beside where you are].")  # fmt: skip
+@set_option
+@global_options
+def report(file: str, out: Path | None, variables: dict[str, str]) -> None:
+    """Write the last run of FILE (or of a state directory) as one page: rates, times, lag, rejects, audit.
+
+    The page needs nothing else and opens without a network. Secrets do not stand in it.
+    """
+    from pytubemq.spark.pipeline.watch.record import recorded
+
+    options = current()
+    record = recorded(files_of(file, variables))
+    if Path(file).is_file():
+        from pytubemq.spark.pipeline.spec import load_checked
+
+        put_promises(record, load_checked(file, variables=variables).require())
+    written = write_report(record, out or Path("report.html"))
+    emit_object(options, {"report": str(written), "bytes": written.stat().st_size}, name="report")
+
+
+def write_report(record: RunRecord, out: Path) -> Path:
+    """Write the page.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    from pytubemq.spark.pipeline.watch.page import page
+
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(page(record), "utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"the report {out} cannot be written: {error.strerror}", hint="name another file for it"
+        ) from error
+    return out
+
+
+def put_promises(record: RunRecord, pipeline: Pipeline) -> None:
+    """Put what each sink guarantees into the record; of Brokers it is taken that they are ours, as `plan` finds out."""
+    from pytubemq.spark.pipeline.plan.guarantees import promise_of, source_kind
+
+    kind = source_kind(pipeline, java=False)
+    for sink in pipeline.sinks:
+        promise = promise_of(sink, source=kind)
+        why = f"{promise.why}; needs: {promise.needs}" if promise.needs else promise.why
+        record.guarantees.append((sink.name, promise.guarantee.value.replace("_", " "), why))

@@ -1,0 +1,182 @@
+"""`pytubemq pipeline run`: the run itself, shown while it goes on, told when it is over."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pytubemq.cli.options import GlobalOptions, current, global_options
+from pytubemq.cli.output import emit_object
+from pytubemq.cli.pipeline.display import Shown
+from pytubemq.cli.pipeline.opened import opened
+from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.errors import ExitCode, TubeError
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from pytubemq.spark.pipeline.run.events import Event, RunResult
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+    from pytubemq.spark.pipeline.watch.record import RunRecord
+
+
+def progress_option(command: Any) -> Any:
+    """Decorator: `--progress`."""
+    return click.option(
+        "--progress", type=click.Choice([kind.value for kind in Shown]), default=Shown.AUTO.value, show_default=True,
+        help="Bars, a line every 10 s, a line of JSON per event, or nothing, on standard error; auto: bars on a "
+        "terminal, else lines.",
+    )(command)  # fmt: skip
+
+
+@click.command()
+@file_argument
+@click.option("--once", is_flag=True, help="Take all that is there now, then end.")
+@progress_option
+@click.option("--report", "report_to", type=click.Path(dir_okay=False, path_type=Path), metavar="PAGE.html",
+              help="Write a page with plots when it is over.")  # fmt: skip
+@set_option
+@global_options
+def run(file: str, once: bool, progress: str, report_to: Path | None, variables: dict[str, str]) -> int:
+    """Run the pipeline of FILE until it ends, Ctrl-C, or `pytubemq pipeline stop`.
+
+    Started again, it goes on where it stopped. Ctrl-C ends it after the batch in hand, a second one at once. What
+    Spark itself says goes to spark.log in the state directory.
+    """
+    options = current()
+    pipeline = opened(options, file, variables)
+    return carry_out(options, pipeline, file, once=once, progress=Shown(progress), report_to=report_to)
+
+
+def carry_out(
+    options: GlobalOptions,
+    pipeline: Pipeline,
+    file: str,
+    *,
+    once: bool,
+    progress: Shown = Shown.AUTO,
+    report_to: Path | None = None,
+) -> int:
+    """Run a pipeline with everything around it: display, log, signals, report, and the table at the end."""
+    from pytubemq.cli.pipeline.display import chosen, display, follower
+    from pytubemq.cli.pipeline.report import put_promises, write_report
+    from pytubemq.cli.pipeline.spark_log import log_place, spark_log
+    from pytubemq.spark.pipeline.spec.normal import as_dict
+    from pytubemq.spark.pipeline.watch.record import RunRecord
+
+    assert pipeline.state is not None
+    record = RunRecord(pipeline=pipeline.name, state=pipeline.state, spec=as_dict(pipeline))
+    put_promises(record, pipeline)
+    log = log_place(pipeline.state, pipeline.name)
+    interrupted = False
+    kind, colour = chosen(progress, options), options.colour  # both ask what standard error is, before it is the log
+    try:
+        with spark_log(log) as talk:
+            shown = display(kind, talk, colour=colour)
+            try:
+                with _Interrupts(pipeline.state, talk) as interrupts:
+                    result = _run(pipeline, once, interrupts.around(follower(record, shown)))
+                    interrupted = interrupts.came
+            finally:
+                shown.close()
+    except TubeError as error:
+        error.add_note(f"all that Spark said: {log}")
+        raise
+    finally:
+        if report_to is not None and record.began_s is not None:
+            options.say(f"report {write_report(record, report_to)}")
+    _tell(options, record, result, pipeline, file)
+    return ExitCode.INTERRUPTED if interrupted else ExitCode.DONE
+
+
+def _run(pipeline: Pipeline, once: bool, on_event: Any) -> RunResult:
+    from pytubemq.spark.pipeline.run.engine import run
+
+    return run(pipeline, once=once, on_event=on_event)
+
+
+class _Interrupts:
+    """Ctrl-C while a pipeline runs: the first ends it after the batch, the second at once."""
+
+    def __init__(self, state: str, talk: Any) -> None:
+        self.came = False
+        self._state = state
+        self._talk = talk
+        self._before: Any = signal.SIG_DFL
+
+    def __enter__(self) -> _Interrupts:
+        self._before = signal.getsignal(signal.SIGINT)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def around(self, on_event: Any) -> Any:
+        """Take Ctrl-C once the run has begun: Spark sets a handler of its own when it starts."""
+        from pytubemq.spark.pipeline.run.events import Started
+
+        def told(event: Event) -> None:
+            if isinstance(event, Started):
+                signal.signal(signal.SIGINT, self._take)
+            on_event(event)
+
+        return told
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        if self.came:
+            raise KeyboardInterrupt
+        self.came = True
+        print("ending after this batch; Ctrl-C again ends at once", file=self._talk, flush=True)
+        from pytubemq.spark.pipeline.watch.files import state_files
+        from pytubemq.spark.pipeline.watch.stop import ask_to_stop
+
+        ask_to_stop(state_files(self._state))
+
+
+def _tell(options: GlobalOptions, record: RunRecord, result: RunResult, pipeline: Pipeline, file: str) -> None:
+    if options.output not in {None, "table"}:
+        emit_object(options, as_object(record, result), name="pipeline")
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    promised = {name: guarantee for name, guarantee, _ in record.guarantees}
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("", "rows", "rows/s", "guarantee"):
+        table.add_column(name, justify="right" if name.startswith("rows") else "left")
+    busy_s = sum(batch.seconds for batch in record.batches)
+
+    def add(name: str, rows: int, guarantee: str = "") -> None:
+        table.add_row(name, f"{rows:,}", f"{rows / busy_s:,.0f}" if busy_s else "-", guarantee)
+
+    add("read", record.rows_in)
+    for sink, rows in record.rows_out.items():
+        add(sink, rows, promised.get(sink, ""))
+    if record.rejected:
+        add("rejected", record.rejected)
+    console = Console(file=sys.stdout, no_color=not options.colour, highlight=False, soft_wrap=True)
+    console.print(table)
+    batches = f"{record.batch_count:,} batch{'' if record.batch_count == 1 else 'es'}"
+    console.print(f"{result.status.value} after {result.seconds:.1f} s, {batches}; state in {result.state}")
+    options.say(f"Next:  {options.next('pytubemq pipeline status')} {file}")
+
+
+def as_object(record: RunRecord, result: RunResult) -> dict[str, Any]:
+    """What a run came to, for machines."""
+    return {
+        "pipeline": record.pipeline,
+        "status": result.status.value,
+        "run_id": record.run_id,
+        "batches": record.batch_count,
+        "rows_in": record.rows_in,
+        "rows_out": dict(record.rows_out),
+        "rejected": record.rejected,
+        "reasons": dict(record.reasons),
+        "rows_per_s": round(record.rows_per_s, 1),
+        "seconds": round(result.seconds, 3),
+        "state": result.state,
+    }
