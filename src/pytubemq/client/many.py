@@ -13,6 +13,7 @@ from pytubemq.errors import Code, MessageError
 from pytubemq.model.filters import NO_FILTER_CODE, filter_code
 from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
 from pytubemq.wire.pack import encode_columns
+from pytubemq.wire.payload import HAS_ATTRIBUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -81,12 +82,24 @@ def encode_payloads(
     sizes = list(map(len, payloads))
     if not sizes:
         raise MessageError("there is no message to send", hint="give at least one", code=Code.BAD_REQUEST)
-    longest = max(sizes)
-    if longest - (4 if flag else 0) > max_bytes:  # the four bytes of length are free, as in the original
-        error = too_long(longest - 4 if flag else longest, max_bytes)
-        raise MessageError(f"message {sizes.index(longest)}: {error.message}", hint=error.hint, code=error.code)
+    longest = sizes.index(max(sizes))
+    try:
+        check_payload(payloads[longest], flag, max_bytes)
+    except MessageError as error:
+        raise MessageError(f"message {longest}: {error.message}", hint=error.hint, code=error.code) from error
     code = NO_FILTER_CODE if not msg_type or msg_type.isspace() else filter_code(msg_type)
     return _packed(payloads, sizes, flag, code, msg_type, msg_time)
+
+
+def check_payload(payload: bytes, flag: int, max_bytes: int) -> None:
+    """See whether a topic takes a payload; the four bytes of its attributes' length are free, as in the original.
+
+    Raises:
+        MessageError: it is too long.
+    """
+    size_bytes = len(payload) - (4 if flag & HAS_ATTRIBUTES else 0)
+    if size_bytes > max_bytes:
+        raise too_long(size_bytes, max_bytes)
 
 
 def _packed(

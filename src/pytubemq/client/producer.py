@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.client.flight import Numbers
-from pytubemq.client.many import EncodedMany, encode_many, encode_payloads
+from pytubemq.client.many import EncodedMany, check_payload, encode_many, encode_payloads
 from pytubemq.client.membership import Membership
 from pytubemq.client.outgoing import Outgoing
 from pytubemq.client.pending import Body, Encoded, check_body, encode_message
@@ -304,6 +304,14 @@ class Producer(Outgoing):
         return encode_payloads(
             payloads, flag=flag, msg_type=msg_type, msg_time=msg_time, max_bytes=self._max_message_bytes
         )
+
+    def check_payload(self, payload: bytes, flag: int) -> None:
+        """See whether the topic takes a payload that holds its attributes already.
+
+        Raises:
+            MessageError: it is too long.
+        """
+        check_payload(payload, flag, self._max_message_bytes)
 
     def enqueue_many(
         self, encoded: EncodedMany, *, key: bytes | str | None = None, partition: Partition | int | None = None

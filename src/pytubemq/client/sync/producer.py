@@ -11,7 +11,7 @@ import concurrent.futures
 import threading
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from pytubemq.client.many import EncodedMany
 from pytubemq.client.pending import check_key
@@ -159,11 +159,33 @@ class Producer:
         """Packs of payloads that hold their attributes already; as `pytubemq.Producer.encode_payloads`."""
         return self._producer.encode_payloads(payloads, flag=flag, msg_type=msg_type, msg_time=msg_time)
 
+    def check_payload(self, payload: bytes, flag: int) -> None:
+        """See whether the topic takes a payload; as `encode_payloads` does.
+
+        Raises:
+            MessageError: it is too long.
+        """
+        self._producer.check_payload(payload, flag)
+
+    @overload
     def submit_encoded(
         self, encoded: EncodedMany, *, key: bytes | str | None = None, partition: Partition | int | None = None
-    ) -> concurrent.futures.Future[Receipts]:
-        """`submit_many` for what `encode_payloads` gave."""
+    ) -> concurrent.futures.Future[Receipts]: ...
+    @overload
+    def submit_encoded(
+        self, encoded: Encoded, *, key: bytes | str | None = None, partition: Partition | int | None = None
+    ) -> concurrent.futures.Future[Receipt]: ...
+    def submit_encoded(
+        self,
+        encoded: EncodedMany | Encoded,
+        *,
+        key: bytes | str | None = None,
+        partition: Partition | int | None = None,
+    ) -> concurrent.futures.Future[Any]:
+        """`submit_many` for what `encode_payloads` gave; `submit` for a payload, its flag, type and time."""
         self._producer.check_open()
+        if not isinstance(encoded, EncodedMany):
+            return self._put(encoded, key, partition, 1, len(encoded[0]))
         self._producer.buffer.check_lot(encoded.size_bytes, encoded.messages)
         return self._put(encoded, key, partition, encoded.messages, encoded.size_bytes)
 

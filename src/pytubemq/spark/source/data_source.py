@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from pytubemq.errors import ConfigError, MissingExtraError
+from pytubemq.spark.source.option_table import Scope
 from pytubemq.spark.source.options import SourceOptions, parse_options
-from pytubemq.spark.source.schema import spark_schema
+from pytubemq.spark.source.schema import source_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql.types import StructType
 
+    from pytubemq.spark.sink.writer import TubeMqStreamWriter, TubeMqWriter
     from pytubemq.spark.source.batch import TubeMqReader
     from pytubemq.spark.source.stream import TubeMqStreamReader
 
@@ -29,39 +31,47 @@ class TubeMqDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The source's columns; also where wrong options are found first."""
-        return spark_schema(_checked(self.options).columns)
+        return source_schema(_checked(self.options))
 
     def reader(self, schema: StructType) -> TubeMqReader:
         """The batch reader."""
         from pytubemq.spark.source.batch import TubeMqReader
 
-        options = _checked(self.options)
+        options = _checked(self.options, Scope.BATCH)
         _check_schema(options, schema)
-        if options.max_rows_per_trigger is not None:
-            raise ConfigError("maxRowsPerTrigger is an option of readStream", hint="leave it out with spark.read")
         return TubeMqReader(options)
 
     def streamReader(self, schema: StructType) -> TubeMqStreamReader:
         """The stream reader."""
         from pytubemq.spark.source.stream import TubeMqStreamReader
 
-        options = _checked(self.options)
+        options = _checked(self.options, Scope.STREAM)
         _check_schema(options, schema)
-        if options.ending is not None:
-            raise ConfigError("endingOffsets is an option of spark.read", hint="leave it out with readStream")
         return TubeMqStreamReader(options)
 
+    def writer(self, schema: StructType, overwrite: bool) -> TubeMqWriter:
+        """The batch writer."""
+        from pytubemq.spark.sink.writer import batch_writer
 
-def _checked(options: Mapping[str, str]) -> SourceOptions:
+        return batch_writer(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> TubeMqStreamWriter:
+        """The writer of one micro-batch."""
+        from pytubemq.spark.sink.writer import stream_writer
+
+        return stream_writer(self.options, schema, overwrite=overwrite)
+
+
+def _checked(options: Mapping[str, str], scope: Scope = Scope.BOTH) -> SourceOptions:
     try:
         import pyarrow  # noqa: F401  # named here, on the driver, rather than in a task's traceback
     except ImportError as error:
         raise MissingExtraError("spark", 'format("tubemq")') from error
-    return parse_options(options)
+    return parse_options(options, scope)
 
 
 def _check_schema(options: SourceOptions, schema: StructType) -> None:
-    ours = spark_schema(options.columns)
+    ours = source_schema(options)
     if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in ours]:
         raise ConfigError(
             f'format("tubemq") has its own schema: {ours.simpleString()}',

@@ -1,0 +1,116 @@
+"""The sink's options as one table: the parser, its messages and the reference page are made from it."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+Where = Literal["both", "batch"]
+
+
+class SinkOption(NamedTuple):
+    """One option; a name that ends in `.*` stands for all that begin so."""
+
+    name: str
+    default: str
+    where: Where
+    takes: str
+    doc: str
+
+
+OPTIONS: Final = (
+    SinkOption(
+        "master",
+        "needed",
+        "both",
+        'the Master\'s address, "host:port" (several: "host1:8715,host2:8715")',
+        "The cluster.",
+    ),
+    SinkOption(
+        "topic",
+        "the column `topic`",
+        "both",
+        "the name of a topic",
+        "Where all rows go. It overrides the column `topic`, as the option of Spark's Kafka sink does.",
+    ),
+    SinkOption(
+        "msgType",
+        "the column `msgType`",
+        "both",
+        "a message type",
+        "The type of all messages, by which consumers filter. It overrides the column `msgType`.",
+    ),
+    SinkOption(
+        "timeZone",
+        "UTC",
+        "both",
+        "an IANA name, as in UTC or Asia/Shanghai",
+        "The clock that `msgTime` is written by, if the column is a timestamp.",
+    ),
+    SinkOption(
+        "deliveryTimeout",
+        "60s",
+        "both",
+        "a time from 1s to 1h, as in 30s or 2m",
+        "How long one message is tried before the task fails.",
+    ),
+    SinkOption(
+        "maxBufferBytes",
+        "67108864",
+        "both",
+        "a number of bytes from 4194304 to 1073741824",
+        "What one task has sent and not yet seen acknowledged, at most.",
+    ),
+    SinkOption(
+        "idempotent",
+        "false",
+        "both",
+        "true or false",
+        "Mark every message so that a repeat can be told from a new one. Needs an idempotency key column or "
+        "`planIsMapOnly=true`.",
+    ),
+    SinkOption(
+        "idempotencyKey",
+        "`idempotencyKey`, if there is such a column",
+        "both",
+        "the name of a column (text, binary or a whole number)",
+        "The column that tells the rows of a batch apart. It is not sent; its hash is.",
+    ),
+    SinkOption(
+        "planIsMapOnly",
+        "false",
+        "both",
+        "true or false",
+        "You say that a replayed batch has the same rows in the same order in the same Spark partitions. Rows are "
+        "then told apart by their number.",
+    ),
+    SinkOption(
+        "queryId",
+        "one of its own for each write",
+        "batch",
+        "a text",
+        "Names a series of batch writes with `idempotent=true`: what one of them did is known to its repeat. A stream "
+        "has an id of its own.",
+    ),
+    SinkOption(
+        "batchId",
+        "0",
+        "batch",
+        "a number from 0 to 2147483647",
+        "Which write of the series `queryId` this is. The numbers rise: once a newer one was seen, an older one is "
+        "refused.",
+    ),
+    SinkOption(
+        "encode",
+        "none",
+        "both",
+        "inlong-msg",
+        "Wrap bodies into InLongMsg messages.",
+    ),
+    SinkOption(
+        "encode.*",
+        "none",
+        "both",
+        "what the encoder takes",
+        "Options of the encoder, as in `encode.groupId`.",
+    ),
+)

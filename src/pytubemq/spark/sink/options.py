@@ -1,0 +1,199 @@
+"""The sink's options: text in, one frozen value out, or one error that names the option and what it takes."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
+
+from pytubemq.core.sequences import MAX_EPOCH
+from pytubemq.errors import ConfigError, FormatError, MessageError
+from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address, check_topic
+from pytubemq.model.limits import MIB
+from pytubemq.spark.sink.option_table import OPTIONS
+from pytubemq.wire.attributes import format_attributes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import tzinfo
+
+    from pytubemq.spark.sink.option_table import SinkOption
+
+SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
+"""Options of `writeStream` that Spark hands over with ours."""
+_PER_UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_TABLE: Final = {option.name.lower(): option for option in OPTIONS}
+_MAX_QUERY_ID_CHARS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """What a writer was asked for."""
+
+    masters: tuple[Address, ...]
+    topic: str | None
+    msg_type: str | None
+    time_zone: tzinfo
+    delivery_timeout_s: float
+    max_buffer_bytes: int
+    idempotent: bool
+    idempotency_key: str | None
+    plan_is_map_only: bool
+    query_id: str | None
+    batch_id: int
+    encode: str | None = None
+    encode_options: Mapping[str, str] = field(default_factory=dict)
+    """Names in lower case, without `encode.`."""
+
+
+def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+    """Check and read the options of `format("tubemq")` of a write; names are case-insensitive.
+
+    Raises:
+        ConfigError: an option is unknown, missing, contradicts another, or has a value that it does not take.
+    """
+    given, encode_options = _by_known_name(options, streaming=streaming)
+    found = SinkOptions(
+        masters=_masters(given.get("master")),
+        topic=_topic(given.get("topic")),
+        msg_type=_msg_type(given.get("msgType")),
+        time_zone=_time_zone(given.get("timeZone", "UTC")),
+        delivery_timeout_s=_seconds("deliveryTimeout", given.get("deliveryTimeout", "60s"), 1.0, 3600.0),
+        max_buffer_bytes=_number("maxBufferBytes", given.get("maxBufferBytes", str(64 * MIB)), 4 * MIB, 1024 * MIB),
+        idempotent=_flag("idempotent", given.get("idempotent", "false")),
+        idempotency_key=given.get("idempotencyKey"),
+        plan_is_map_only=_flag("planIsMapOnly", given.get("planIsMapOnly", "false")),
+        query_id=_query_id(given.get("queryId")),
+        batch_id=_number("batchId", given.get("batchId", "0"), 0, MAX_EPOCH),
+        encode=_encode(given.get("encode")),
+        encode_options=encode_options,
+    )
+    _check_together(given, found)
+    return found
+
+
+def _check_together(given: Mapping[str, str], options: SinkOptions) -> None:
+    for name in ("idempotencyKey", "planIsMapOnly", "queryId", "batchId"):
+        if name in given and not options.idempotent:
+            raise ConfigError(
+                f"option {name} is given and idempotent is not", hint="set idempotent=true, or leave it out"
+            )
+    if options.idempotency_key is not None and options.plan_is_map_only:
+        raise ConfigError(
+            "options idempotencyKey and planIsMapOnly contradict each other",
+            hint="rows are told apart by their key or by their number: give one of the two",
+        )
+    if "batchId" in given and options.query_id is None:
+        raise ConfigError("option batchId is given and queryId is not", hint="name the series with queryId, too")
+    if options.encode_options and options.encode is None:
+        name = next(iter(options.encode_options))
+        raise ConfigError(f"option encode.{name} is given and encode is not", hint=f"encode takes {_takes('encode')}")
+
+
+def _by_known_name(options: Mapping[str, str], *, streaming: bool) -> tuple[dict[str, str], dict[str, str]]:
+    given: dict[str, str] = {}
+    encode: dict[str, str] = {}
+    for name, value in options.items():
+        lower = name.lower()
+        if streaming and lower in SPARKS_OWN:
+            continue
+        if lower.startswith("encode."):
+            encode[lower.removeprefix("encode.")] = value
+            continue
+        option = _TABLE.get(lower)
+        if option is None or option.name.endswith(".*"):
+            raise _unknown(name)
+        if streaming and option.where == "batch":
+            raise ConfigError(f"{option.name} is an option of df.write", hint="leave it out: a stream has its own")
+        given[option.name] = value
+    return given, encode
+
+
+def _unknown(name: str) -> ConfigError:
+    known = {option.name.lower(): option for option in OPTIONS if not option.name.endswith(".*")}
+    close = difflib.get_close_matches(name.lower(), known, n=1)
+    names = ", ".join(option.name for option in OPTIONS)
+    hint = f"did you mean {known[close[0]].name}?" if close else f"the options are {names}"
+    if name.lower() == "path":
+        hint = 'name the topic as an option, .option("topic", ...), and call save() or start() without a path'
+    return ConfigError(f'writing to format("tubemq") has no option {name!r}', hint=hint)
+
+
+def _takes(name: str) -> str:
+    option: SinkOption = _TABLE[name.lower()]
+    return option.takes
+
+
+def _bad(name: str, value: str) -> ConfigError:
+    return ConfigError(f"option {name} = {value!r} is not valid", hint=f"{name} takes {_takes(name)}")
+
+
+def _masters(text: str | None) -> tuple[Address, ...]:
+    if not text or not text.strip():
+        raise ConfigError('format("tubemq") needs the option master', hint=f"master takes {_takes('master')}")
+    try:
+        return tuple(Address.parse(part, default_port=DEFAULT_MASTER_PORT) for part in text.split(","))
+    except FormatError as error:
+        raise _bad("master", text) from error
+
+
+def _topic(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        return check_topic(text.strip())
+    except MessageError as error:
+        raise _bad("topic", text) from error
+
+
+def _msg_type(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        format_attributes(None, msg_type=text, msg_time=None)
+    except MessageError as error:
+        raise _bad("msgType", text) from error
+    return text.strip() or None
+
+
+def _time_zone(text: str) -> tzinfo:
+    try:
+        return ZoneInfo(text)
+    except (KeyError, ValueError, OSError) as error:
+        raise _bad("timeZone", text) from error
+
+
+def _seconds(name: str, text: str, least: float, most: float) -> float:
+    found = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*(ms|s|m|h)\s*", text)
+    seconds = float(found[1]) * _PER_UNIT_S[found[2]] if found else -1.0
+    if not least <= seconds <= most:
+        raise _bad(name, text)
+    return seconds
+
+
+def _number(name: str, text: str, least: int, most: int) -> int:
+    number = int(text) if re.fullmatch(r"[0-9]{1,18}", text.strip()) else -1
+    if not least <= number <= most:
+        raise _bad(name, text)
+    return number
+
+
+def _flag(name: str, text: str) -> bool:
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise _bad(name, text)
+    return word == "true"
+
+
+def _query_id(text: str | None) -> str | None:
+    if text is not None and not 0 < len(text.strip()) <= _MAX_QUERY_ID_CHARS:
+        raise _bad("queryId", text[:80])
+    return text
+
+
+def _encode(text: str | None) -> str | None:
+    if text is not None and text.strip().lower() != "inlong-msg":
+        raise _bad("encode", text)
+    return None if text is None else "inlong-msg"
