@@ -23,8 +23,8 @@ from pytubemq.spark.pipeline.run.progress import ProgressListener, batch_done
 from pytubemq.spark.pipeline.run.queries import Query, plan_queries
 from pytubemq.spark.pipeline.run.session import check_session, open_session
 from pytubemq.spark.pipeline.run.state import StateDirectory
-from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER
 from pytubemq.spark.pipeline.spec.model import TriggerKind
+from pytubemq.spark.pipeline.spec.normal import as_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 STOP: Final = "stop"
 """A file of this name in the state directory asks the run to end after the batch."""
+SPEC: Final = "spec.json"
+"""What the last run was asked for, without secrets."""
 LOOK_S: Final = 0.25
 """How often that file is looked for."""
 LAST_WORDS_S: Final = 5.0
@@ -112,6 +114,7 @@ class _Run:
 
     def _carry_out(self, session: SparkSession) -> RunStatus:
         queries = plan_queries(session, self._pipeline, self._state, self._shared)
+        self._state.write(SPEC, as_dict(self._pipeline))
         self._listener = listener = ProgressListener()
         session.streams.addListener(listener)
         try:
@@ -147,9 +150,7 @@ class _Run:
         return RunStatus.STOPPED if stopped else RunStatus.FINISHED
 
     def _tell_started(self, queries: list[Query]) -> None:
-        names = [sink.name for sink in self._pipeline.sinks]
-        if self._pipeline.dead_letter is not None:
-            names.append(DEAD_LETTER)
+        names = [name for query in queries for name in query.sinks]
         self._on_event(
             events.Started(
                 pipeline=self._pipeline.name,

@@ -7,7 +7,7 @@ ledger, so that (query, batch id) names what a sink gets.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, TubeError
@@ -20,7 +20,7 @@ from pytubemq.spark.pipeline.run.source import check_decode, open_source
 from pytubemq.spark.pipeline.run.state_need import keeps_state
 from pytubemq.spark.pipeline.run.steps import apply_steps, input_of, make_tables
 from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER, dead_letter_spec, make_sink
-from pytubemq.spark.pipeline.spec.model import OnError, TriggerKind
+from pytubemq.spark.pipeline.spec.model import DeadLetter, OnError, SinkFormat, TriggerKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,6 +44,11 @@ class Query:
     pipeline: str
     mode: str = "append"
     _running: Any = None
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """The sinks that it feeds."""
+        return self.body.sinks
 
     @property
     def checkpoint(self) -> str:
@@ -102,6 +107,14 @@ def progress_id(state: StateDirectory, checkpoint: str, pipeline: str) -> str:
     return f"{pipeline}-{metadata['id']}"
 
 
+def dead_letter_of(pipeline: Pipeline, state: StateDirectory) -> DeadLetter:
+    """Where rejected records go: `dead_letter` in the state directory, if the pipeline does not say."""
+    wanted = pipeline.dead_letter or DeadLetter()
+    if wanted.format is SinkFormat.PARQUET and wanted.path is None:
+        return replace(wanted, path=state.of_spark(DEAD_LETTER))
+    return wanted
+
+
 def plan_queries(spark: SparkSession, pipeline: Pipeline, state: StateDirectory, shared: Shared) -> list[Query]:
     """The queries of a pipeline, everything checked, nothing begun.
 
@@ -123,8 +136,8 @@ def plan_queries(spark: SparkSession, pipeline: Pipeline, state: StateDirectory,
             )
     stateful = {name for name in {output.step for output in outputs} if keeps_state(made[name])}
     main = [output for output in outputs if output.step not in stateful]
-    if pipeline.dead_letter is not None and pipeline.decode and pipeline.decode.on_error is OnError.DEAD_LETTER:
-        main.insert(0, Output(make_sink(dead_letter_spec(pipeline.dead_letter)), DEAD_LETTER))
+    if opened.decoded and pipeline.decode is not None and pipeline.decode.on_error is OnError.DEAD_LETTER:
+        main.insert(0, Output(make_sink(dead_letter_spec(dead_letter_of(pipeline, state))), DEAD_LETTER))
     for output in [*main, *(one for one in outputs if one.step in stateful)]:
         schema = opened.rejected(opened.rows).schema if output.step == DEAD_LETTER else made[output.step].schema
         output.writer.check(spark, schema)

@@ -80,7 +80,7 @@ def apply_step(rows: DataFrame, step: Step) -> DataFrame:
     if mark is not None and early:
         rows = _with_watermark(rows, mark, step.name)
     try:
-        made = _sql(rows, step.sql) if step.sql is not None else _python(step)(rows)
+        made = _sql(rows, resolve(step.sql)) if step.sql is not None else _python(step)(rows)
     except PySparkException as error:
         hint = "correct the step; `input` is the step before" if step.sql is not None else None
         raise of_spark(error, f"step {step.name} does not compile", hint=hint) from error

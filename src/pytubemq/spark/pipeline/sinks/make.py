@@ -41,6 +41,7 @@ def dead_letter_spec(dead_letter: DeadLetter) -> Sink:
         table=dead_letter.table,
         topic=dead_letter.topic,
         url=dead_letter.url,
+        master=dead_letter.master,
         options=dead_letter.options,
     )
 
@@ -50,4 +51,26 @@ def _make(spec: Sink) -> SinkWriter:
         from pytubemq.spark.pipeline.sinks.parquet import ParquetBatches
 
         return ParquetBatches(spec)
-    raise ConfigError(f"sink {spec.name}: the runner has no sink {spec.format.value}")
+    if spec.format is SinkFormat.DELTA:
+        from pytubemq.spark.pipeline.sinks.delta import DeltaSink
+
+        return DeltaSink(spec)
+    if spec.format is SinkFormat.ICEBERG:
+        from pytubemq.spark.pipeline.sinks.iceberg import IcebergSink
+
+        return IcebergSink(spec)
+    if spec.format is SinkFormat.JDBC:
+        from pytubemq.spark.pipeline.sinks.jdbc import JdbcSink
+
+        return JdbcSink(spec)
+    if spec.format is SinkFormat.KAFKA:
+        from pytubemq.spark.pipeline.sinks.kafka import KafkaSink
+
+        return KafkaSink(spec)
+    if spec.format is SinkFormat.TUBEMQ:
+        from pytubemq.spark.pipeline.sinks.tubemq import TubeMqSink
+
+        return TubeMqSink(spec)
+    from pytubemq.spark.pipeline.sinks.console import ConsoleSink
+
+    return ConsoleSink(spec)

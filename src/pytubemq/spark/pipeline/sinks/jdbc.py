@@ -1,0 +1,189 @@
+"""A table of a database: executors fill a staging table, the driver moves its rows in one transaction.
+
+The invariant: the rows of a batch and its number, in the table `tubemq_batches`, are committed together; a batch whose
+number stands there, or a higher one, is not moved again. Staging tables have a new name for each try, so that a task
+that was given up writes where nobody looks.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.run.faults import PipelineError
+from pytubemq.spark.pipeline.sinks import sql
+from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
+from pytubemq.spark.pipeline.sinks.jdbc_database import Database, driver_class
+from pytubemq.spark.pipeline.sinks.jdbc_table import add_columns, create_table, table_columns
+from pytubemq.spark.pipeline.sinks.parquet import batch_label
+from pytubemq.spark.pipeline.sinks.rows import write_counted
+from pytubemq.spark.pipeline.sinks.upsert import last_of_each_key
+from pytubemq.spark.pipeline.spec.model import Guarantee
+from pytubemq.spark.pipeline.spec.secrets import resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from pytubemq.spark.pipeline.sinks.jdbc_database import Connection
+    from pytubemq.spark.pipeline.sinks.port import SinkContext
+    from pytubemq.spark.pipeline.spec.model import Sink
+
+BATCHES: Final = "tubemq_batches"
+STAGE: Final = "tubemq_stage"
+TRIES: Final = 3
+"""How often a batch is staged anew when a task that ran twice left rows twice."""
+
+
+class JdbcSink:
+    """The sink `jdbc`."""
+
+    guarantee = Guarantee.EXACTLY_ONCE
+
+    def __init__(self, spec: Sink) -> None:
+        if not spec.url or not spec.table:
+            raise ConfigError(
+                f"sink {spec.name}: jdbc needs a url and a table", hint="add url: jdbc:... and table: NAME"
+            )
+        self.spec = spec
+        self._url = resolve(spec.url)
+        self._table = resolve(spec.table)
+        self._options = {key: resolve(value) for key, value in spec.options.items()}
+        driver = driver_class(self._url, self._options)
+        if driver is None:
+            raise ConfigError(
+                f"sink {spec.name}: the driver of this url is not known",
+                hint="name its class in options: {driver: ...}",
+            )
+        self._options["driver"] = driver
+
+    def check(self, spark: SparkSession, schema: StructType | None) -> None:
+        """See that the database answers, that the rows fit the table, and that keys can be told apart there."""
+        database = self._database(spark)
+        try:
+            with database.connected() as connection:
+                connection.tables(BATCHES)
+        except PipelineError as error:
+            raise ConfigError(
+                f"sink {self.spec.name}: {error.message}",
+                hint="see that the database runs, and that url, user and password are right",
+            ) from error
+        table = table_columns(spark, self._url, self._table, self._options)
+        if schema is None:
+            return
+        missing = [key for key in self.spec.keys if key not in schema.names]
+        if missing:
+            raise ConfigError(f"sink {self.spec.name}: keys names {', '.join(missing)}, which no row has")
+        if table is not None:
+            reconcile(schema, table, self.spec.on_schema_change, sink=self.spec.name)
+
+    def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
+        """Stage the rows, then move them and the batch's number in one transaction."""
+        database = self._database(context.spark)
+        rows = self._fitted(rows, context.spark, database)
+        if self.spec.keys:
+            rows = last_of_each_key(rows, self.spec.keys)
+        self._prepare(database, context)
+        for _ in range(TRIES):
+            stage = f"{self._stage_prefix(context)}{batch_id}_{uuid.uuid4().hex[:6]}"
+            staged = self._stage(rows, stage, database)
+            with database.connected() as connection:
+                moved = self._move(connection, database, stage, staged, rows.columns)
+                if moved and self._number(connection, context, batch_id, staged):
+                    connection.commit()
+                    connection.run(f"DROP TABLE {stage}")
+                    connection.commit()
+                    return staged
+                connection.rollback()
+                connection.run(f"DROP TABLE {stage}")
+                connection.commit()
+                before = self._numbered(connection, batch_id, context)
+            if before is not None:
+                return before
+        raise PipelineError(
+            f"sink {self.spec.name}: batch {batch_id} was staged {TRIES} times, each time with rows of a task twice",
+            hint="see why Spark runs its tasks again: executors that die, or speculation",
+        )
+
+    def done(self, batch_id: int, context: SinkContext) -> int | None:
+        """The rows of the batch, if its number stands in the database."""
+        with self._database(context.spark).connected() as connection:
+            if not connection.tables(BATCHES):
+                return None
+            return self._numbered(connection, batch_id, context)
+
+    def _stage(self, rows: DataFrame, stage: str, database: Database) -> int:
+        with database.connected() as connection:
+            connection.run(database.like(stage, self._table, rows.columns))
+            connection.commit()
+        properties = {name: value for name, value in self._options.items() if name != "createTableColumnTypes"}
+        return write_counted(
+            rows, lambda counted: counted.write.jdbc(self._url, stage, mode="append", properties=properties)
+        )
+
+    def _move(self, connection: Connection, database: Database, stage: str, staged: int, columns: list[str]) -> bool:
+        """Move the staged rows; False if there are not just those that the tasks counted."""
+        there = connection.rows(f"SELECT COUNT(*) FROM {stage}")[0][0]
+        if int(there) != staged:
+            return False
+        if self.spec.keys:
+            for statement in database.upsert(self._table, stage, self.spec.keys, columns):
+                connection.run(statement)
+            return True
+        names = sql.column_list(columns, database.mark)
+        return connection.run(f"INSERT INTO {self._table} ({names}) SELECT {names} FROM {stage}") == staged
+
+    def _number(self, connection: Connection, context: SinkContext, batch_id: int, rows: int) -> bool:
+        """Write the batch's number down; False if it, or a higher one, stands there."""
+        updated = connection.run(
+            f"UPDATE {BATCHES} SET batch_id = ?, row_count = ? WHERE pipeline = ? AND sink = ? AND batch_id < ?",
+            batch_id, rows, context.pipeline_id, self.spec.name, batch_id,
+        )  # fmt: skip
+        if updated:
+            return True
+        if self._numbered(connection, batch_id, context) is not None:
+            return False
+        connection.run(
+            f"INSERT INTO {BATCHES} (pipeline, sink, batch_id, row_count) VALUES (?, ?, ?, ?)",
+            context.pipeline_id, self.spec.name, batch_id, rows,
+        )  # fmt: skip
+        return True
+
+    def _numbered(self, connection: Connection, batch_id: int, context: SinkContext) -> int | None:
+        found = connection.rows(
+            f"SELECT batch_id, row_count FROM {BATCHES} WHERE pipeline = ? AND sink = ? AND batch_id >= ?",
+            context.pipeline_id, self.spec.name, batch_id, columns=2,
+        )  # fmt: skip
+        if not found:
+            return None
+        return int(found[0][1]) if int(found[0][0]) == batch_id else 0
+
+    def _prepare(self, database: Database, context: SinkContext) -> None:
+        """Make the table of batch numbers, and drop what runs that were killed left staged."""
+        with database.connected() as connection:
+            if not connection.tables(BATCHES):
+                connection.run(
+                    f"CREATE TABLE {BATCHES} (pipeline VARCHAR(250) NOT NULL, sink VARCHAR(250) NOT NULL, "
+                    "batch_id BIGINT NOT NULL, row_count BIGINT NOT NULL, PRIMARY KEY (pipeline, sink))"
+                )
+            for name in connection.tables(self._stage_prefix(context)):
+                connection.run(f"DROP TABLE {name}")
+            connection.commit()
+
+    def _stage_prefix(self, context: SinkContext) -> str:
+        safe = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in self.spec.name)[:16]
+        return f"{STAGE}_{batch_label(context.pipeline_id)[:9]}_{safe}_".lower()
+
+    def _fitted(self, rows: DataFrame, spark: SparkSession, database: Database) -> DataFrame:
+        table = table_columns(spark, self._url, self._table, self._options)
+        if table is None:
+            create_table(spark, database, rows.schema, self._url, self._table, self._options, keys=self.spec.keys)
+            return rows
+        change = reconcile(rows.schema, table, self.spec.on_schema_change, sink=self.spec.name)
+        add_columns(spark, database, self._url, self._table, change, sink=self.spec.name)
+        return fitted(rows, change.columns, policy=self.spec.on_schema_change)
+
+    def _database(self, spark: SparkSession) -> Database:
+        properties = {key: value for key, value in self._options.items() if key in ("user", "password")}
+        return Database(spark, self._url, self._options["driver"], properties)

@@ -1,0 +1,100 @@
+"""Kafka, by Spark's own connector: at least once, for its producer has no transactions in Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.sinks.rows import write_counted
+from pytubemq.spark.pipeline.spec.model import Guarantee
+from pytubemq.spark.pipeline.spec.secrets import resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from pytubemq.spark.pipeline.sinks.port import SinkContext
+    from pytubemq.spark.pipeline.spec.model import Sink
+
+PACKAGE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+SERVERS: Final = "kafka.bootstrap.servers"
+REACH_MS: Final = 10_000
+OWN: Final = frozenset({"key", "value", "topic", "headers", "partition"})
+"""Columns that Spark's connector takes."""
+
+
+class KafkaSink:
+    """The sink `kafka`: rows with a column `value` go as they are, others as one JSON object each."""
+
+    guarantee = Guarantee.AT_LEAST_ONCE
+
+    def __init__(self, spec: Sink) -> None:
+        if SERVERS not in spec.options:
+            raise ConfigError(
+                f"sink {spec.name}: kafka needs the option {SERVERS}", hint=f"add options: {{{SERVERS}: host:9092}}"
+            )
+        self.spec = spec
+        self._options = {key: resolve(value) for key, value in spec.options.items()}
+        if spec.topic:
+            self._options["topic"] = resolve(spec.topic)
+
+    def check(self, spark: SparkSession, schema: StructType | None) -> None:
+        """See that the connector is there, that a broker answers, and that the topic exists or may come to be."""
+        from py4j.protocol import Py4JError, Py4JJavaError
+
+        if "topic" not in self._options and (schema is None or "topic" not in schema.names):
+            raise ConfigError(f"sink {self.spec.name}: kafka needs a topic, or a column topic", hint="add topic: NAME")
+        try:
+            admin = self._admin(spark)
+        except Py4JJavaError as error:
+            raise self._unreachable(str(error.java_exception.getMessage())) from error
+        except (Py4JError, TypeError) as error:
+            raise ConfigError(
+                f"sink {self.spec.name}: the Spark session has no Kafka connector",
+                hint=f"add to the pipeline's spark: packages: [{PACKAGE}]",
+            ) from error
+        try:
+            jvm: Any = spark.sparkContext._jvm
+            admin.listTopics().names().get(REACH_MS, jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+        except Py4JJavaError as error:
+            raise self._unreachable(str(error.java_exception)) from error
+        finally:
+            admin.close(spark.sparkContext._jvm.java.time.Duration.ofSeconds(1))  # type: ignore[union-attr]
+
+    def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
+        """Send the rows; Spark's connector waits for the acknowledgements."""
+        messages = self._messages(rows)
+        return write_counted(messages, lambda counted: counted.write.format("kafka").options(**self._options).save())
+
+    def done(self, batch_id: int, context: SinkContext) -> int | None:
+        """Kafka cannot tell."""
+        return None
+
+    def _messages(self, rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        if "value" in rows.columns:
+            return rows
+        routed = [name for name in rows.columns if name in OWN]
+        body = [f.col(f"`{name}`") for name in rows.columns if name not in OWN]
+        made = rows.select(*routed, f.to_json(f.struct(*body), {"ignoreNullFields": "false"}).alias("value"))
+        if self.spec.keys and "key" not in routed:
+            key = f.concat_ws("\x1f", *(f.col(f"`{name}`").cast("string") for name in self.spec.keys))
+            made = rows.select(key.alias("key"), *routed, f.to_json(f.struct(*body)).alias("value"))
+        return made
+
+    def _admin(self, spark: SparkSession) -> Any:
+        jvm: Any = spark.sparkContext._jvm
+        conf = jvm.java.util.HashMap()
+        for key, value in self._options.items():
+            if key.startswith("kafka."):
+                conf.put(key.removeprefix("kafka."), value)
+        conf.put("default.api.timeout.ms", str(REACH_MS))
+        conf.put("request.timeout.ms", str(REACH_MS // 2))
+        return jvm.org.apache.kafka.clients.admin.Admin.create(conf)
+
+    def _unreachable(self, why: str) -> ConfigError:
+        return ConfigError(
+            f"sink {self.spec.name}: no Kafka broker answers at {self._options[SERVERS]}: {why}",
+            hint=f"see that {SERVERS} is right and reachable from here and from every executor",
+        )
