@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -32,3 +35,13 @@ def _variables(context: click.Context, parameter: click.Parameter, values: tuple
             raise click.BadParameter(f"{value!r} is not NAME=VALUE", context, parameter)
         made[name] = text
     return made
+
+
+def on_path(file: str) -> None:
+    """Let steps name modules that lie beside the file, here and in the processes that Spark starts from here."""
+    beside = str(Path(file).absolute().parent)
+    if beside not in sys.path:
+        sys.path.insert(0, beside)
+    known = os.environ.get("PYTHONPATH", "")
+    if beside not in known.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(part for part in (beside, known) if part)

@@ -44,6 +44,8 @@ class FaultCode(StrEnum):
     SOURCE_OPTION = "P029"
     BAD_TEST = "P030"
     SINK_OPTION = "P031"
+    STEP_DOES_NOT_COMPILE = "P032"
+    SINK_NOT_READY = "P033"
     PLAIN_SECRET = "P201"
     REFERENCE_NOT_THERE = "P202"
     NOTHING_REJECTED = "P203"
@@ -116,6 +118,12 @@ MEANINGS: Final[dict[FaultCode, Meaning]] = {
         "bad-test", "a test gives or expects what cannot be", "name sinks of the file, and keys of a message"
     ),
     FaultCode.SINK_OPTION: Meaning("sink-option", "the sink does not take this option", "see the page of the sink"),
+    FaultCode.STEP_DOES_NOT_COMPILE: Meaning(
+        "step-does-not-compile", "Spark refuses a step's query, or its function fails", "mend it where it is named"
+    ),
+    FaultCode.SINK_NOT_READY: Meaning(
+        "sink-not-ready", "a sink cannot be reached or written, or has other columns", "do as the message says"
+    ),
     FaultCode.PLAIN_SECRET: Meaning(
         "plain-secret", "a password or token stands in the file", "put ${env:NAME} or ${file:/path} in its place"
     ),
@@ -172,12 +180,12 @@ def severity_of(code: FaultCode) -> Severity:
 class PipelineFileError(ConfigError):
     """A pipeline file has errors; `faults` are all of them, warnings too."""
 
-    def __init__(self, faults: tuple[Fault, ...]) -> None:
+    def __init__(self, faults: tuple[Fault, ...], *, hint: str | None = None) -> None:
         errors = [fault for fault in faults if fault.severity is Severity.ERROR]
         first = errors[0]
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         super().__init__(
             f"{first.file}:{first.line}:{first.column} {first.text} [{first.code}]{more}",
-            hint=f"all of them: pytubemq pipeline lint {first.file}",
+            hint=hint or f"all of them: pytubemq pipeline lint {first.file}",
         )
         self.faults = faults

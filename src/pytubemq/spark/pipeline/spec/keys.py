@@ -291,6 +291,8 @@ CASE: Final = Section(
             "`timestamp`. With another source than tubemq: rows by column.", required=True),
         Key("expect", Kind.EXPECTED, "Rows for each sink, and for `dead_letter`; of each row only the columns that "
             "are named, in any order. A sink that is not named is not looked at.", required=True),
+        Key("tables", Kind.EXPECTED, "Rows for each of the file's tables, in place of what lies there.",
+            default="the tables are read"),
     ),
 )  # fmt: skip
 

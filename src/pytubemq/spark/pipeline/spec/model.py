@@ -226,6 +226,8 @@ class Case:
     name: str
     given: tuple[Mapping[str, Any], ...]
     expect: Mapping[str, tuple[Mapping[str, Any], ...]]
+    tables: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    """Rows in place of what tables at rest hold."""
 
 
 @dataclass(frozen=True, slots=True)

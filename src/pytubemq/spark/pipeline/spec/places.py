@@ -35,10 +35,14 @@ class Places:
     names: dict[str, str] = field(default_factory=dict)
     """`sinks[0]` to `lake`."""
     lines: tuple[str, ...] = ()
+    texts: dict[str, str] = field(default_factory=dict)
+    """The text of each scalar."""
 
     def add(self, path: str, key: Mark, node: Node) -> None:
         """Remember where a key and its value stand."""
         self.by_path[path] = Place(key, node.mark, block=isinstance(node, Scalar) and node.block)
+        if isinstance(node, Scalar):
+            self.texts[path] = node.text
 
     def of(self, path: str) -> Place:
         """Of a path, or of the nearest that stands in the file above it."""

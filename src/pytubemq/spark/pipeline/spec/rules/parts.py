@@ -100,7 +100,7 @@ def _dead_letter(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
         return
     if decode is None:
         text = "gets no record, as nothing is decoded"
-        yield places.fault(FaultCode.NOTHING_REJECTED, "dead_letter", text, "add decode", at_key=True)
+        yield places.fault(FaultCode.CONTRADICTION, "dead_letter", text, "add decode", at_key=True)
     elif decode.on_error is not OnError.DEAD_LETTER:
         text = f"gets no record with decode.on_error: {decode.on_error.value}"
         yield places.fault(FaultCode.NOTHING_REJECTED, "dead_letter", text, "delete one of them", at_key=True)

@@ -1,0 +1,131 @@
+"""`pytubemq pipeline test`: the tests inside a file."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pytubemq.cli.options import current, global_options
+from pytubemq.cli.output import emit_rows
+from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.cli.words import count_of
+from pytubemq.errors import ConfigError, ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytubemq.spark.pipeline.check.cases import CaseResult
+    from pytubemq.spark.pipeline.check.compare import Mismatch
+
+COLUMNS = ["name", "line", "passed", "seconds", "problems"]
+
+
+@click.command()
+@file_argument
+@click.option("--only", metavar="TEXT", default="", help="The tests with TEXT in their name.")
+@set_option
+@global_options
+def test(file: str, only: str, variables: dict[str, str]) -> int:
+    """Run the tests inside FILE: messages in, rows out, on Spark in this machine and without a cluster.
+
+    Ends with 1 if a test fails, and with 78 if the file has errors or no test.
+    """
+    from pytubemq.cli.pipeline.options import on_path
+    from pytubemq.cli.pipeline.spark_log import spark_log
+    from pytubemq.spark.pipeline.spec import load_checked
+
+    options = current()
+    loaded = load_checked(file, variables=variables)
+    pipeline = loaded.require()
+    chosen = [case for case in pipeline.tests if only in case.name]
+    if not chosen:
+        text = f"{file} has no test with {only!r} in its name" if only else f"{file} has no tests"
+        raise ConfigError(text, hint="see `tests` in docs/reference/pipeline-file.md")
+    on_path(file)
+    results = []
+    needs = any(table.name not in case.tables for case in chosen for table in pipeline.tables)
+    human = options.output in {None, "table"}
+    with tempfile.TemporaryDirectory(prefix="pytubemq-test-") as scratch, spark_log(Path(scratch) / "spark.log"):
+        from pytubemq.spark.pipeline.check.cases import run_cases
+        from pytubemq.spark.pipeline.check.session import local_session
+
+        with local_session(pipeline, with_packages=needs) as spark:
+            for result in run_cases(spark, pipeline, loaded.places, only=only):
+                results.append(result)
+                if human:
+                    click.echo("\n".join(as_text(result, file)))
+    failed = sum(not result.passed for result in results)
+    if not human:
+        emit_rows(options, [as_row(result) for result in results], COLUMNS, name="name")
+    done = (
+        f"{failed} of {count_of(len(results), 'test')} failed" if failed else f"{count_of(len(results), 'test')} passed"
+    )
+    options.say(done)
+    if not failed and human:
+        options.say(f"Next:  {options.next(f'pytubemq pipeline dry-run {file}')}")
+    return ExitCode.FAILED if failed else ExitCode.DONE
+
+
+def as_text(result: CaseResult, file: str) -> list[str]:
+    """A line for a test that passed; what was expected and what came for one that failed."""
+    if result.passed:
+        return [f"ok    {result.name}  {result.seconds:.1f} s"]
+    lines = [f"FAIL  {result.name}  ({file}:{result.line})"]
+    if result.error is not None:
+        lines += [f"  error  {line}" for line in str(result.error).splitlines()]
+    for sink, mismatches in result.mismatches.items():
+        for mismatch in mismatches:
+            lines += [f"  {sink}", *(f"    {line}" for line in _difference(mismatch))]
+    return lines
+
+
+def _difference(mismatch: Mismatch) -> list[str]:
+    if mismatch.unknown:
+        hints = (f"no row has the column {name}" + (f', did you mean "{near}"?' if near else "")
+                 for name, near in mismatch.unknown.items())  # fmt: skip
+        return list(hints)
+    if mismatch.expected is None:
+        return [f"not expected  {shown(mismatch.actual or {})}"]
+    if mismatch.actual is None:
+        return [f"expected      {shown(mismatch.expected)}", "got           nothing"]
+    named = {name: mismatch.actual.get(name) for name in mismatch.expected}
+    return [
+        f"expected      {shown(mismatch.expected)}",
+        f"got           {shown(named)}",
+        f"differs in    {', '.join(mismatch.columns)}",
+    ]
+
+
+def as_row(result: CaseResult) -> dict[str, Any]:
+    """A test for machines."""
+    problems = [
+        {"sink": sink, "text": "; ".join(_difference(mismatch))}
+        for sink, mismatches in result.mismatches.items()
+        for mismatch in mismatches
+    ]
+    if result.error is not None:
+        problems.append({"sink": "", "text": str(result.error)})
+    return {
+        "name": result.name, "line": result.line, "passed": result.passed, "seconds": round(result.seconds, 3),
+        "problems": problems,
+    }  # fmt: skip
+
+
+def shown(row: Mapping[str, Any]) -> str:
+    """A row in one line, as a pipeline file would write it."""
+    return "{" + ", ".join(f"{name}: {_value(value)}" for name, value in row.items()) + "}"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 200 else text[:197] + "..."

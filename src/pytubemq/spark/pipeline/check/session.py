@@ -1,0 +1,52 @@
+"""A Spark session for checks: on this machine whatever the file says, and without what only sinks need."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+
+LOCAL: Final = "local[2]"
+_SMALL: Final = {"spark.sql.shuffle.partitions": "1", "spark.ui.enabled": "false"}
+
+
+@contextlib.contextmanager
+def local_session(pipeline: Pipeline, *, with_packages: bool) -> Iterator[SparkSession]:
+    """A session with the file's settings on this machine; stopped at the end if it was made here.
+
+    Args:
+        pipeline: whose settings count.
+        with_packages: whether jars and packages are fetched, as tables at rest may need them.
+
+    Raises:
+        ConfigError: a setting is refused.
+        MissingExtraError: pyspark is not installed.
+    """
+    from pytubemq.spark.pipeline.run.session import open_session
+
+    settings = replace(pipeline.spark, master=LOCAL, conf={**pipeline.spark.conf, **_SMALL})
+    formats = {sink.format for sink in pipeline.sinks} if with_packages else set()
+    if not with_packages:
+        settings = replace(settings, packages=(), jars=())
+    active = _active()
+    session = active or open_session(replace(pipeline, spark=settings), formats=formats)
+    try:
+        yield session
+    finally:
+        if active is None:
+            session.stop()
+
+
+def _active() -> SparkSession | None:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return None  # `open_session` says what is missing
+    return SparkSession.getActiveSession()
