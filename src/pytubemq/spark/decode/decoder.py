@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pytubemq.spark.decode.records import Records, in_lines
+from pytubemq.spark.decode.records import Records, in_lines, numbers_within
 from pytubemq.spark.decode.rejected import REJECTED_ARROW, Rejection, rejected_batch
 from pytubemq.spark.decode.spark_types import arrow_schema_of, spark_schema_of
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.spark.decode.columns import Column
-    from pytubemq.spark.decode.made import RecordFormat
+    from pytubemq.spark.decode.made import Fault, RecordFormat
     from pytubemq.spark.decode.records import Wrapper
 
 PIECE_BYTES: Final = 16 * 1024 * 1024
@@ -84,6 +84,13 @@ class Decoder:
             pa.concat_arrays([pa.array([], pa.int64()), *(each.rejected_rows for each in done)]),
         )
 
+    def for_records(self) -> Decoder:
+        """A decoder of records that were taken out of messages before: of rejected ones at the stage `record`.
+
+        Its batches have a record in `body` and, of InLongMsg, the record's attributes in `attributes`.
+        """
+        return self._remake(*self._made_of, records=True)
+
     def pieces(self, batch: pa.RecordBatch, *, keep: Sequence[str] = ()) -> Iterator[Decoded]:
         """The same in portions of bounded size; their rows together are those of `decode`."""
         schema = self._schema_with(batch, keep)
@@ -99,29 +106,29 @@ class Decoder:
     def _one(self, batch: Any, records: Records, schema: Any, keep: Sequence[str], first: int, count: int) -> Decoded:
         made = self._format.decode(records.data, leading=records.leading)
         extra = records.extra if made.records is None else [pc.take(each, made.records) for each in records.extra]
-        kept: list[Any] = []
-        if keep:
-            kept = _kept(batch, keep, records.rows, made.records, first, count)
-        arrays = [*made.arrays, *extra, *kept]
-        rejections = [*records.rejections, *(self._rejection(records, fault, first) for fault in made.faults)]
-        if len(rejections) > len(records.rejections):
-            rejections.sort(key=lambda each: (each.row, -1 if each.record is None else each.record))
+        kept = _kept(batch, keep, records.rows, made.records, first, count)
+        rejections = [*records.rejections, *self._rejections(records, made.faults, first)]
+        rejections.sort(key=lambda each: each.row)
         return Decoded(
-            pa.RecordBatch.from_arrays(arrays, schema=schema),
+            pa.RecordBatch.from_arrays([*made.arrays, *extra, *kept], schema=schema),
             rejected_batch(rejections, batch) if rejections else _NONE_REJECTED,
             pa.array([each.row for each in rejections], pa.int64()),
         )
 
-    def _rejection(self, records: Records, fault: Any, first: int) -> Rejection:
-        at = fault.record
-        return Rejection(
-            row=first + at if records.rows is None else records.rows[at].as_py(),
-            record=None if records.numbers is None else records.numbers[at].as_py(),
-            reason=self._reason,
-            detail=fault.detail,
-            raw=records.data[at].as_py(),
-            attributes=None if records.attributes is None else records.attributes[records.groups[at].as_py()],
-        )
+    def _rejections(self, records: Records, faults: Sequence[Fault], first: int) -> Iterator[Rejection]:
+        if not faults:
+            return
+        numbers = None if records.rows is None else numbers_within(records.rows)
+        for fault in sorted(faults, key=lambda each: each.record):
+            at = fault.record
+            yield Rejection(
+                row=first + at if records.rows is None else records.rows[at].as_py(),
+                record=None if numbers is None else numbers[at],
+                reason=self._reason,
+                detail=fault.detail,
+                raw=records.data[at].as_py(),
+                attributes=None if records.attributes is None else records.attributes[records.groups[at].as_py()],
+            )
 
     def _schema_with(self, batch: Any, keep: Sequence[str]) -> Any:
         return pa.schema([*self._arrow, *(batch.schema.field(name) for name in keep)])
@@ -150,6 +157,8 @@ def _parts(batch: Any) -> Iterator[tuple[int, Any]]:
 
 def _kept(batch: Any, keep: Sequence[str], rows: Any, records: Any, first: int, count: int) -> list[Any]:
     """The columns kept, a value for each row."""
+    if not keep:
+        return []
     if rows is None:
         if records is None:
             return [batch.column(name).slice(first, count) for name in keep]

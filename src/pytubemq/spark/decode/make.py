@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.spark.decode.decoder import Decoder
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pytubemq.spark.decode.columns import Column
     from pytubemq.spark.decode.made import RecordFormat
     from pytubemq.spark.decode.options import Chosen
+
+POSITIONAL: Final = ("csv", "kv")
+"""Formats whose first columns may be predefined fields of InLongMsg."""
 
 
 def make_decoder(
@@ -38,7 +42,7 @@ def make_decoder(
     """
     columns = columns_of(schema)
     chosen = choose(format, options or {}, inner=inner, has_schema=columns is not None)
-    decoder = _decoder(chosen, columns, (format, schema, inner, dict(options or {})))
+    decoder = _decoder(chosen, columns, (format, schema, inner, dict(options or {})), records=False)
     names = [column.name.lower() for column in decoder.columns]
     for name in names:
         if names.count(name) > 1:
@@ -50,40 +54,61 @@ def make_decoder(
     return decoder
 
 
-def remake(format: str, schema: Any, inner: str | None, options: Mapping[str, str]) -> Decoder:
-    """The decoder again, from what it was made of; for pickle."""
-    return make_decoder(format, schema=schema, inner=inner, options=options)
+def remake(
+    format: str, schema: Any, inner: str | None, options: Mapping[str, str], *, records: bool = False
+) -> Decoder:
+    """The decoder again, from what it was made of: for pickle, and for records that were taken out before."""
+    columns = columns_of(schema)
+    chosen = choose(format, options, inner=inner, has_schema=columns is not None)
+    return _decoder(chosen, columns, (format, schema, inner, options), records=records)
 
 
-def _decoder(chosen: Chosen, columns: tuple[Column, ...] | None, made_of: tuple[Any, ...]) -> Decoder:
+def _decoder(chosen: Chosen, columns: tuple[Column, ...] | None, made_of: tuple[Any, ...], *, records: bool) -> Decoder:
     record = chosen.inner or chosen
     wrapper = None
     if chosen.inner is not None:
         from pytubemq.spark.decode.inlong.unwrap import InLongWrapper
 
-        wrapper = InLongWrapper(chosen.values)
+        wrapper = InLongWrapper(chosen.values, positional=record.format.name in POSITIONAL, single=records)
     return Decoder(
         made_of,
         record.format.name,
         _record_format(record, columns),
         wrapper=wrapper,
-        line_delimiter=record.values.text_or_none("lineDelimiter"),
-        remake=remake,
+        line_delimiter=None if records else record.values.text_or_none("lineDelimiter"),
+        remake=partial(remake, records=records),
     )
 
 
 def _record_format(chosen: Chosen, columns: tuple[Column, ...] | None) -> RecordFormat:
     """The record's format; its module is loaded only where it is used."""
+    values = chosen.values
     match chosen.format.name:
         case "raw":
             from pytubemq.spark.decode.formats.raw import RawFormat
 
-            return RawFormat(columns, chosen.values)
+            return RawFormat(columns, values)
         case "csv":
             from pytubemq.spark.decode.formats.csv import CsvFormat
 
-            return CsvFormat(columns or (), chosen.values)
-        case _:
+            return CsvFormat(columns or (), values)
+        case "json":
             from pytubemq.spark.decode.formats.json import JsonFormat
 
-            return JsonFormat(columns or (), chosen.values)
+            return JsonFormat(columns or (), values)
+        case "kv":
+            from pytubemq.spark.decode.formats.kv import KvFormat
+
+            return KvFormat(columns or (), values)
+        case "avro":
+            from pytubemq.spark.decode.formats.avro import AvroFormat
+
+            return AvroFormat(columns, values)
+        case "canal-json":
+            from pytubemq.spark.decode.formats.canal import CanalFormat
+
+            return CanalFormat(columns or (), values)
+        case _:
+            from pytubemq.spark.decode.formats.debezium import DebeziumFormat
+
+            return DebeziumFormat(columns or (), values)

@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 class Records:
     """Records of some messages of one batch.
 
-    `data` is a binary array; `rows` tells of each the message's row in the batch (None: record i is row i, whole) and
-    `numbers` its number within the message. `leading` are text arrays for the first columns, `extra` arrays for the
+    `data` is a binary array; `rows` tells of each the message's row in the batch, in rising order (None: record i is
+    message i, whole). `leading` are text arrays for the first columns, `extra` arrays for the
     wrapper's own columns, both a value for each record; `attributes` are the wrapper's, by record.
     """
 
     data: Any
     rows: Any = None
-    numbers: Any = None
     leading: Sequence[Any] = ()
     extra: Sequence[Any] = ()
     attributes: Sequence[Mapping[str, str]] | None = None
@@ -66,7 +65,6 @@ def in_lines(records: Records, delimiter: str) -> Records:
     return Records(
         data=data,
         rows=rows,
-        numbers=numbers_within(rows),
         leading=[pc.take(each, parents) for each in records.leading],
         extra=[pc.take(each, parents) for each in records.extra],
         attributes=records.attributes,
@@ -75,12 +73,12 @@ def in_lines(records: Records, delimiter: str) -> Records:
     )
 
 
-def numbers_within(rows: Any) -> Any:
-    """Of records in the order of their messages' rows, the number of each within its message."""
+def numbers_within(rows: Any) -> list[int]:
+    """Of records in the order of their messages' rows, the number of each within its message, from 0."""
     numbers: list[int] = []
     last, number = -1, 0
     for row in rows.to_pylist():
         number = number + 1 if row == last else 0
         last = row
         numbers.append(number)
-    return pa.array(numbers, pa.int32())
+    return numbers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import types
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -13,6 +12,8 @@ from pytubemq.spark.decode.columns import Column, Type, check_names, parse_colum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pyarrow as pa
 
 _SIMPLE: dict[str, types.DataType] = {
     "boolean": types.BooleanType(),

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pytubemq.spark.decode.rejected import shown
 from pytubemq.spark.decode.texts import TextColumn, singled_out
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 _BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _US: Final = {"seconds": 1_000_000, "millis": 1000, "micros": 1}
+_ISO_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:$|[ T])")
 _EPOCH: Final = datetime(1970, 1, 1)
 _EPOCH_DAY: Final = date(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -38,16 +42,19 @@ class ValueColumn:
         self.kind = kind
         self._ignore_errors = rules.ignore_errors
         self._convert = converter(column.type, rules, cast_strings=cast_strings, epoch_days=epoch_days)
-        self.text = TextColumn(column, kind, rules)
         self._native = _NATIVE.get(column.type.name)
-        self._cast_strings = cast_strings
+        self._text: TextColumn | None = None
+        if column.type.name in _FROM_TEXT or (cast_strings and self._native is not None and str not in self._native):
+            if rules.time_format in _US:  # that is for numbers
+                rules = replace(rules, time_format="iso")
+            self._text = TextColumn(replace(column, nullable=True), kind, rules)
 
     def build(self, values: Sequence[Any]) -> tuple[Any, Bad]:
         """The array of the values, and the rows that do not fit; these are null in the array."""
         bad: Bad = {}
-        array = self._whole(values)
+        array = self._at_once(values)
         if array is None:
-            array = self._one_by_one(values, bad)
+            array = self._by_kind(values, bad)
         if self._ignore_errors:
             bad.clear()
         if not self.column.nullable and array.null_count:
@@ -56,22 +63,31 @@ class ValueColumn:
                     bad.setdefault(row, f"column {self.column.name}: null, and it is NOT NULL")
         return array, bad
 
-    def _whole(self, values: Sequence[Any]) -> Any:
-        """The array at once where all values are of the one type that needs no look at each; else None."""
+    def _at_once(self, values: Sequence[Any]) -> Any:
+        """The array where all values are of the one type that needs no look at each; else None."""
         kinds = set(map(type, values))
         kinds.discard(type(None))
+        if self._native is None or not kinds <= self._native:
+            return None
         try:
-            if self._native is not None and kinds <= self._native:
-                return pa.array(values, self.kind)
-            if kinds == {str} and self._reads_text() and not self.column.type.nested:
-                array, bad = self.text.cast(pa.array(values, pa.string()))
-                return None if bad else array
+            return pa.array(values, self.kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
             return None
-        return None
 
-    def _reads_text(self) -> bool:
-        return self._cast_strings or self.column.type.name in ("date", "timestamp", "timestamp_ntz", "decimal")
+    def _by_kind(self, values: Sequence[Any], bad: Bad) -> Any:
+        """Texts as a column of text, all else one by one."""
+        if self._text is None:
+            return self._one_by_one(values, bad)
+        texts = [value if isinstance(value, str) else None for value in values]
+        try:
+            made, of_texts = self._text.cast(pa.array(texts, pa.string()))
+        except UnicodeEncodeError:  # a lone surrogate
+            return self._one_by_one(values, bad)
+        bad.update(of_texts)
+        others = [None if isinstance(value, str) else value for value in values]
+        if all(value is None for value in others):
+            return made
+        return pc.coalesce(made, self._one_by_one(others, bad))
 
     def _one_by_one(self, values: Sequence[Any], bad: Bad) -> Any:
         converted: list[Any] = []
@@ -79,14 +95,19 @@ class ValueColumn:
             try:
                 converted.append(None if value is None else self._convert(value))
             except (ValueError, TypeError, OverflowError, ArithmeticError, KeyError):
-                bad[row] = f"column {self.column.name}: {shown(value)} is no {self.column.type}"
+                bad[row] = self._told(value)
                 converted.append(None)
         array, rows = singled_out(converted, lambda part: pa.array(part, self.kind), self.kind)
         for row in rows:
-            bad[row] = f"column {self.column.name}: {shown(values[row])} is no {self.column.type}"
+            bad[row] = self._told(values[row])
         return array
 
+    def _told(self, value: Any) -> str:
+        return f"column {self.column.name}: {shown(value)} is no {self.column.type}"
 
+
+_FROM_TEXT: Final = ("date", "timestamp", "timestamp_ntz", "decimal")
+"""Types that JSON has no form of, so that a text always is one."""
 _NATIVE: Final[dict[str, set[type]]] = {
     "boolean": {bool},
     "tinyint": {int},
@@ -97,6 +118,9 @@ _NATIVE: Final[dict[str, set[type]]] = {
     "float": {float},
     "string": {str},
     "decimal": {Decimal},
+    "binary": {bytes},
+    "timestamp": {datetime},
+    "date": {date},
 }
 
 
@@ -135,6 +159,8 @@ def converter(kind: Type, rules: TextRules, *, cast_strings: bool, epoch_days: b
 
 def _from_text(text: str, name: str) -> Any:
     stripped = text.strip()
+    if "_" in stripped or not stripped.isascii():
+        raise ValueError
     if name == "boolean":
         return {"true": True, "1": True, "false": False, "0": False}[stripped.lower()]
     if name in ("float", "double"):
@@ -160,7 +186,7 @@ def _integer(bits: int) -> Callable[[Any], int]:
 
 
 def _float(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         raise TypeError
     return float(value)
 
@@ -192,8 +218,8 @@ def _binary(value: Any) -> bytes:
         raise ValueError from error
 
 
-def _date(value: Any, *, epoch_days: bool) -> int:
-    if isinstance(value, str):
+def _date(value: Any, *, epoch_days: bool) -> Any:
+    if isinstance(value, str) and _ISO_DATE.match(value.strip()):
         return (date.fromisoformat(value.strip()) - _EPOCH_DAY).days
     if isinstance(value, date) and not isinstance(value, datetime):
         return (value - _EPOCH_DAY).days
@@ -215,6 +241,8 @@ def _time(rules: TextRules, *, zoned: bool) -> Callable[[Any], int]:
             return made
         if isinstance(value, str):
             text = value.strip()
+            if not pattern and not _ISO_DATE.match(text):
+                raise ValueError
             value = datetime.strptime(text, pattern) if pattern else datetime.fromisoformat(text)
         if not isinstance(value, datetime):
             raise TypeError
@@ -222,7 +250,8 @@ def _time(rules: TextRules, *, zoned: bool) -> Callable[[Any], int]:
             raise ValueError
         if zoned:
             value = (value if value.tzinfo else value.replace(tzinfo=zone)).astimezone(ZoneInfo("UTC"))
-        return (value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+        since: timedelta = value.replace(tzinfo=None) - _EPOCH
+        return since // _MICROSECOND
 
     return convert
 

@@ -57,11 +57,12 @@ class CsvFormat:
     def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> Made:
         """One row for each record."""
         texts, rows = texts_of(data, self._charset)
+        parses = self._parses and len(leading) < len(self.columns)
         faults = [Fault(row, f"the bytes are no {self._charset}") for row in rows]
         if self._delete_head:
             heads = pc.starts_with(texts, self._delimiter)
             texts = pc.if_else(heads, pc.utf8_slice_codeunits(texts, 1), texts)
-        lines, odd = self._lines(texts, bool(rows)) if self._parses else (None, list(range(len(texts))))
+        lines, odd = self._lines(texts, bool(rows)) if parses else (None, list(range(len(texts))))
         if lines is not None and not odd:
             return self._plain(lines, len(texts), None, leading)
         taken = set(odd) | set(rows)
@@ -94,10 +95,7 @@ class CsvFormat:
             return "skip"
 
         bad: dict[int, str] = {}
-        if not casts:  # all columns are in the leading fields
-            skipped = [(row, text) for row, text in enumerate(lines.to_pybytes().decode().split("\n")[:-1])]
-            fields: list[Any] = []
-        elif self._rules.null_literal is None and not self._rules.empty_is_null:
+        if self._rules.null_literal is None and not self._rules.empty_is_null:
             fields, bad = self._typed(lines, casts, skip, skipped)
         else:
             fields, bad = cast_all(casts, _parsed(lines, [_TEXT] * len(casts), self._delimiter, skip))

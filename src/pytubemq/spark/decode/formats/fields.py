@@ -1,18 +1,18 @@
 """Fields of one record with quotes and escapes, split by hand.
 
-A quote counts where a field begins; inside, two quotes are one. An escape takes the next character as it is, inside of
-quotes and outside.
+A quote counts where a field (or a value of a pair) begins; inside, two quotes are one. An escape takes the next
+character as it is, inside of quotes and outside.
 """
 
 from __future__ import annotations
 
 
 class FieldError(ValueError):
-    """The record cannot be split."""
+    """The record cannot be split; the text says why."""
 
 
-def split_fields(text: str, delimiter: str, *, quote: str | None, escape: str | None) -> list[str]:
-    """The fields of a record.
+def split_fields(text: str, delimiter: str, *, quote: str | None, escape: str | None, keep: bool = False) -> list[str]:
+    """The fields of a record. `keep` leaves quotes and escapes in them, and lets a quote begin anywhere.
 
     Raises:
         FieldError: a quote that does not end, text after one that ended, or an escape at the end.
@@ -22,8 +22,9 @@ def split_fields(text: str, delimiter: str, *, quote: str | None, escape: str | 
     fields: list[str] = []
     at = 0
     while True:
-        field, at = _field(text, at, delimiter, quote, escape)
-        fields.append(field)
+        began = at
+        field, at = (_kept if keep else _field)(text, at, delimiter, quote, escape)
+        fields.append(text[began:at] if keep else field)
         if at >= len(text):
             return fields
         at += 1  # the delimiter
@@ -31,7 +32,20 @@ def split_fields(text: str, delimiter: str, *, quote: str | None, escape: str | 
             return [*fields, ""]
 
 
-def _field(text: str, at: int, delimiter: str, quote: str | None, escape: str | None) -> tuple[str, int]:
+def split_pair(text: str, delimiter: str, *, quote: str | None, escape: str | None) -> tuple[str, str]:
+    """Name and value of a pair.
+
+    Raises:
+        FieldError: there is no delimiter, or as with `split_fields`.
+    """
+    name, at = _field(text, 0, delimiter, quote, escape)
+    if at >= len(text):
+        raise FieldError(f"the field {text[:60]!r} has no {delimiter!r}")
+    value, at = _field(text, at + 1, None, quote, escape)
+    return name, value
+
+
+def _field(text: str, at: int, delimiter: str | None, quote: str | None, escape: str | None) -> tuple[str, int]:
     """One field, and where the delimiter after it stands."""
     taken: list[str] = []
     if quote is not None and text.startswith(quote, at):
@@ -47,6 +61,17 @@ def _field(text: str, at: int, delimiter: str, quote: str | None, escape: str | 
         taken.append(text[at])
         at += 1
     return "".join(taken), at
+
+
+def _kept(text: str, at: int, delimiter: str, quote: str | None, escape: str | None) -> tuple[str, int]:
+    """Where the delimiter after a field stands that holds quotes anywhere."""
+    while at < len(text) and text[at] != delimiter:
+        if text[at] == escape:
+            at += 1
+        elif text[at] == quote and quote is not None:
+            at = _quoted(text, at + 1, quote, escape, []) - 1
+        at += 1
+    return "", min(at, len(text))
 
 
 def _quoted(text: str, at: int, quote: str, escape: str | None, taken: list[str]) -> int:

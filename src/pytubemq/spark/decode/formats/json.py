@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pytubemq.spark.decode.made import Fault, Made, without
 from pytubemq.spark.decode.rejected import shown
 from pytubemq.spark.decode.spark_types import arrow_schema_of, spark_schema_of
-from pytubemq.spark.decode.texts import TextRules, cast_all, texts_of
+from pytubemq.spark.decode.texts import TextRules, texts_of
 from pytubemq.spark.decode.values import ValueColumn, build_all
 
 if TYPE_CHECKING:
@@ -70,18 +69,11 @@ class JsonFormat:
                     faults.append(Fault(row, "there is no body" if text is None else _told(error)))
                     continue
             records.append(row)
-        return self._made(objects, records, faults, len(texts), leading)
+        return self._made(objects, records, faults, len(texts))
 
-    def _made(
-        self, objects: list[Any], records: list[int], faults: list[Fault], count: int, leading: Sequence[Any]
-    ) -> Made:
+    def _made(self, objects: list[Any], records: list[int], faults: list[Fault], count: int) -> Made:
         kept = None if len(records) == count else pa.array(records, pa.int64())
-        build = self._build[len(leading) :]
-        arrays, bad = build_all(build, [list(map(get, objects)) for get in self._getters[len(leading) :]])
-        if leading:
-            first = [each if kept is None else pc.take(each, kept) for each in leading]
-            lead, bad_first = cast_all([each.text for each in self._build[: len(leading)]], first)
-            arrays, bad = [*lead, *arrays], {**bad, **bad_first}
+        arrays, bad = build_all(self._build, [list(map(get, objects)) for get in self._getters])
         faults += [Fault(records[row], detail) for row, detail in bad.items()]
         return without(Made(arrays, kept, faults), bad)
 

@@ -1,0 +1,31 @@
+"""What a message comes to: groups of records, and the error of one that is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class InLongError(ValueError):
+    """The bytes are not what they should be; the text says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Records with the attributes that they share. `time_ms` is what the message itself says, not the attributes."""
+
+    attributes: Mapping[str, str]
+    records: list[bytes]
+    time_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much one message may be."""
+
+    size_bytes: int
+    records: int
+    attribute_bytes: int
