@@ -75,8 +75,7 @@ class Cluster:
         self.visit_token = UNDEFINED
         """What shows a Broker that the Master knows us; the Master renews it with its answers."""
         if options.known is not None:
-            self.visit_token = options.known.visit_token
-            self.brokers.update({broker: Address(host, port) for broker, host, port in options.known.brokers})
+            self.learn(options.known)
         self.closed = False
         self.made_in = generation()
         """In which process, as `check_generation` wants it."""
@@ -141,6 +140,11 @@ class Cluster:
         """What another process can begin with."""
         brokers = tuple((broker, address.host, address.port) for broker, address in sorted(self.brokers.items()))
         return Known(brokers, self.visit_token)
+
+    def learn(self, known: Known) -> None:
+        """Take what another process knows, which is newer than what this one does."""
+        self.visit_token = known.visit_token
+        self.brokers.update({broker: Address(host, port) for broker, host, port in known.brokers})
 
     @property
     def auth_info(self) -> AuthorizedInfo:

@@ -35,7 +35,7 @@ from pytubemq.wire.messages.extension import (
 from pytubemq.wire.methods import Method
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pytubemq.client.cluster import Cluster
     from pytubemq.net.connection import RpcConnection
@@ -79,6 +79,12 @@ class Lookup:
         """
         check_topic(topic)
         return await patiently(lambda: self._partitions(topic), for_s=self._retry_for_s, rng=self._cluster.rng)
+
+    async def partitions_of(self, topics: Sequence[str]) -> dict[str, list[Partition]]:
+        """All partitions of several topics, sorted; a topic that does not exist is left out."""
+        for topic in topics:
+            check_topic(topic)
+        return await patiently(lambda: self._partitions_of(topics), for_s=self._retry_for_s, rng=self._cluster.rng)
 
     async def topic_names(self) -> tuple[str, ...]:
         """The names of all topics, sorted.
@@ -175,18 +181,22 @@ class Lookup:
         return connection
 
     async def _partitions(self, topic: str) -> list[Partition]:
-        async with self._one:
-            routes = await self._ask(topic)
-        if topic not in routes:
+        found = await self._partitions_of((topic,))
+        if topic not in found:
             raise topic_missing(topic)
-        found = list(routes[topic].partitions)
-        if len(self._named) + len(found) > MAX_NAMED:
+        return found[topic]
+
+    async def _partitions_of(self, topics: Sequence[str]) -> dict[str, list[Partition]]:
+        async with self._one:
+            routes = await self._ask(*topics)
+        found = {topic: list(routes[topic].partitions) for topic in topics if topic in routes}
+        if len(self._named) + sum(map(len, found.values())) > MAX_NAMED:
             self._named.clear()
-        self._named.update(found)
+        self._named.update(*found.values())
         return found
 
-    async def _ask(self, topic: str) -> dict[str, TopicRoutes]:
-        self._directory.topics = (topic,)
+    async def _ask(self, *topics: str) -> dict[str, TopicRoutes]:
+        self._directory.topics = topics
         try:
             await self._enter()
             return await self._directory.ask(deployed=True)

@@ -378,6 +378,14 @@ class Tube:
         """What this connection has learned so far, for `connect(known=...)` in another process."""
         return self._open().known
 
+    def learn(self, known: Known) -> None:
+        """Take what another connection to the cluster has learned since."""
+        self._open().learn(known)
+
+    async def partitions_of(self, topics: Sequence[str]) -> dict[str, list[Partition]]:
+        """All partitions of several topics at once, as `partitions`; a topic that does not exist is left out."""
+        return await self._asks().partitions_of(topics)
+
     async def topics(self) -> list[str]:
         """The names of all topics, sorted.
 

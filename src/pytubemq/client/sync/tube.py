@@ -265,6 +265,14 @@ class Tube:
         """What this connection has learned so far, for `connect(known=...)` in another process."""
         return self._open().call(lambda: self._tube.known)
 
+    def learn(self, known: Known) -> None:
+        """Take what another connection to the cluster has learned since."""
+        self._open().call(lambda: self._tube.learn(known))
+
+    def partitions_of(self, topics: Sequence[str]) -> dict[str, list[Partition]]:
+        """All partitions of several topics at once, as `partitions`; a topic that does not exist is left out."""
+        return self._open().run(self._tube.partitions_of(topics))
+
     def topics(self) -> list[str]:
         """The names of all topics, sorted; see `pytubemq.Tube.topics`."""
         return self._open().run(self._tube.topics())

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pytubemq.spark.source.cluster import Cluster
-from pytubemq.spark.source.options import Positions, SourceOptions
-from pytubemq.spark.source.plan import ranges, resolve
-from pytubemq.spark.source.task import RangePartition, read_range
+from pytubemq.errors import ConfigError
+from pytubemq.spark.source.plan import plan
+from pytubemq.spark.source.planned import tasks
+from pytubemq.spark.source.positions import Edge, Positions
+from pytubemq.spark.source.resolve import check_named, resolve, resolve_start
+from pytubemq.spark.source.survey import Survey
+from pytubemq.spark.source.task import read_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
+
+    from pytubemq.spark.source.options import SourceOptions
 
 
 class TubeMqReader(DataSourceReader):
@@ -24,14 +30,25 @@ class TubeMqReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """One task per partition that has something to read."""
+        """One task per partition that has something to read, or several where the options ask for more."""
         options = self._options
-        ends = Cluster(options.masters).ends(options.topics)
-        start = resolve(options.starting or Positions("earliest", {}), ends)
-        end = resolve(options.ending or Positions("latest", {}), ends)
-        wanted = ranges(start, end, ends, fail_on_data_loss=options.fail_on_data_loss)
-        return [RangePartition(part) for part in wanted]
+        survey = Survey(options)
+        ends = survey.ends()
+        if not ends:
+            raise ConfigError(f"there is no topic like {options.topics.pattern}", hint="pytubemq topic list lists them")
+        now_ms = int(time.time() * 1000)
+        start = resolve_start(
+            options.starting or Positions(Edge.EARLIEST),
+            ends,
+            survey,
+            now_ms=now_ms,
+            no_such_time=options.no_such_time,
+        )
+        ending = options.ending or Positions(Edge.LATEST)
+        check_named(ending, ends)
+        end = resolve(ending, ends, survey, now_ms=now_ms)
+        return tasks(plan(start, end, ends), survey, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """On an executor: the rows of one task, one Arrow batch per fetch."""
+        """On an executor: the rows of one task."""
         return read_range(self._options, partition)

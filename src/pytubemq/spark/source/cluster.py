@@ -11,7 +11,7 @@ import os
 import random
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytubemq.sync
 from pytubemq.core.retry import Backoff
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from pytubemq.client.batch import ReadBatch
+    from pytubemq.client.look import Known
     from pytubemq.model.ids import Address, Partition
     from pytubemq.sync import Tube
 
@@ -29,11 +30,11 @@ FIRST_CONTACT_S: Final = 8.0
 """How long the driver tries a cluster that it has never reached: a wrong address should be told soon."""
 OUTAGE_S: Final = 60.0
 """How long a cluster that was reached before may be away, counted anew after each success: a Broker's restart."""
-PARTITIONS_KNOWN_S: Final = 2.0
-"""How long the Master's answer about partitions holds; where they end is asked of the Brokers each time."""
 FETCH_BYTES: Final = 4 * 1024 * 1024
 """Payload asked for in one fetch: some ten thousand small rows, which is what Spark likes as a batch."""
 _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
+
+V = TypeVar("V")
 
 _open: dict[tuple[int, tuple[Address, ...]], Tube] = {}
 _open_lock = threading.Lock()
@@ -43,22 +44,12 @@ _reached: set[tuple[Address, ...]] = set()
 class Cluster:
     """A cluster, by the addresses of its Masters. Holds no connection itself, so it can be pickled."""
 
-    def __init__(self, masters: tuple[Address, ...]) -> None:
+    def __init__(self, masters: tuple[Address, ...], *, known: Known | None = None) -> None:
+        """`known`: what the driver has learned, so that a task need not ask a Master."""
         self.masters = masters
-        self._partitions: list[Partition] = []
-        self._asked_s: float | None = None
-
-    def ends(self, topics: Sequence[str], *, needed: Collection[Partition] = ()) -> dict[Partition, Ends]:
-        """The ends of all partitions of the topics; waits for Brokers that are away, and for those in `needed`.
-
-        There is no answer without a Broker on which a topic is deployed: a query would silently read a part of it.
-        When a needed partition is not among the topics' within `OUTAGE_S`, the answer is without it.
-
-        Raises:
-            NotFoundError: a topic does not exist.
-            TransportError: the Masters or a Broker could not be reached in time; the text names it.
-        """
-        return self._patiently(lambda: self._ask(topics), needed=needed)
+        self._known = known
+        self._told = False
+        """Whether this process's connection has heard of it."""
 
     def ends_of(self, partition: Partition) -> Ends:
         """The ends of one partition, whatever its topic's other Brokers do.
@@ -67,29 +58,44 @@ class Cluster:
             NotFoundError: it does not exist.
             TransportError: its Broker could not be reached in time.
         """
-        return self._patiently(lambda: self._offsets([partition]), needed=[partition])[partition]
+        return self.patiently(lambda: ends_of(self, [partition]), needed=[partition])[partition]
 
-    def _patiently(
-        self, ask: Callable[[], dict[Partition, Ends]], *, needed: Collection[Partition]
-    ) -> dict[Partition, Ends]:
-        read_before = bool(self._partitions)
+    def patiently(
+        self,
+        ask: Callable[[], dict[Partition, V]],
+        *,
+        needed: Collection[Partition] = (),
+        read_before: bool = False,
+        again: Callable[[], None] | None = None,
+    ) -> dict[Partition, V]:
+        """What `ask` answers, asked until the answer has all of `needed` or the time is over.
+
+        Args:
+            ask: the question.
+            needed: partitions of which there must be an answer; without them when they do not come within `OUTAGE_S`.
+            read_before: whether these topics were read before: one that is missing is then away rather than misspelt.
+            again: called before each further try.
+
+        Raises:
+            TubeError: `ask` failed in a way that does not mend, or for too long.
+        """
         began_s = time.monotonic()
         tries = 0
         while True:
             tries += 1
             pause_s = _BACKOFF.delay_s(tries, random.random)
             try:
-                ends = ask()
+                found = ask()
             except TubeError as error:
                 self.forget()
-                # a topic that was read a moment ago is away rather than misspelt
                 may_mend = _may_mend(error) or (read_before and isinstance(error, NotFoundError))
                 if not may_mend or self._too_late(began_s, pause_s):
                     raise
             else:
-                if all(partition in ends for partition in needed) or self._too_late(began_s, pause_s):
-                    return ends
-            self._asked_s = None
+                if all(partition in found for partition in needed) or self._too_late(began_s, pause_s):
+                    return found
+            if again is not None:
+                again()
             time.sleep(pause_s)
 
     def _too_late(self, began_s: float, pause_s: float) -> bool:
@@ -109,7 +115,7 @@ class Cluster:
         tries, since_s = 0, time.monotonic()
         while at < wanted.end:
             try:
-                with self._tube().reader(
+                with self.tube().reader(
                     wanted.partition,
                     start=at,
                     end=wanted.end,
@@ -140,18 +146,6 @@ class Cluster:
             raise data_loss(wanted, there) from error
         return min(there.min_offset, wanted.end) if there.min_offset > at else wanted.end
 
-    def _ask(self, topics: Sequence[str]) -> dict[Partition, Ends]:
-        if self._asked_s is None or time.monotonic() - self._asked_s > PARTITIONS_KNOWN_S:
-            tube = self._tube()
-            self._partitions = [partition for topic in topics for partition in tube.partitions(topic)]
-            self._asked_s = time.monotonic()
-        return self._offsets(self._partitions)
-
-    def _offsets(self, partitions: Sequence[Partition]) -> dict[Partition, Ends]:
-        tube = self._tube()
-        _reached.add(self.masters)
-        return {partition: Ends(*there) for partition, there in tube.offsets(partitions).items()}
-
     def forget(self) -> None:
         """Close this process's connections to the cluster; the next use opens new ones."""
         with _open_lock:
@@ -159,14 +153,32 @@ class Cluster:
         if tube is not None:
             tube.close()
 
-    def _tube(self) -> Tube:
+    def tube(self) -> Tube:
+        """This process's connection to the cluster, opened when it is first needed."""
         key = (os.getpid(), self.masters)  # a forked worker must not use its parent's sockets
         with _open_lock:
             tube = _open.get(key)
             if tube is None:
-                tube = pytubemq.sync.connect(self.masters, client_name="spark")
+                tube = pytubemq.sync.connect(self.masters, client_name="spark", known=self._known)
                 _open[key] = tube.__enter__()
+            elif self._known is not None and not self._told:
+                tube.learn(self._known)
+            if self._known is not None:
+                self._told = True
+                _reached.add(self.masters)
             return tube
+
+    def reached(self) -> None:
+        """It has answered: from now on it is away, and not a wrong address, when it does not."""
+        _reached.add(self.masters)
+
+
+def ends_of(cluster: Cluster, partitions: Sequence[Partition]) -> dict[Partition, Ends]:
+    """The ends of partitions at pytubemq Brokers, asked once."""
+    tube = cluster.tube()
+    cluster.reached()
+    looks = tube.look(partitions)
+    return {partition: Ends(look.min_offset, look.max_offset, look.size_bytes) for partition, look in looks.items()}
 
 
 def _may_mend(error: TubeError) -> bool:

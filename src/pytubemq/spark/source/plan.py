@@ -1,24 +1,35 @@
 """What a batch reads: decisions over offsets, without I/O.
 
 The invariant: a batch is two offset dictionaries, `{"brokerId:topic:partition": offset}` with sorted keys, and nothing
-else. Spark compares them as text and keeps them in its checkpoint, so the same batch planned again is the same ranges.
+else. Spark compares them as text and keeps them in its checkpoint, so the same batch planned again is the same rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import ConfigError, OffsetMovedError
+from pytubemq.errors import ConfigError, FormatError, OffsetMovedError
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT, messages_between
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-    from pytubemq.spark.source.options import Positions
+    from pytubemq.spark.source.options import Topics
 
 Offsets = dict[str, int]
+
+
+class BrokerKind(StrEnum):
+    """Which way a partition is read."""
+
+    OURS = "ours"
+    """By offsets, without a group."""
+    JAVA = "java"
+    """By groups: the Broker is the original's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +38,14 @@ class Ends:
 
     min_offset: int
     max_offset: int
+    size_bytes: int | None = None
+    """What lies between them takes on the Broker's disk, where it tells."""
+
+    @property
+    def row_bytes(self) -> float | None:
+        """What a message takes on average."""
+        rows = messages_between(self.min_offset, self.max_offset)
+        return None if self.size_bytes is None or not rows else self.size_bytes / rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +57,23 @@ class OffsetRange:
     end: int
 
 
-def resolve(positions: Positions, ends: Mapping[Partition, Ends]) -> Offsets:
-    """Turn edges into the offsets that they mean now.
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Rows [start, end) that a batch wants and the Broker does not have (any more)."""
 
-    Raises:
-        ConfigError: an exact position names a partition that does not exist.
-    """
-    unknown = sorted(set(positions.exact) - set(ends))
-    if unknown:
-        raise ConfigError(
-            f"there is no partition {unknown[0]}", hint=f"the partitions are {', '.join(map(str, sorted(ends)))}"
-        )
-    offsets: Offsets = {}
-    for partition, there in ends.items():
-        position = positions.exact.get(partition, positions.edge)
-        if position == "earliest":
-            offsets[str(partition)] = there.min_offset
-        elif position == "latest":
-            offsets[str(partition)] = there.max_offset
-        else:
-            # a position between two messages means the next one, so that every range holds whole messages
-            offsets[str(partition)] = -(-position // OFFSET_UNIT) * OFFSET_UNIT
-    return in_order(offsets)
+    partition: Partition
+    start: int
+    end: int
+    there: Ends
+    """What it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a batch reads, and what is missing of it."""
+
+    ranges: tuple[OffsetRange, ...]
+    holes: tuple[Hole, ...]
 
 
 def newest(ends: Mapping[Partition, Ends]) -> Offsets:
@@ -72,41 +86,73 @@ def in_order(offsets: Mapping[str, int]) -> Offsets:
     return dict(sorted(offsets.items()))
 
 
-def advance(start: Mapping[str, int], target: Mapping[str, int], *, max_rows: int | None) -> Offsets:
-    """The end of the next batch: from `start` towards `target`, at most `max_rows` rows over all partitions.
+def begun(start: Mapping[str, int], ends: Mapping[Partition, Ends]) -> Offsets:
+    """Where reading goes on in every partition: one that `start` does not know is read from its first message."""
+    return in_order({str(partition): there.min_offset for partition, there in ends.items()} | dict(start))
+
+
+def capped(target: Mapping[str, int], end: Mapping[str, int]) -> Offsets:
+    """The target, nowhere behind `end`; what `end` does not name has no end."""
+    return in_order({key: min(offset, end.get(key, offset)) for key, offset in target.items()})
+
+
+def backlog(start: Mapping[str, int], target: Mapping[str, int]) -> dict[str, int]:
+    """How many rows each partition has up to the target; one that `start` does not know begins at 0."""
+    return {key: messages_between(start.get(key, 0), end) for key, end in target.items()}
+
+
+def advance(
+    start: Mapping[str, int],
+    target: Mapping[str, int],
+    *,
+    max_rows: int | None = None,
+    max_bytes: int | None = None,
+    row_bytes: Mapping[str, float] | None = None,
+    most_each: int | None = None,
+) -> Offsets:
+    """The end of the next batch: from `start` towards `target`, within all bounds at once.
 
     The rows are shared in proportion to what each partition has, and what rounding leaves goes to those with the
-    largest remainder, so none starves and the limit is met exactly. A partition that `start` does not know is read from
+    largest remainder, so none starves and the bound is met exactly. A partition that `start` does not know is read from
     0. No partition goes back, also not where the target lies below the start.
+
+    Args:
+        start: where the batch begins.
+        target: how far it may go at most.
+        max_rows: most rows in all.
+        max_bytes: most bytes in all, going by `row_bytes`; one row is taken whatever its bytes.
+        row_bytes: what a row of each partition takes; 0 where it is not named.
+        most_each: most rows of one partition.
     """
-    backlog = {key: messages_between(start.get(key, 0), end) for key, end in target.items()}
-    total = sum(backlog.values())
+    rows = backlog(start, target)
+    if most_each is not None:
+        rows = {key: min(count, most_each) for key, count in rows.items()}
+    total = sum(rows.values())
     if max_rows is not None and total > max_rows:
-        backlog = _shares(backlog, total, max_rows)
+        rows, total = _shares(rows, total, max_rows), max_rows
+    if max_bytes is not None and row_bytes is not None:
+        size_bytes = sum(count * row_bytes.get(key, 0.0) for key, count in rows.items())
+        if size_bytes > max_bytes:
+            rows = _shares(rows, total, max(1, int(total * (max_bytes / size_bytes))))
     end = dict(start)
-    for key, rows in backlog.items():
-        end[key] = start.get(key, 0) + rows * OFFSET_UNIT
+    for key, count in rows.items():
+        end[key] = start.get(key, 0) + count * OFFSET_UNIT
     return in_order(end)
 
 
-def _shares(backlog: Mapping[str, int], total: int, max_rows: int) -> dict[str, int]:
-    shares = {key: rows * max_rows // total for key, rows in backlog.items()}
-    left = max_rows - sum(shares.values())
-    by_remainder = sorted(backlog, key=lambda key: (-(backlog[key] * max_rows % total), key))
+def _shares(rows: Mapping[str, int], total: int, most: int) -> dict[str, int]:
+    shares = {key: count * most // total for key, count in rows.items()}
+    left = most - sum(shares.values())
+    by_remainder = sorted(rows, key=lambda key: (-(rows[key] * most % total), key))
     for key in by_remainder[:left]:
         shares[key] += 1
     return shares
 
 
-def ranges(
-    start: Mapping[str, int], end: Mapping[str, int], ends: Mapping[Partition, Ends], *, fail_on_data_loss: bool
-) -> list[OffsetRange]:
-    """What to read for the batch [start, end), checked against what the Brokers still have.
-
-    Raises:
-        OffsetMovedError: rows of the batch are not there (any more) and data loss is an error.
-    """
-    planned = []
+def plan(start: Mapping[str, int], end: Mapping[str, int], ends: Mapping[Partition, Ends]) -> Planned:
+    """What to read for the batch [start, end), and what of it the Brokers do not have."""
+    ranges: list[OffsetRange] = []
+    holes: list[Hole] = []
     for key in sorted(end):
         partition = Partition.parse(key)
         first, last = start.get(key, 0), end[key]
@@ -114,20 +160,80 @@ def ranges(
             continue
         there = ends.get(partition, Ends(0, 0))
         kept_first, kept_last = max(first, there.min_offset), min(last, there.max_offset)
+        if kept_first >= kept_last:
+            holes.append(Hole(partition, first, last, there))
+            continue
         # a partition that the start does not know has no promise about its first rows
-        lost = kept_last < last or (key in start and kept_first > first)
-        if lost and fail_on_data_loss:
-            raise data_loss(OffsetRange(partition, first, last), there)
-        if kept_first < kept_last:
-            planned.append(OffsetRange(partition, kept_first, kept_last))
-    return planned
+        if key in start and kept_first > first:
+            holes.append(Hole(partition, first, kept_first, there))
+        if kept_last < last:
+            holes.append(Hole(partition, kept_last, last, there))
+        ranges.append(OffsetRange(partition, kept_first, kept_last))
+    return Planned(tuple(ranges), tuple(holes))
 
 
-def data_loss(wanted: OffsetRange, there: Ends) -> OffsetMovedError:
+def split(
+    ranges: Collection[OffsetRange], *, max_rows: int | None, min_tasks: int | None, whole: Collection[Partition] = ()
+) -> list[OffsetRange]:
+    """The same rows in more ranges.
+
+    Args:
+        ranges: what is to be read.
+        max_rows: most rows of one range.
+        min_tasks: ranges are cut in proportion to their rows until there are about so many.
+        whole: partitions that must not be cut.
+    """
+    total = sum(messages_between(one.start, one.end) for one in ranges)
+    parts: list[OffsetRange] = []
+    for one in ranges:
+        rows = messages_between(one.start, one.end)
+        pieces = 1 if max_rows is None else -(-rows // max_rows)
+        if min_tasks is not None and min_tasks > len(ranges):
+            pieces = max(pieces, round(min_tasks * rows / total))
+        if one.partition in whole:
+            pieces = 1
+        pieces = max(1, min(pieces, rows))
+        marks = [one.start + rows * number // pieces * OFFSET_UNIT for number in range(pieces)]
+        marks.append(one.end)
+        parts.extend(OffsetRange(one.partition, *pair) for pair in pairwise(marks))
+    return parts
+
+
+def check_checkpoint(offsets: Mapping[str, int], topics: Topics, *, lenient: bool) -> None:
+    """Refuse a checkpoint that belongs to another query.
+
+    Args:
+        offsets: what Spark hands over from it.
+        topics: what is read now.
+        lenient: a topic more than are read now is let go (`failOnDataLoss` is not true); not all of them.
+
+    Raises:
+        ConfigError: it is of other topics, or of another source.
+    """
+    named: set[str] = set()
+    for key, offset in offsets.items():
+        try:
+            named.add(Partition.parse(key).topic)
+        except FormatError as error:
+            raise _strange(f"the checkpoint names {key[:100]!r}, which is no partition", topics) from error
+        if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+            raise _strange(f"the checkpoint has {offset!r} for {key}, which is no offset", topics)
+    strange = sorted(topic for topic in named if not topics.has(topic))
+    if strange and (not lenient or len(strange) == len(named)):
+        raise _strange(f"the checkpoint is of topic {', '.join(strange)}", topics)
+
+
+def _strange(what: str, topics: Topics) -> ConfigError:
+    return ConfigError(
+        f"{what}; this query reads {topics}", hint="give the query a checkpointLocation of its own, or name its topics"
+    )
+
+
+def data_loss(wanted: OffsetRange | Hole, there: Ends) -> OffsetMovedError:
     """The error for rows that are planned and not there."""
     return OffsetMovedError(
         f"data loss in partition {wanted.partition}: rows {wanted.start} to {wanted.end} are wanted, "
         f"the Broker has {there.min_offset} to {there.max_offset}",
-        hint='to go on with what is there, set .option("failOnDataLoss", "false")',
+        hint='to go on with what is there, set .option("failOnDataLoss", "false"), or "report" to have it written down',
         code=301,
     )

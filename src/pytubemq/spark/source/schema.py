@@ -9,6 +9,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
+    from pytubemq.spark.decode.in_source import DecodedColumns
+    from pytubemq.spark.source.options import SourceOptions
+
 COLUMNS: Final = (
     "topic",
     "brokerId",
@@ -20,6 +23,9 @@ COLUMNS: Final = (
     "attributes",
     "body",
 )
+"""Those that a read has unless others are chosen."""
+ALL_COLUMNS: Final = (*COLUMNS, "messageId")
+"""Those that can be chosen."""
 
 
 def spark_schema(columns: Sequence[str] = COLUMNS) -> StructType:
@@ -37,5 +43,31 @@ def spark_schema(columns: Sequence[str] = COLUMNS) -> StructType:
         "msgType": types.StructField("msgType", text),
         "attributes": types.StructField("attributes", types.MapType(text, text)),
         "body": types.StructField("body", types.BinaryType(), nullable=False),
+        "messageId": types.StructField("messageId", types.LongType()),
     }
     return types.StructType([of[name] for name in columns])
+
+
+def decoded_columns(options: SourceOptions) -> DecodedColumns:
+    """The decoder that the options ask for.
+
+    Raises:
+        ConfigError: an option of it is wrong.
+    """
+    from pytubemq.spark.decode.in_source import DecodedColumns
+
+    found = DecodedColumns.from_options(options.decode)
+    assert found is not None
+    return found
+
+
+def raw_columns(options: SourceOptions) -> tuple[str, ...]:
+    """The raw columns that are fetched."""
+    return tuple(decoded_columns(options).raw_columns) if options.decode else options.columns
+
+
+def source_schema(options: SourceOptions) -> StructType:
+    """The Spark schema of what is read: raw columns, or decoded ones."""
+    if options.decode:
+        return decoded_columns(options).schema(spark_schema(ALL_COLUMNS))
+    return spark_schema(options.columns)

@@ -1,13 +1,15 @@
 """The stream reader: offsets and limits on the driver, ranges on the executors.
 
 The invariants: a batch read again, also after a restart, has the same rows; `latest` is looked up once per query; a
-query that reads what is available now ends, whatever arrives meanwhile.
+query that reads what is available now ends, whatever arrives meanwhile; the checkpoint is the one truth about progress.
 """
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -19,9 +21,26 @@ from pyspark.sql.streaming.datasource import (
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Partition
-from pytubemq.spark.source.cluster import Cluster
-from pytubemq.spark.source.options import Positions, SourceOptions
-from pytubemq.spark.source.plan import Ends, Offsets, advance, newest, ranges, resolve
+from pytubemq.model.offset import messages_between
+from pytubemq.spark.source.ending import Ending
+from pytubemq.spark.source.pace import Patience, TaskPace
+from pytubemq.spark.source.plan import (
+    Ends,
+    Offsets,
+    advance,
+    backlog,
+    begun,
+    capped,
+    check_checkpoint,
+    in_order,
+    newest,
+    plan,
+)
+from pytubemq.spark.source.planned import tasks
+from pytubemq.spark.source.positions import Edge, Positions
+from pytubemq.spark.source.progress import GroupProgress
+from pytubemq.spark.source.resolve import resolve_start
+from pytubemq.spark.source.survey import Survey
 from pytubemq.spark.source.task import RangePartition, read_range
 
 if TYPE_CHECKING:
@@ -29,29 +48,46 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from pytubemq.spark.source.options import SourceOptions
+
 FRESH_S: Final = 0.02
 """How long the ends of partitions are taken as known, for the questions about one batch. The next batch asks anew, or
-`processAllAvailable` would miss what has just been sent; so an idle query without a trigger interval asks at most 50
-times a second.
+`processAllAvailable` would miss what has just been sent; so a query without a trigger interval asks at most 50 times a
+second.
 """
+IDLE_FRESH_S: Final = 0.1
+"""The same for a query that has seen nothing new for `IDLE_AFTER_S`: 10 times a second."""
+IDLE_AFTER_S: Final = 1.0
+_NO_BOUND: Final = 2**63 - 1
 
 
 class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics batch by batch."""
 
     def __init__(self, options: SourceOptions) -> None:
+        limits = options.limits
         self._options = options
-        self._cluster = Cluster(options.masters)
+        self._survey = Survey(options)
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
         self._available_now = False
         self._ends: dict[Partition, Ends] = {}
         self._asked_s: float | None = None
+        self._news_s = time.monotonic()
+        self._now_ms = int(time.time() * 1000)
+        """What times before now are counted from."""
+        self._ending = None if options.ending is None else Ending(options.ending, self._survey, self._now_ms)
+        self._pace = None if limits.fetch_s is None else TaskPace(limits.fetch_s)
+        self._patience: Patience | None = None
+        self._progress: GroupProgress | None = None
+        self._began = False
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """`maxRowsPerTrigger`, or all that there is."""
-        rows = self._options.max_rows_per_trigger
-        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+        """`maxRowsPerTrigger`, or all that there is. A query that runs once gets another limit from Spark."""
+        limits = self._options.limits
+        if not limits.any_most and limits.min_rows is None:
+            return ReadAllAvailable()
+        return ReadMaxRows(_NO_BOUND if limits.max_rows is None else limits.max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Read up to what is there at the first `latestOffset`, then end.
@@ -62,47 +98,130 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Offsets:
         """Where a new query starts. Spark asks twice; both get the same answer."""
+        self._begin()
         if self._initial is None:
-            self._initial = resolve(self._options.starting or Positions("latest", {}), self._current_ends())
+            self._initial = resolve_start(
+                self._options.starting or Positions(Edge.LATEST),
+                self._current_ends(),
+                self._survey,
+                now_ms=self._now_ms,
+                no_such_time=self._options.no_such_time,
+            )
         return self._initial
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
-        """The end of the batch that begins at `start`."""
-        if self._available_now:
-            if self._target is None:
-                self._target = newest(self._current_ends())
-            target = self._target
-        else:
-            self._let_age()
-            target = newest(self._current_ends())
-        return advance(start, target, max_rows=_max_rows(limit))
+        """The end of the batch that begins at `start`, where the batch before it has ended for good."""
+        self._begin(start)
+        if self._pace is not None:
+            self._pace.end(time.monotonic())
+        ends = self._fixed_ends() if self._available_now else self._new_ends()
+        target = self._target if self._target is not None else self._reachable(ends)
+        origin = begun(start, ends)
+        waiting = sum(backlog(origin, target).values())
+        if waiting:
+            self._news_s = time.monotonic()
+        self._publish(start, idle=not waiting)
+        if self._holds_back(waiting, limit):
+            return in_order(start)
+        end = self._advance(origin, target, ends, limit)
+        # a partition found since, of which nothing is read yet, is no news
+        return {key: offset for key, offset in end.items() if key in start or offset > origin[key]}
 
     def reportLatestOffset(self) -> Offsets:
         """The newest offsets, for the query's progress: lag is these minus the batch's end."""
         return newest(self._current_ends())
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
-        """One task per partition that the batch reads. Works from the two offsets alone: a replay begins here."""
+        """The tasks of a batch. Works from the two offsets alone: a replay begins here."""
+        self._begin(start)
         ends = self._current_ends(reaching={key: last for key, last in end.items() if last > start.get(key, 0)})
-        planned = ranges(start, end, ends, fail_on_data_loss=self._options.fail_on_data_loss)
-        return [RangePartition(wanted) for wanted in planned]
+        made = tasks(plan(start, end, ends), self._survey, self._options)
+        if self._pace is not None:
+            wanted = [task.wanted for task in made if isinstance(task, RangePartition)]
+            most = max((messages_between(one.start, one.end) for one in wanted), default=0)
+            self._pace.begin(time.monotonic(), most)
+        return made
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """On an executor: the rows of one task, one Arrow batch per fetch."""
+        """On an executor: the rows of one task."""
         return read_range(self._options, partition)
 
     def commit(self, end: Offsets) -> None:
         """Nothing to do: the checkpoint is the one truth about progress."""
 
     def stop(self) -> None:
-        """Close the driver's connections."""
-        self._cluster.forget()
+        """Leave the group and close the driver's connections."""
+        if self._progress is not None:
+            self._progress.close()
+        self._survey.cluster.forget()
 
-    def _let_age(self) -> None:
-        """Wait until what is known counts as old: a batch never begins with what was known before it."""
+    # --- the course of a query ------------------------------------------------------------------------------
+
+    def _begin(self, start: Offsets | None = None) -> None:
+        """What is done with the first question, and what each question's offsets are checked for."""
+        if not self._began:
+            self._began = True
+            _leave_at_sigterm()
+        if start is None:
+            return
+        check_checkpoint(start, self._options.topics, lenient=not self._options.fail_on_data_loss)
+        group = self._options.commit_group
+        if group is not None and self._progress is None:
+            progress = GroupProgress(group, self._survey.cluster.tube)
+            progress.open(self._still_read(start))
+            self._progress = progress
+
+    def _publish(self, done: Offsets, *, idle: bool) -> None:
+        """Tell how far the query is: a batch's end is its successor's start, and by then its commit is on disk."""
+        if self._progress is not None:
+            self._progress.publish(self._still_read(done), at_once=idle or self._available_now)
+
+    def _still_read(self, offsets: Offsets) -> Offsets:
+        """Without the partitions that are not there any more."""
+        ends = self._current_ends()
+        return {key: offset for key, offset in offsets.items() if Partition.parse(key) in ends}
+
+    def _holds_back(self, waiting: int, limit: ReadLimit) -> bool:
+        """Whether there is too little to begin a batch."""
+        limits = self._options.limits
+        if limits.min_rows is None or self._available_now or isinstance(limit, ReadAllAvailable):
+            return False
+        if self._patience is None:
+            self._patience = Patience(limits.min_rows, limits.max_delay_s, time.monotonic())
+        return self._patience.holds(waiting, time.monotonic())
+
+    def _advance(self, start: Offsets, target: Offsets, ends: Mapping[Partition, Ends], limit: ReadLimit) -> Offsets:
+        if isinstance(limit, ReadAllAvailable):
+            return advance(start, target)
+        return advance(
+            start,
+            target,
+            max_rows=_max_rows(limit),
+            max_bytes=self._options.limits.max_bytes,
+            row_bytes={str(partition): there.row_bytes or 0.0 for partition, there in ends.items()},
+            most_each=None if self._pace is None else self._pace.most_rows,
+        )
+
+    # --- what is there --------------------------------------------------------------------------------------
+
+    def _reachable(self, ends: Mapping[Partition, Ends]) -> Offsets:
+        target = newest(ends)
+        return target if self._ending is None else capped(target, self._ending.offsets(ends))
+
+    def _fixed_ends(self) -> dict[Partition, Ends]:
+        """The ends now, and with the first answer the target of a query that reads what is available."""
+        ends = self._current_ends()
+        if self._target is None:
+            self._target = self._reachable(ends)
+        return ends
+
+    def _new_ends(self) -> dict[Partition, Ends]:
+        """Wait until what is known counts as old, then ask: a batch never begins with what was known before it."""
         if self._asked_s is not None:
-            time.sleep(max(0.0, self._asked_s + FRESH_S - time.monotonic()))
+            idle = time.monotonic() - self._news_s > IDLE_AFTER_S
+            time.sleep(max(0.0, self._asked_s + (IDLE_FRESH_S if idle else FRESH_S) - time.monotonic()))
             self._asked_s = None
+        return self._current_ends()
 
     def _current_ends(self, *, reaching: Mapping[str, int] | None = None) -> dict[Partition, Ends]:
         """The ends of all partitions, asked for again when they are old or do not reach as far as `reaching`."""
@@ -112,14 +231,22 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             partition in self._ends and self._ends[partition].max_offset >= offset
             for partition, offset in needed.items()
         ):
-            self._ends = self._cluster.ends(self._options.topics, needed=needed)
+            self._ends = self._survey.ends(needed=needed)
             self._asked_s = time.monotonic()
         return self._ends
 
 
-def _max_rows(limit: ReadLimit) -> int | None:
-    if isinstance(limit, ReadAllAvailable):
-        return None
+def _max_rows(limit: ReadLimit) -> int:
     if isinstance(limit, ReadMaxRows):
         return limit.max_rows
     raise ConfigError(f'format("tubemq") cannot limit a batch by {type(limit).__name__}', hint="use maxRowsPerTrigger")
+
+
+def _leave_at_sigterm() -> None:
+    """Spark ends this process by SIGTERM, which would pass over `stop`: end as a program does, instead."""
+
+    def leave(*_: Any) -> None:
+        raise SystemExit(0)
+
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, leave)

@@ -1,4 +1,8 @@
-"""A task: one range of one partition, read on an executor."""
+"""A task: one range of one partition, read on an executor.
+
+The invariant: what a task yields follows from its range and the options alone; it takes nothing that another attempt of
+the same task, running at the same time, could be without.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +10,80 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from pytubemq.spark.source.plan import BrokerKind, Hole
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
+    from pytubemq.client.look import Known
     from pytubemq.spark.source.options import SourceOptions
-    from pytubemq.spark.source.plan import OffsetRange
+    from pytubemq.spark.source.plan import Ends, OffsetRange
 
 
 class RangePartition(InputPartition):
     """A task: one range of one partition."""
 
-    def __init__(self, wanted: OffsetRange) -> None:
+    def __init__(self, wanted: OffsetRange, kind: BrokerKind = BrokerKind.OURS, known: Known | None = None) -> None:
+        """`known`: what the driver knows of the cluster, its visit token among it."""
         super().__init__(wanted)
         self.wanted = wanted
+        self.kind = kind
+        self.known = known
+
+    def __repr__(self) -> str:
+        return f"RangePartition({self.wanted}, {self.kind})"
 
 
 def read_range(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """The rows of a task. A batch without rows has one task without a range."""
-    from pytubemq.spark.source.arrow import BatchBuilder
-    from pytubemq.spark.source.cluster import Cluster
-
     if not isinstance(partition, RangePartition):
         return
+    batches = raw_batches(options, partition)
+    if not options.decode:
+        yield from batches
+        return
+    from pytubemq.spark.source.schema import decoded_columns
+
+    decoded = decoded_columns(options)
+    for batch in batches:
+        yield from decoded.decode(batch)
+
+
+def raw_batches(options: SourceOptions, partition: RangePartition) -> Iterator[pa.RecordBatch]:
+    """The rows of a task as they are in the topic: the raw columns that are read."""
+    from pytubemq.spark.source.cluster import Cluster
+    from pytubemq.spark.source.loss import lose
+    from pytubemq.spark.source.schema import raw_columns
+
     wanted = partition.wanted
-    builder = BatchBuilder(wanted.partition, options.columns, options.time_zone)
-    for batch in Cluster(options.masters).fetches(wanted, fail_on_data_loss=options.fail_on_data_loss):
-        yield builder.build(batch.messages, malformed=batch.malformed)
+
+    def on_loss(gone: OffsetRange, there: Ends) -> None:
+        lose(Hole(gone.partition, gone.start, gone.end, there), options)
+
+    if partition.kind is BrokerKind.JAVA:
+        from pytubemq.spark.source.java.ranges import java_batches
+        from pytubemq.spark.source.options import JavaReads
+
+        return java_batches(
+            options.masters,
+            wanted,
+            raw_columns(options),
+            time_zone=options.time_zone,
+            fail_on_data_loss=options.fail_on_data_loss,
+            read_group=options.read_group,
+            flushed_only=options.java_reads is JavaReads.FLUSHED,
+            on_loss=on_loss,
+        )
+    from pytubemq.spark.source.fetch import fetched_batches
+
+    return fetched_batches(
+        Cluster(options.masters, known=partition.known),
+        wanted,
+        raw_columns(options),
+        time_zone=options.time_zone,
+        fail_on_data_loss=options.fail_on_data_loss,
+        filters=options.filters,
+        on_loss=on_loss,
+    )

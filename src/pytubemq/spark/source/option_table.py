@@ -1,0 +1,258 @@
+"""The source's options, each written once: what is accepted, refused and documented comes from this table.
+
+The invariant: an option that is not in the table does not exist, and one that is stands in the documentation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Scope(StrEnum):
+    """Which reads take an option."""
+
+    BOTH = "both"
+    BATCH = "batch"
+    STREAM = "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOption:
+    """One option. `name` ends with `*` where any name with that beginning is one."""
+
+    name: str
+    default: str
+    """In words, as the documentation shows it."""
+    scope: Scope
+    takes: str
+    """What its value is; errors say it, too."""
+    doc: str
+    since: str = "0.1"
+
+
+_PLACES: Final = (
+    "earliest, latest, group:NAME, or JSON by topic or partition of an offset, earliest, latest, group:NAME or a time, "
+    'as in {"demo": "-10m", "1:demo:0": 280}'
+)
+_TIMES: Final = (
+    "a time: ISO 8601 (2026-01-31T12:00:00Z), milliseconds since 1970, or one before now (-10m; s, m, h or d); "
+    "or JSON of such times by topic or partition"
+)
+
+OPTIONS: Final = (
+    SourceOption(
+        "master",
+        "needed",
+        Scope.BOTH,
+        'the Masters\' addresses, "host:port[,host:port...]"',
+        "The Masters of the cluster. The port may be left out (8715).",
+    ),
+    SourceOption(
+        "topic",
+        "this or `topicPattern`",
+        Scope.BOTH,
+        "one topic or a list of them, separated by commas",
+        "The topics to read. Each must exist when a query begins.",
+    ),
+    SourceOption(
+        "topicPattern",
+        "this or `topic`",
+        Scope.BOTH,
+        "a regular expression that the whole name of a topic matches",
+        "Reads all topics of these names; a stream also those that are created while it runs, from their first "
+        "message on. Needs a pytubemq Master. At most 1,024 topics.",
+    ),
+    SourceOption(
+        "startingOffsets",
+        "batch: `earliest`, stream: `latest`",
+        Scope.BOTH,
+        _PLACES,
+        "Where reading begins. A partition's own entry wins over its topic's; what has none begins at `earliest`. A "
+        "partition in which the group has confirmed nothing begins there, too. A stream takes this for its first start "
+        "only, then its checkpoint counts; partitions found later are read from their first message.",
+    ),
+    SourceOption(
+        "startingTimestamp",
+        "none",
+        Scope.BOTH,
+        _TIMES,
+        "Reading begins at the first message appended then or later. Instead of `startingOffsets`.",
+    ),
+    SourceOption(
+        "startingTimestampStrategy",
+        "`error`",
+        Scope.BOTH,
+        "error, latest or earliest",
+        "What a partition does that has no message so new: fail, begin behind its last message, or at its first.",
+    ),
+    SourceOption(
+        "endingOffsets",
+        "`latest`; a stream has no end",
+        Scope.BOTH,
+        _PLACES,
+        "Where reading ends, in the same forms; what has no entry ends at `latest`. A stream stops advancing there "
+        "(with `availableNow` it ends); `latest` is what is there when the query starts or starts again.",
+    ),
+    SourceOption(
+        "endingTimestamp",
+        "none",
+        Scope.BOTH,
+        _TIMES,
+        "Reading ends before the first message appended then or later. Instead of `endingOffsets`. A stream with a "
+        "time to come reads on until there is such a message in each partition.",
+    ),
+    SourceOption(
+        "maxRowsPerTrigger",
+        "none",
+        Scope.STREAM,
+        "a number of rows, at least 1",
+        "Most rows in a batch, shared among partitions in proportion to what each has to read.",
+    ),
+    SourceOption(
+        "maxBytesPerTrigger",
+        "none",
+        Scope.STREAM,
+        "a size, as in 64MiB or 1000000",
+        "Most bytes in a batch, shared likewise. A row counts as the average of what its partition keeps, on the "
+        "Broker's disk. At least one row is taken. Needs pytubemq Brokers.",
+    ),
+    SourceOption(
+        "minRowsPerTrigger",
+        "none",
+        Scope.STREAM,
+        "a number of rows, at least 1",
+        "No batch has fewer rows, unless `maxTriggerDelay` is over. `availableNow` and `once` do not wait for it.",
+    ),
+    SourceOption(
+        "maxTriggerDelay",
+        "`15m`",
+        Scope.STREAM,
+        "a duration, as in 30s or 15m",
+        "How long `minRowsPerTrigger` may hold rows back, counted from the last batch.",
+    ),
+    SourceOption(
+        "maxFetchTimePerTask",
+        "none",
+        Scope.STREAM,
+        "a duration, as in 30s or 15m",
+        "About how long a task may fetch. Batches are cut by what the ones before them took from plan to end, as a "
+        "task took no longer than its batch; the first ones have 50,000 rows for each partition. Not below the "
+        "trigger's interval.",
+    ),
+    SourceOption(
+        "maxRecordsPerTask",
+        "none",
+        Scope.BOTH,
+        "a number of rows, at least 1",
+        "Splits what a batch reads of one partition into tasks of at most so many rows. Java Brokers' partitions are "
+        "not split.",
+    ),
+    SourceOption(
+        "minPartitions",
+        "none",
+        Scope.BOTH,
+        "a number of tasks, at least 1",
+        "Splits large ranges until there are about so many tasks. Java Brokers' partitions are not split.",
+    ),
+    SourceOption(
+        "filters",
+        "none",
+        Scope.BOTH,
+        "message types, separated by commas",
+        "Reads only messages of these types (`msgType`); the Broker passes over the others. Limits and lag count them "
+        "all the same. Needs pytubemq Brokers.",
+    ),
+    SourceOption(
+        "commitGroup",
+        "none",
+        Scope.STREAM,
+        "the name of a group that nobody else uses",
+        "Publishes the query's progress as this group's position at the Brokers, so that `pytubemq group show` tells "
+        "the lag. Recovery goes by the checkpoint alone.",
+    ),
+    SourceOption(
+        "failOnDataLoss",
+        "`true`",
+        Scope.BOTH,
+        "true, false or report",
+        "What happens when rows that the batch needs have been deleted at the Broker: the query fails (`true`), goes "
+        "on with what is there and logs the hole (`false`), or also writes it to `lossDirectory` (`report`).",
+    ),
+    SourceOption(
+        "lossDirectory",
+        "none",
+        Scope.BOTH,
+        "a directory, as a path or a URI that driver and executors reach",
+        "Where `report` writes one JSON file for each hole.",
+    ),
+    SourceOption(
+        "columns",
+        "all but `messageId`",
+        Scope.BOTH,
+        "some of the columns, each once, separated by commas",
+        "The columns to read, in this order. Spark does not tell a Python source which columns a query needs, so "
+        "leaving out `attributes` and `body` where they are not needed saves time.",
+    ),
+    SourceOption(
+        "timeZone",
+        "`UTC`",
+        Scope.BOTH,
+        "an IANA name, as in UTC or Asia/Shanghai",
+        "The zone of the clock that `msgTime` was written by, and of times in options that name none.",
+    ),
+    SourceOption(
+        "decode",
+        "none",
+        Scope.BOTH,
+        "a format of messages",
+        "Gives the columns of decoded messages in place of the raw ones: see the page on decoding.",
+    ),
+    SourceOption(
+        "decode.*",
+        "of the format",
+        Scope.BOTH,
+        "what the format takes",
+        "The decoder's own options: `decode.schema`, `decode.inner`, `decode.columns`, `decode.errors` and others.",
+    ),
+    SourceOption(
+        "dedup",
+        "`false`",
+        Scope.BOTH,
+        "true or false",
+        "Drops repeats of messages that the sink wrote in its idempotent mode.",
+    ),
+    SourceOption(
+        "dedupLookBack",
+        "`100000`",
+        Scope.BOTH,
+        "a number of rows, at least 1",
+        "How far `dedup` looks back before the first row of a task.",
+    ),
+    SourceOption(
+        "readGroup",
+        "made from the read",
+        Scope.BOTH,
+        "the name of a group that nobody else uses",
+        "Java Brokers only: the group to read with, where the cluster admits only groups that it knows. Otherwise "
+        "names are derived and nothing is ever confirmed with them.",
+    ),
+    SourceOption(
+        "javaReads",
+        "`all`",
+        Scope.BOTH,
+        "all or flushed",
+        "Java Brokers only: `flushed` reads what a Broker has flushed to its disk, which a hard kill does not take "
+        "back; quiet topics come up to a minute later. `all` reads as fast as Java's consumers do.",
+    ),
+)
+"""In the order of the documentation."""
+
+BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}
+"""By lower-case name."""
+
+
+def takes(name: str) -> str:
+    """What an option's value is."""
+    return BY_NAME[name.lower()].takes

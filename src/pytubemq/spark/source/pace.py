@@ -1,0 +1,62 @@
+"""When a batch of a stream is begun, and how many rows a task may get so that it does not fetch for too long.
+
+The invariant: decisions only; time comes in. Nothing here makes a batch larger than what is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+FIRST_TASK_ROWS: Final = 50_000
+"""Of one partition in the first batches, before it is known how fast they are read; also the least later."""
+_MOST_GROWTH: Final = 4.0
+
+
+class TaskPace:
+    """How many rows of one partition a batch may have, by what the batches before took.
+
+    Spark does not tell a source what a task took, so the time of the whole batch stands for it: a task took no longer.
+    """
+
+    def __init__(self, fetch_s: float) -> None:
+        self._fetch_s = fetch_s
+        self._rows = FIRST_TASK_ROWS
+        self._begun: tuple[float, int] | None = None
+
+    @property
+    def most_rows(self) -> int:
+        """Of one partition in the next batch."""
+        return self._rows
+
+    def begin(self, now_s: float, most_rows: int) -> None:
+        """A batch is planned, whose largest task has so many rows."""
+        self._begun = (now_s, most_rows)
+
+    def end(self, now_s: float) -> None:
+        """The batch that was planned last is done."""
+        if self._begun is None:
+            return
+        since_s, rows = self._begun
+        self._begun = None
+        took_s = max(now_s - since_s, 1e-3)
+        if took_s > self._fetch_s:
+            self._rows = max(FIRST_TASK_ROWS, int(rows * self._fetch_s / took_s))
+        elif rows >= self._rows:  # it was this that bounded it
+            self._rows = int(self._rows * min(_MOST_GROWTH, self._fetch_s / took_s))
+
+
+class Patience:
+    """Holds rows back until there are enough of them, but not for longer than a given time."""
+
+    def __init__(self, min_rows: int, max_delay_s: float, now_s: float) -> None:
+        self._min_rows = min_rows
+        self._max_delay_s = max_delay_s
+        self._since_s = now_s
+
+    def holds(self, rows: int, now_s: float) -> bool:
+        """Whether no batch is to be begun yet, with so many rows there."""
+        if rows < self._min_rows and now_s - self._since_s < self._max_delay_s:
+            return True
+        if rows:
+            self._since_s = now_s
+        return False

@@ -1,0 +1,31 @@
+"""From a plan to Spark's tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.spark.source.loss import lose
+from pytubemq.spark.source.plan import BrokerKind, Planned, split
+from pytubemq.spark.source.task import RangePartition
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import InputPartition
+
+    from pytubemq.spark.source.options import SourceOptions
+    from pytubemq.spark.source.survey import Survey
+
+
+def tasks(planned: Planned, survey: Survey, options: SourceOptions) -> list[InputPartition]:
+    """One task per range, each with what it needs to know of the cluster.
+
+    Raises:
+        OffsetMovedError: the plan has a hole and data loss is an error.
+    """
+    for hole in planned.holes:
+        lose(hole, options)
+    java = {one.partition for one in planned.ranges if survey.kind(one.partition) is BrokerKind.JAVA}
+    ranges = split(planned.ranges, max_rows=options.max_task_rows, min_tasks=options.min_tasks, whole=java)
+    if not ranges:
+        return []
+    known = survey.known()
+    return [RangePartition(wanted, survey.kind(wanted.partition), known) for wanted in ranges]
