@@ -1,7 +1,7 @@
 """Run a pipeline file where there is no command line of ours: `python -m pytubemq.spark.pipeline FILE [--once]`.
 
-`spark-submit` takes the path of this file (`python -c "import pytubemq.spark.pipeline.__main__ as m; print(m.__file__)"`)
-in place of a script; its own --master, --packages and --conf then hold, and the file's `spark` adds what is left open.
+`spark-submit` takes the path of this file in place of a script; its own --master, --packages and --conf then hold, and
+the file's `spark` adds what is left open.
 Each event is one line of JSON on standard output.
 """
 
