@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from pytubemq.spark.source.plan import BrokerKind, Hole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -52,16 +52,39 @@ def read_range(options: SourceOptions, partition: InputPartition) -> Iterator[pa
 
 
 def raw_batches(options: SourceOptions, partition: RangePartition) -> Iterator[pa.RecordBatch]:
-    """The rows of a task as they are in the topic: the raw columns that are read."""
-    from pytubemq.spark.source.cluster import Cluster
+    """The rows of a task as they are in the topic, without repeats if asked: the raw columns that are read."""
     from pytubemq.spark.source.loss import lose
     from pytubemq.spark.source.schema import raw_columns
 
-    wanted = partition.wanted
+    columns = raw_columns(options)
 
     def on_loss(gone: OffsetRange, there: Ends) -> None:
         lose(Hole(gone.partition, gone.start, gone.end, there), options)
 
+    if not options.dedup:
+        return _fetched(options, partition, partition.wanted, columns, on_loss)
+    from pytubemq.spark.source.dedup import NEEDS, deduplicated
+
+    with_needs = (*columns, *(name for name in NEEDS if name not in columns))
+    batches = deduplicated(
+        _fetched(options, partition, partition.wanted, with_needs, on_loss),
+        partition.wanted,
+        scope=(options.masters, options.filters),
+        look_back=lambda before: _fetched(options, partition, before, NEEDS, None),
+        rows=options.dedup_look_back,
+    )
+    return (batch.select(columns) for batch in batches) if with_needs != columns else batches
+
+
+def _fetched(
+    options: SourceOptions,
+    partition: RangePartition,
+    wanted: OffsetRange,
+    columns: Sequence[str],
+    on_loss: Callable[[OffsetRange, Ends], None] | None,
+) -> Iterator[pa.RecordBatch]:
+    """A range as it is in the topic; without `on_loss` what is gone is left out, whatever the options say."""
+    fail_on_data_loss = options.fail_on_data_loss and on_loss is not None
     if partition.kind is BrokerKind.JAVA:
         from pytubemq.spark.source.java.ranges import java_batches
         from pytubemq.spark.source.options import JavaReads
@@ -69,21 +92,22 @@ def raw_batches(options: SourceOptions, partition: RangePartition) -> Iterator[p
         return java_batches(
             options.masters,
             wanted,
-            raw_columns(options),
+            columns,
             time_zone=options.time_zone,
-            fail_on_data_loss=options.fail_on_data_loss,
+            fail_on_data_loss=fail_on_data_loss,
             read_group=options.read_group,
             flushed_only=options.java_reads is JavaReads.FLUSHED,
             on_loss=on_loss,
         )
+    from pytubemq.spark.source.cluster import Cluster
     from pytubemq.spark.source.fetch import fetched_batches
 
     return fetched_batches(
         Cluster(options.masters, known=partition.known),
         wanted,
-        raw_columns(options),
+        columns,
         time_zone=options.time_zone,
-        fail_on_data_loss=options.fail_on_data_loss,
+        fail_on_data_loss=fail_on_data_loss,
         filters=options.filters,
         on_loss=on_loss,
     )
