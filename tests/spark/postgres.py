@@ -1,0 +1,96 @@
+"""A PostgreSQL server of the tests' own: made anew, on a port of its own, ended with the block."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.interop.processes import DIE_WITH_US, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+PROGRAMS = Path("/usr/lib/postgresql/15/bin")
+ACCOUNT = "postgres"
+"""The account that it runs as when we are root, which it refuses."""
+START_TIMEOUT_S = 60.0
+
+
+class Postgres:
+    """A server on loopback; `home` gets its log."""
+
+    user = "pipeline"
+    password = "of no account: it listens on loopback, for a test"
+
+    def __init__(self, home: Path) -> None:
+        self._log = home / "postgres.log"
+        self._port = free_port()
+        self._data = Path()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """As JDBC takes it."""
+        return f"jdbc:postgresql://127.0.0.1:{self._port}/postgres"
+
+    def __enter__(self) -> Postgres:
+        # a directory that the other account reaches, unlike those of pytest
+        self._data = Path(tempfile.mkdtemp(prefix="pytubemq-postgres-"))
+        try:
+            if os.getuid() == 0:
+                account = pwd.getpwnam(ACCOUNT)
+                os.chown(self._data, account.pw_uid, account.pw_gid)
+            self._make()
+            self._start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(30)
+        shutil.rmtree(self._data, ignore_errors=True)
+
+    def _make(self) -> None:
+        secret = self._data / "password"
+        secret.write_text(self.password + "\n")
+        secret.chmod(0o644)
+        auth = ["-A", "scram-sha-256", f"--pwfile={secret}"]
+        made = [str(PROGRAMS / "initdb"), "-D", str(self._data / "data"), "-U", self.user, "-N", "-E", "UTF8", *auth]
+        with self._log.open("ab") as log:
+            subprocess.run(self._as_account(made), check=True, stdout=log, stderr=log, cwd=self._data, timeout=120)
+
+    def _start(self) -> None:
+        settings = {"port": self._port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        command = [str(PROGRAMS / "postgres"), "-D", str(self._data / "data"), *options]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*DIE_WITH_US, *self._as_account(command)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._data,
+            )
+        deadline = time.monotonic() + START_TIMEOUT_S
+        ready = [str(PROGRAMS / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self._port)]
+        while subprocess.run(ready, check=False).returncode != 0:
+            assert self._process.poll() is None, self._log.read_text()
+            assert time.monotonic() < deadline, self._log.read_text()
+            time.sleep(0.05)
+
+    def _as_account(self, command: Sequence[str]) -> list[str]:
+        if os.getuid() != 0:
+            return list(command)
+        return ["setpriv", f"--reuid={ACCOUNT}", f"--regid={ACCOUNT}", "--init-groups", "--", *command]
