@@ -51,7 +51,7 @@ NOT_READING = {
     ("dev",), ("produce",), ("consume",), ("server", "run"), ("topic", "create"), ("topic", "delete"),
     ("topic", "alter"), ("cluster", "alter"), ("group", "reset"), ("store", "inspect"), ("store", "verify"),
     ("store", "import"), ("store", "repair"), ("store", "export"),
-    ("pipeline", "init"), ("pipeline", "lint"), ("pipeline", "test"), ("pipeline", "run"), ("pipeline", "stop"), ("pipeline", "status"),
+    ("pipeline", "init"), ("pipeline", "lint"), ("pipeline", "test"), ("pipeline", "dry-run"), ("pipeline", "plan"), ("pipeline", "run"), ("pipeline", "stop"), ("pipeline", "status"),
     ("pipeline", "report"),
     ("profile", "use"), ("profile", "add"), ("bench", "produce"), ("bench", "consume"), ("bench", "e2e"),
 }  # fmt: skip

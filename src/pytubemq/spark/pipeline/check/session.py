@@ -1,4 +1,4 @@
-"""A Spark session for checks: on this machine whatever the file says, and without what only sinks need."""
+"""Spark sessions for checks: of tests on this machine whatever the file says, of a dry run as a run has it."""
 
 from __future__ import annotations
 
@@ -37,6 +37,25 @@ def local_session(pipeline: Pipeline, *, with_packages: bool) -> Iterator[SparkS
         settings = replace(settings, packages=(), jars=())
     active = _active()
     session = active or open_session(replace(pipeline, spark=settings), formats=formats)
+    try:
+        yield session
+    finally:
+        if active is None:
+            session.stop()
+
+
+@contextlib.contextmanager
+def session_of(pipeline: Pipeline) -> Iterator[SparkSession]:
+    """The session that a run would have; stopped at the end if it was made here.
+
+    Raises:
+        ConfigError: a setting is refused.
+        MissingExtraError: pyspark is not installed.
+    """
+    from pytubemq.spark.pipeline.run.session import open_session
+
+    active = _active()
+    session = active or open_session(pipeline)
     try:
         yield session
     finally:

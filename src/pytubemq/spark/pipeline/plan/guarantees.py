@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.spark.pipeline.spec.model import Guarantee, Sink, SinkFormat
+from pytubemq.spark.source.java.guarantee import java_guarantee
 
 if TYPE_CHECKING:
     from pytubemq.spark.pipeline.spec.model import Pipeline
@@ -98,14 +99,8 @@ SINKS: Final[dict[tuple[SinkFormat, Case], Promise]] = {
 
 SOURCES: Final[dict[SourceKind, Promise]] = {
     SourceKind.OURS: Promise(_EXACT, "a batch is a range of exact offsets, and is read again as the same range"),
-    SourceKind.JAVA: Promise(
-        _LEAST,
-        "a Java Broker that is killed hard loses what it had not flushed, and gives the offsets to other messages",
-        "exactly once with the source's option javaReads: flushed",
-    ),
-    SourceKind.JAVA_FLUSHED: Promise(
-        _EXACT, "only what a Java Broker has on disk is read, and such offsets keep their messages"
-    ),
+    SourceKind.JAVA: Promise(_LEAST, java_guarantee(False)[1], "exactly once with source.options.javaReads: flushed"),
+    SourceKind.JAVA_FLUSHED: Promise(_EXACT, java_guarantee(True)[1]),
     SourceKind.SPARK: Promise(
         _EXACT, "Spark's checkpoint holds the range of each batch", "a source that replays its ranges"
     ),

@@ -148,3 +148,8 @@ def _selects_since_parenthesis(words: list[_Word], index: int) -> bool:
         elif depth == 0 and word.lower == "select":
             return True
     return False
+
+
+def words_of(sql: str) -> list[str]:
+    """The words and signs of a query in lower case, without comments; texts are one quote each."""
+    return [word.lower for word in _words(sql)]

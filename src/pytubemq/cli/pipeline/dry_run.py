@@ -1,0 +1,83 @@
+"""`pytubemq pipeline dry-run`: everything but writing."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pytubemq.cli.options import current, global_options
+from pytubemq.cli.output import emit_rows
+from pytubemq.cli.pipeline.options import file_argument, on_path, set_option
+from pytubemq.cli.words import count_of
+from pytubemq.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytubemq.spark.pipeline.check.dry import Check
+
+COLUMNS = ["check", "passed", "text"]
+
+
+@click.command("dry-run")
+@file_argument
+@click.option("-n", "--messages", type=click.IntRange(1, 1000), default=10, show_default=True,
+              help="How many real messages are read.")  # fmt: skip
+@set_option
+@global_options
+def dry_run(file: str, messages: int, variables: dict[str, str]) -> int:
+    """Connect, read a few real messages, decode them, put them through every step, look at each sink; write nothing.
+
+    Ends with 0 if all is well; with 78 where the file is wrong, 5 where the cluster is not reached, 3 where a topic is
+    not there, else 1.
+    """
+    from pytubemq.cli.pipeline.opened import opened
+    from pytubemq.cli.pipeline.spark_log import spark_log
+    from pytubemq.spark.pipeline.spec import load_checked
+
+    options = current()
+    loaded = load_checked(file, variables=variables)
+    loaded.require()
+    pipeline = opened(options, file, variables)
+    on_path(file)
+    human = options.output in {None, "table"}
+    checks: list[Check] = []
+    with tempfile.TemporaryDirectory(prefix="pytubemq-dry-run-") as scratch, spark_log(Path(scratch) / "spark.log"):
+        from pytubemq.spark.pipeline.check.dry import dry_run as looked_at
+        from pytubemq.spark.pipeline.check.session import session_of
+
+        with session_of(pipeline) as spark:
+            for check in looked_at(spark, pipeline, loaded.places, messages=messages):
+                checks.append(check)
+                if human:
+                    click.echo("\n".join(as_text(check)))
+    if not human:
+        emit_rows(options, [as_row(check) for check in checks], COLUMNS, name="check")
+    failed = sum(not check.passed for check in checks)
+    if failed:
+        options.say(f"{count_of(failed, 'fault')}; nothing was written")
+    else:
+        options.say(f"no faults; nothing was written\nNext:  {options.next(f'pytubemq pipeline run {file}')}")
+    return exit_code(checks)
+
+
+def as_text(check: Check) -> list[str]:
+    """A line for a part that is well; the error and its remedy for one that is not."""
+    if check.error is None:
+        return [f"ok    {check.name}  {check.text}"]
+    first, *rest = str(check.error).splitlines()
+    return [f"FAIL  {check.name}  {first}", *(f"      {line}" for line in rest)]
+
+
+def as_row(check: Check) -> dict[str, Any]:
+    """A part for machines."""
+    return {"check": check.name, "passed": check.passed, "text": str(check.error or check.text)}
+
+
+def exit_code(checks: Sequence[Check]) -> int:
+    """That of the first fault."""
+    first = next((check.error for check in checks if check.error is not None), None)
+    return int(ExitCode.DONE if first is None else first.exit_code)

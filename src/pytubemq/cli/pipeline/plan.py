@@ -1,0 +1,71 @@
+"""`pytubemq pipeline plan`: what a run would do."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pytubemq.cli.options import current, global_options
+from pytubemq.cli.output import emit_object
+from pytubemq.cli.pipeline.options import file_argument, on_path, set_option
+from pytubemq.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+    from pytubemq.spark.pipeline.spec.places import Places
+
+
+@click.command()
+@file_argument
+@click.option("--offline", is_flag=True, help="Ask no cluster: no partitions, no messages that wait.")
+@click.option("--schema", is_flag=True, help="Start Spark to tell the columns of each step, too.")
+@set_option
+@global_options
+def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> None:
+    """Say what a run of FILE would do: what it reads, which way rows go, what each sink guarantees and why, and what is
+    not as in the last run. Nothing is written.
+    """
+    from pytubemq.cli.pipeline.opened import opened
+    from pytubemq.spark.pipeline.plan.look import look
+    from pytubemq.spark.pipeline.plan.planned import plan as planned
+    from pytubemq.spark.pipeline.plan.words import words
+    from pytubemq.spark.pipeline.spec import load_checked
+    from pytubemq.spark.pipeline.watch.files import SPEC, read_object, state_files
+
+    options = current()
+    loaded = load_checked(file, variables=variables)
+    loaded.require()
+    pipeline = opened(options, file, variables)
+    assert pipeline.state is not None
+    try:
+        files = state_files(pipeline.state)
+    except NotFoundError:
+        files = None
+    looked = None if offline or pipeline.source.format != "tubemq" else look(pipeline, files)
+    last = read_object(files, SPEC) or None if files is not None else None
+    columns = _columns(pipeline, loaded.places, file) if schema else None
+    made = planned(pipeline, looked=looked, last=last, columns=columns)
+    if options.output in {None, "table"}:
+        click.echo("\n".join(words(made)))
+    else:
+        emit_object(options, made.as_json(), name="name")
+
+
+def _columns(pipeline: Pipeline, places: Places, file: str) -> dict[str, str]:
+    """The columns of `input` and of each step."""
+    from pytubemq.cli.pipeline.spark_log import spark_log
+
+    on_path(file)
+    with tempfile.TemporaryDirectory(prefix="pytubemq-plan-") as scratch, spark_log(Path(scratch) / "spark.log"):
+        from pytubemq.spark.pipeline.check.cases import decoded
+        from pytubemq.spark.pipeline.check.compiling import compiled
+        from pytubemq.spark.pipeline.check.session import local_session
+        from pytubemq.spark.pipeline.run.steps import make_tables
+
+        with local_session(pipeline, with_packages=bool(pipeline.tables)) as spark:
+            make_tables(spark, pipeline)
+            rows, _ = decoded(spark, pipeline, ())
+            return {name: made.schema.simpleString()[7:-1] for name, made in compiled(rows, pipeline, places).items()}

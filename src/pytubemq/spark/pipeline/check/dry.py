@@ -1,0 +1,174 @@
+"""A dry run: the cluster is asked, a few real messages are read and put through every step, and each sink is looked at.
+
+The invariant: nothing is written, no group's position is touched, and no progress is made. One part that fails does not
+keep the others from being looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.errors import ConfigError, TubeError
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.spark.pipeline.check.cases import collected, decoded
+from pytubemq.spark.pipeline.check.compiling import compiled
+from pytubemq.spark.pipeline.plan.look import look
+from pytubemq.spark.pipeline.run.faults import said
+from pytubemq.spark.pipeline.run.source import open_source
+from pytubemq.spark.pipeline.run.state_need import keeps_state
+from pytubemq.spark.pipeline.run.steps import apply_steps, input_of, make_tables
+from pytubemq.spark.pipeline.sinks.make import dead_letter_spec, make_sink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from pytubemq.spark.pipeline.plan.look import Looked
+    from pytubemq.spark.pipeline.spec.model import Pipeline, Sink
+    from pytubemq.spark.pipeline.spec.places import Places
+
+MESSAGES: Final = 10
+"""Read unless asked otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One part that was looked at."""
+
+    name: str
+    text: str
+    error: TubeError | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong with it."""
+        return self.error is None
+
+
+def dry_run(
+    spark: SparkSession, pipeline: Pipeline, places: Places, *, messages: int = MESSAGES
+) -> Iterator[Check]:  # fmt: skip
+    """Look at every part of a pipeline, its Masters and state named."""
+    run = _DryRun(spark, pipeline, places, messages)
+    yield from run.source()
+    yield from run.steps()
+    yield from run.sinks()
+
+
+class _DryRun:
+    def __init__(self, spark: SparkSession, pipeline: Pipeline, places: Places, messages: int) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self._places = places
+        self._messages = messages
+        self._input: DataFrame | None = None
+        self._made: Mapping[str, DataFrame] = {}
+
+    def source(self) -> Iterator[Check]:
+        """The cluster, some messages, and what they decode to."""
+        pipeline = self._pipeline
+        if pipeline.source.format == "tubemq":
+            looked: list[Looked] = []
+            yield _tried("source", lambda: _told_of_source(pipeline, looked))
+            if not looked:
+                return
+            pipeline = replace(pipeline, source=_last_messages(pipeline, looked[0], self._messages))
+        yield _tried("read", lambda: self._read(pipeline))
+
+    def _read(self, pipeline: Pipeline) -> str:
+        opened = open_source(self._spark, pipeline, streaming=False)
+        rows = opened.rows.limit(self._messages).cache()
+        table, _ = collected(rows)
+        self._input = opened.accepted(rows)
+        if not opened.decoded:
+            return (
+                f"{_count(len(table), 'message')}" if pipeline.source.format == "tubemq" else _count(len(table), "row")
+            )
+        reasons = Counter(row["_error"]["reason"] for row in table if row["_error"] is not None)
+        rejected = ", ".join(f"{reason} {number}" for reason, number in sorted(reasons.items()))
+        fine = len(table) - sum(reasons.values())
+        return f"{_count(fine, 'row')} decoded" + (f", {sum(reasons.values())} rejected: {rejected}" if reasons else "")
+
+    def steps(self) -> Iterator[Check]:
+        """Each step on those messages; on none where there are none."""
+        yield from (_tried(f"table {table.name}", self._table_reader(table.name)) for table in self._pipeline.tables)
+        try:
+            rows = self._input if self._input is not None else decoded(self._spark, self._pipeline, ())[0]
+            self._made = compiled(rows, self._pipeline, self._places)
+        except TubeError as error:
+            yield Check("steps", "", error)
+            return
+        for step in self._pipeline.steps:
+            yield _tried(f"step {step.name}", self._counter(step.name))
+        if self._input is not None:
+            yield _tried("stream", self._as_stream)
+
+    def _table_reader(self, name: str) -> Callable[[], str]:
+        def read() -> str:
+            only = replace(self._pipeline, tables=tuple(one for one in self._pipeline.tables if one.name == name))
+            make_tables(self._spark, only)
+            return f"{len(self._spark.table(name).columns)} columns"
+
+        return read
+
+    def _counter(self, name: str) -> Callable[[], str]:
+        return lambda: _count(len(collected(self._made[name])[0]), "row")
+
+    def _as_stream(self) -> str:
+        """Whether Spark takes the steps on a stream, too, and which of them need state there."""
+        made = apply_steps(open_source(self._spark, self._pipeline).accepted(), self._pipeline)
+        kept = [name for name, rows in made.items() if name != "input" and keeps_state(rows)]
+        return f"{', '.join(kept)} keeps state" if kept else "each row by itself"
+
+    def sinks(self) -> Iterator[Check]:
+        """Whether each can be reached and written, and takes the rows."""
+        for sink in self._pipeline.sinks:
+            rows = self._made.get(input_of(self._pipeline, sink.input))
+            schema = rows.schema if rows is not None else None
+            yield _tried(f"sink {sink.name}", self._checker(sink, schema))
+        if self._pipeline.dead_letter is not None and self._pipeline.decode is not None:
+            from pytubemq.spark.decode.rejected import REJECTED_SCHEMA
+
+            letters = dead_letter_spec(self._pipeline.dead_letter)
+            yield _tried("dead_letter", self._checker(letters, REJECTED_SCHEMA))
+
+    def _checker(self, sink: Sink, schema: StructType | None) -> Callable[[], str]:
+        def check() -> str:
+            writer = make_sink(sink)
+            writer.check(self._spark, schema)
+            return f"{sink.format.value} can be written, {writer.guarantee.value.replace('_', ' ')}"
+
+        return check
+
+
+def _tried(name: str, look_at: Callable[[], str]) -> Check:
+    from pyspark.errors import PySparkException
+
+    try:
+        return Check(name, look_at())
+    except TubeError as error:
+        return Check(name, "", error)
+    except PySparkException as error:
+        return Check(name, "", ConfigError(f"{name}: {said(error)}"))
+
+
+def _told_of_source(pipeline: Pipeline, looked: list[Looked]) -> str:
+    found = look(pipeline, None)
+    looked.append(found)
+    there = sum((one.end - one.first) // OFFSET_UNIT for one in found.partitions)
+    return f"{_count(len(found.partitions), 'partition')}, {_count(there, 'message')}"
+
+
+def _last_messages(pipeline: Pipeline, looked: Looked, messages: int) -> Any:
+    """The source, from so many messages before its end."""
+    each = -(-messages // max(1, len(looked.partitions)))
+    start = {one.partition: max(one.first, one.end - each * OFFSET_UNIT) for one in looked.partitions}
+    return replace(pipeline.source, start=start, end=None)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

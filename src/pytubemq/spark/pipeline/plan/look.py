@@ -1,0 +1,101 @@
+"""What a plan asks the cluster: partitions, where the next batch begins, how much waits. Nothing is changed by it."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.model.offset import messages_between
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+    from pytubemq.spark.pipeline.watch.files import Files
+
+MAIN_CHECKPOINT: Final = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLook:
+    """One partition."""
+
+    partition: str
+    first: int
+    """Where its messages begin now."""
+    start: int
+    """Where the next batch begins."""
+    end: int
+    """Where its messages end now."""
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The source as it is now."""
+
+    partitions: tuple[PartitionLook, ...]
+    java: bool
+    """Whether a Java Broker has one of them."""
+    goes_on: bool
+    """Whether there is progress to go on from."""
+
+    @property
+    def waiting(self) -> int:
+        """Messages of all partitions; where a Java Broker's offsets have gaps it is the most that there can be."""
+        return sum(one.waiting for one in self.partitions)
+
+
+def look(pipeline: Pipeline, files: Files | None) -> Looked:
+    """Ask the cluster.
+
+    Args:
+        pipeline: whose source is a topic, its Masters named.
+        files: the state directory; None if the pipeline has not run.
+
+    Raises:
+        TubeError: the cluster cannot be reached, a topic does not exist, or a place is not there.
+    """
+    from pytubemq.spark.pipeline.run.source import source_options
+    from pytubemq.spark.source.options import parse_options
+    from pytubemq.spark.source.plan import BrokerKind
+    from pytubemq.spark.source.positions import Edge, Positions
+    from pytubemq.spark.source.resolve import resolve_start
+    from pytubemq.spark.source.survey import Survey
+
+    options = parse_options(source_options(pipeline))
+    survey = Survey(options)
+    try:
+        ends = survey.ends()
+        known = progress(files) if files is not None else {}
+        begin = dict(known)
+        if not known:
+            positions = options.starting or Positions(Edge.LATEST)
+            now_ms = int(time.time() * 1000)
+            begin = resolve_start(positions, ends, survey, now_ms=now_ms, no_such_time=options.no_such_time)
+    finally:
+        survey.cluster.forget()
+    found = []
+    for partition, there in sorted(ends.items(), key=lambda item: str(item[0])):
+        start = max(begin.get(str(partition), there.min_offset), there.min_offset)
+        waiting = messages_between(start, max(start, there.max_offset))
+        found.append(PartitionLook(str(partition), there.min_offset, start, there.max_offset, waiting))
+    java = any(survey.kind(partition) is BrokerKind.JAVA for partition in ends)
+    return Looked(tuple(found), java=java, goes_on=bool(known))
+
+
+def progress(files: Files) -> Mapping[str, int]:
+    """Where the last finished batch ended, from Spark's checkpoint in the state directory; empty if there is none."""
+    numbers = [int(name) for name in files.names(f"{MAIN_CHECKPOINT}/commits") if name.isdigit()]
+    if not numbers:
+        return {}
+    text = files.read_bytes(f"{MAIN_CHECKPOINT}/offsets/{max(numbers)}") or b""
+    try:
+        offsets = json.loads(text.splitlines()[-1]) if text else {}
+    except ValueError:
+        return {}
+    if not isinstance(offsets, dict):
+        return {}
+    return {str(key): value for key, value in offsets.items() if isinstance(value, int)}

@@ -1,0 +1,229 @@
+"""A pipeline's plan as one value: what is read, what is done to it, where it goes, and what is promised.
+
+The invariant: the same file, cluster and state give the same plan, to the byte.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.spark.pipeline.plan.guarantees import promise_of, source_kind
+from pytubemq.spark.pipeline.spec.model import Guarantee, OnError, Sink, SinkFormat, TriggerKind
+from pytubemq.spark.pipeline.spec.normal import as_dict, differences
+from pytubemq.spark.pipeline.spec.secrets import redacted
+from pytubemq.spark.pipeline.spec.sql_names import names_read, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytubemq.spark.pipeline.plan.look import Looked
+    from pytubemq.spark.pipeline.spec.model import DeadLetter, Pipeline, Step
+
+_AGGREGATES: Final = frozenset({"count", "sum", "avg", "min", "max"})
+_CONSEQUENCES: Final = (
+    (r"source\.(topics|topic_pattern|format|path)", "progress is of the old one: needs a new state, or a reset"),
+    (r"source\.start", "counts for a new pipeline only: progress is gone on from"),
+    (r"sinks\.[^.]+\.(partition_by|layout)", "needs a new path: what is there lies otherwise"),
+    (r"sinks\.[^.]+\.(path|table|url|topic)", "only new batches go there; `pipeline backfill` brings old ones"),
+    (r"decode\.schema|steps.*", "new batches only; columns that change meet on_schema_change"),
+    (r"spark\.conf\.spark\.sql\.shuffle\.partitions", "has no effect on state that a checkpoint holds"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSource:
+    """What is read."""
+
+    format: str
+    what: str
+    """Topics, a pattern, or a path."""
+    start: str
+    partitions: int | None = None
+    waiting: int | None = None
+    batches: int | None = None
+    """Of what waits now; None where it is not known, or nothing bounds a batch."""
+    brokers: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One step."""
+
+    name: str
+    reads: tuple[str, ...]
+    keeps_state: bool
+    columns: str | None = None
+    """As Spark writes them, where Spark was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSink:
+    """One sink, or the dead letters."""
+
+    name: str
+    format: str
+    input: str
+    target: str
+    guarantee: str
+    why: str
+    needs: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is not as in the last run."""
+
+    path: str
+    before: Any
+    after: Any
+    consequence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole."""
+
+    name: str
+    source: PlannedSource
+    decode: str | None
+    columns: str | None
+    """Of `input`, where they are known."""
+    steps: tuple[PlannedStep, ...]
+    sinks: tuple[PlannedSink, ...]
+    dead_letter: PlannedSink | None
+    trigger: str
+    state: str
+    ran_before: bool
+    changes: tuple[Change, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self)
+
+
+def plan(
+    pipeline: Pipeline,
+    *,
+    looked: Looked | None = None,
+    last: Mapping[str, Any] | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Plan:
+    """What a run of the pipeline would do.
+
+    Args:
+        pipeline: its state named.
+        looked: the source as it is; None if nobody asked.
+        last: the normal form of the last run; None if there was none.
+        columns: of `input` and of each step, where they are known.
+    """
+    columns = columns or {}
+    kind = source_kind(pipeline, java=looked is not None and looked.java)
+    steps = _steps(pipeline, columns)
+    state_of = {step.name.lower(): step.keeps_state for step in steps}
+    last_step = pipeline.steps[-1].name if pipeline.steps else "input"
+    sinks = []
+    for sink in pipeline.sinks:
+        name = sink.input or last_step
+        promise = promise_of(sink, source=kind, stateful=state_of.get(name.lower(), False))
+        sinks.append(_sink(sink, name, promise.guarantee, promise.why, promise.needs))
+    letters = None
+    if pipeline.decode is not None and pipeline.decode.on_error is OnError.DEAD_LETTER:
+        as_sink = _letters(pipeline.dead_letter, pipeline.state)
+        promise = promise_of(as_sink, source=kind)
+        letters = _sink(as_sink, "rejects", promise.guarantee, promise.why, promise.needs)
+    return Plan(
+        name=pipeline.name,
+        source=_source(pipeline, looked, kind.value),
+        decode=pipeline.decode.format if pipeline.decode is not None else None,
+        columns=columns.get("input"),
+        steps=steps,
+        sinks=tuple(sinks),
+        dead_letter=letters,
+        trigger=_trigger(pipeline),
+        state=pipeline.state or f".pytubemq/{pipeline.name}",
+        ran_before=last is not None,
+        changes=_changes(pipeline, last),
+    )
+
+
+def keeps_state(step: Step) -> bool:
+    """Whether a step looks at more than one row at a time, told from its words; a run asks Spark."""
+    if step.watermark is not None:
+        return True
+    return any(
+        pair in {("group", "by"), ("select", "distinct")} or (pair[0] in _AGGREGATES and pair[1] == "(")
+        for pair in pairwise(words_of(step.sql or ""))
+    )
+
+
+def _source(pipeline: Pipeline, looked: Looked | None, brokers: str) -> PlannedSource:
+    source = pipeline.source
+    what = ", ".join(source.topics) or source.topic_pattern or source.path or source.format
+    start = source.start if isinstance(source.start, str) else "as named by partition" if source.start else "latest"
+    if looked is None:
+        return PlannedSource(source.format, what, start)
+    batches = None
+    if source.limit.rows is not None:
+        batches = -(-looked.waiting // source.limit.rows)
+    elif not any((source.limit.size_bytes, source.limit.fetch_s)):
+        batches = min(1, looked.waiting)
+    if pipeline.trigger.kind is TriggerKind.ONCE:
+        batches = min(1, looked.waiting)
+    start = "where the last run ended" if looked.goes_on else start
+    return PlannedSource(source.format, what, start, len(looked.partitions), looked.waiting, batches, brokers)
+
+
+def _steps(pipeline: Pipeline, columns: Mapping[str, str]) -> tuple[PlannedStep, ...]:
+    made = []
+    before = "input"
+    state: dict[str, bool] = {}
+    for step in pipeline.steps:
+        reads = tuple(read.name for read in names_read(step.sql)) if step.sql is not None else (before,)
+        keeps = keeps_state(step) or any(state.get(name.lower(), False) for name in reads)
+        state[step.name.lower()] = keeps
+        made.append(PlannedStep(step.name, reads, keeps, columns.get(step.name)))
+        before = step.name
+    return tuple(made)
+
+
+def _sink(sink: Sink, name: str, guarantee: Guarantee, why: str, needs: str) -> PlannedSink:
+    place = sink.path or " ".join(part for part in (sink.url, sink.table) if part) or sink.topic or "the terminal"
+    key = "url" if sink.url else "path"
+    words = "exactly once" if guarantee is Guarantee.EXACTLY_ONCE else "at least once"
+    return PlannedSink(sink.name, sink.format.value, name, redacted(key, place), words, why, needs)
+
+
+def _letters(letters: DeadLetter | None, state: str | None) -> Sink:
+    if letters is None:
+        return Sink("dead_letter", SinkFormat.PARQUET, path=f"{state or '<state>'}/dead_letter")
+    path = letters.path
+    if letters.format is SinkFormat.PARQUET and path is None:
+        path = f"{state or '<state>'}/dead_letter"
+    return Sink(
+        "dead_letter", letters.format, path=path, topic=letters.topic, table=letters.table, url=letters.url,
+    )  # fmt: skip
+
+
+def _trigger(pipeline: Pipeline) -> str:
+    trigger = pipeline.trigger
+    return {
+        TriggerKind.DEFAULT: "a batch as soon as there is news",
+        TriggerKind.INTERVAL: f"a batch every {trigger.interval}",
+        TriggerKind.AVAILABLE_NOW: "all that is there, in batches, then the end",
+        TriggerKind.ONCE: "all that is there, in one batch, then the end",
+    }[trigger.kind]
+
+
+def _changes(pipeline: Pipeline, last: Mapping[str, Any] | None) -> tuple[Change, ...]:
+    if last is None:
+        return ()
+    return tuple(
+        Change(path, before, after, _consequence(path)) for path, before, after in differences(last, as_dict(pipeline))
+    )
+
+
+def _consequence(path: str) -> str:
+    return next((text for pattern, text in _CONSEQUENCES if re.fullmatch(pattern, path)), "")

@@ -1,0 +1,105 @@
+"""A plan in words: the way of the rows from left to right, one line for each end that they come to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytubemq.spark.pipeline.plan.planned import Plan, PlannedSink
+
+
+def words(plan: Plan) -> list[str]:
+    """Lines of text."""
+    head = _head(plan)
+    ends = [(_way(plan, sink), sink) for sink in plan.sinks]
+    lines = _graph(head, ends)
+    if plan.dead_letter is not None:
+        lines.append(f"{' ' * len(head)} ─ rejects ─ {_end(plan.dead_letter)}")
+    lines += ["", *_parts(plan)]
+    for sink in [*plan.sinks, *([plan.dead_letter] if plan.dead_letter else [])]:
+        lines.append(f"{sink.name}: {sink.guarantee}: {sink.why}")
+        if sink.needs:
+            lines.append(f"  needs {sink.needs}")
+    return [*lines, *_changes(plan)]
+
+
+def _head(plan: Plan) -> str:
+    source = plan.source
+    told = []
+    if source.partitions is not None:
+        told.append(_count(source.partitions, "partition"))
+    if source.waiting is not None:
+        told.append(f"{source.waiting:,} waiting")
+    if source.batches is not None:
+        told.append(_count(source.batches, "batch", "batches"))
+    head = source.what if source.format == "tubemq" else f"{source.format} {source.what}"
+    return f"{head} ({', '.join(told)})" if told else head
+
+
+def _way(plan: Plan, sink: PlannedSink) -> list[str]:
+    """The names of what rows pass on their way to a sink."""
+    by_name = {step.name.lower(): step for step in plan.steps}
+    way: list[str] = []
+    name = sink.input.lower()
+    while name in by_name and by_name[name].name not in way:
+        step = by_name[name]
+        way.insert(0, step.name)
+        name = next((read.lower() for read in step.reads if read.lower() in by_name or read.lower() == "input"), "")
+    return [*([plan.decode] if plan.decode else []), *way]
+
+
+def _graph(head: str, ends: list[tuple[list[str], PlannedSink]]) -> list[str]:
+    width = max((len(_joined(way)) for way, _ in ends), default=0)
+    lines = []
+    for index, (way, sink) in enumerate(ends):
+        left = head if index == 0 else " " * len(head)
+        lines.append(f"{left} ─ {_joined(way).ljust(width)} ─ {_end(sink)}" if width else f"{left} ─ {_end(sink)}")
+    return lines
+
+
+def _joined(way: list[str]) -> str:
+    return " ─ ".join(way)
+
+
+def _end(sink: PlannedSink) -> str:
+    return f"{sink.name}  {sink.format}  {sink.target}  {sink.guarantee}"
+
+
+def _parts(plan: Plan) -> list[str]:
+    source = plan.source
+    lines = [
+        f"reads   {source.what} from {source.start}" + (f", of {source.brokers}" if source.brokers else ""),
+        f"runs    {plan.trigger}",
+        f"state   {plan.state}" + ("" if plan.ran_before else " (none yet)"),
+    ]
+    if plan.columns:
+        lines.append(f"input   {plan.columns}")
+    for step in plan.steps:
+        kept = ", keeps state" if step.keeps_state else ""
+        lines.append(f"step    {step.name} of {', '.join(step.reads) or 'nothing'}{kept}")
+        if step.columns:
+            lines.append(f"        {step.columns}")
+    return lines
+
+
+def _changes(plan: Plan) -> list[str]:
+    if not plan.ran_before:
+        return []
+    if not plan.changes:
+        return ["nothing changed since the last run"]
+    lines = ["changed since the last run:"]
+    for change in plan.changes:
+        note = f"   ({change.consequence})" if change.consequence else ""
+        lines.append(f"  {change.path}: {_value(change.before)} -> {_value(change.after)}{note}")
+    return lines
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "nothing"
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _count(number: int, noun: str, nouns: str | None = None) -> str:
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
