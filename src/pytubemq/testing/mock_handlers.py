@@ -119,7 +119,7 @@ class MockHandlers(MockBalance, MockWriting):
             format_topic_info(
                 TopicInfo(
                     topic,
-                    tuple(TopicBroker(one.broker_id, one.topics[topic], 1) for one in named),
+                    tuple(TopicBroker(one.broker_id, one.topics[topic], 1) for one in named if topic in one.topics),
                     mock.max_message_bytes,
                 )
             )

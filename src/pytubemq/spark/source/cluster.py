@@ -1,8 +1,8 @@
-"""The source's way to the cluster: ends of partitions and ranges of messages, through restarts of Brokers.
+"""The source's connection to the cluster, and its patience with what is away.
 
 Connections are kept per process, at module level: Spark calls a reader anew for each task, in worker processes that it
-keeps, and a connect per task would cost more than a small batch. The invariant: whatever fails, a range yields each of
-its messages once and in order, because every try goes on after the last message handed out.
+keeps, and a connect per task would cost more than a small batch. The invariant: what can mend is waited for, for a
+bounded time, and then named; what cannot is told at once.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytubemq.sync
 from pytubemq.core.retry import Backoff
-from pytubemq.errors import NotFoundError, OffsetMovedError, TransportError, TubeError
-from pytubemq.spark.source.plan import Ends, OffsetRange, data_loss
+from pytubemq.errors import NotFoundError, TransportError, TubeError
+from pytubemq.spark.source.plan import Ends
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from pytubemq.client.batch import ReadBatch
     from pytubemq.client.look import Known
     from pytubemq.model.ids import Address, Partition
     from pytubemq.sync import Tube
@@ -30,8 +29,6 @@ FIRST_CONTACT_S: Final = 8.0
 """How long the driver tries a cluster that it has never reached: a wrong address should be told soon."""
 OUTAGE_S: Final = 60.0
 """How long a cluster that was reached before may be away, counted anew after each success: a Broker's restart."""
-FETCH_BYTES: Final = 4 * 1024 * 1024
-"""Payload asked for in one fetch: some ten thousand small rows, which is what Spark likes as a batch."""
 _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
 
 V = TypeVar("V")
@@ -102,49 +99,6 @@ class Cluster:
         """Whether there is no time for another try. A Master that has answered by now was no wrong address."""
         patience_s = OUTAGE_S if self.masters in _reached else FIRST_CONTACT_S
         return time.monotonic() + pause_s > began_s + patience_s
-
-    def fetches(self, wanted: OffsetRange, *, fail_on_data_loss: bool = True) -> Iterator[ReadBatch]:
-        """The messages of a range, in order, one batch per fetch; what is malformed comes raw.
-
-        Raises:
-            OffsetMovedError: the Broker no longer has them all and `fail_on_data_loss` is set; otherwise what is gone
-                is left out.
-            TransportError: the Broker was away for longer than `OUTAGE_S`.
-        """
-        at = wanted.start
-        tries, since_s = 0, time.monotonic()
-        while at < wanted.end:
-            try:
-                with self.tube().reader(
-                    wanted.partition,
-                    start=at,
-                    end=wanted.end,
-                    end_exists=True,
-                    on_malformed="raw",
-                    retry_for_s=OUTAGE_S,
-                ) as reader:
-                    for batch in reader.batches(max_bytes=FETCH_BYTES):
-                        yield batch
-                        at = batch.next_offset
-                        tries, since_s = 0, time.monotonic()
-                if at < wanted.end:
-                    raise OffsetMovedError(f"partition {wanted.partition} ends at {at}")
-            except OffsetMovedError as error:
-                at = self._after_loss(wanted, at, error, fail=fail_on_data_loss)
-            except TubeError as error:
-                self.forget()
-                may_mend = _may_mend(error) or isinstance(error, NotFoundError)
-                if not may_mend or time.monotonic() - since_s > OUTAGE_S:
-                    raise
-                tries += 1
-                time.sleep(_BACKOFF.delay_s(tries, random.random))
-
-    def _after_loss(self, wanted: OffsetRange, at: int, error: OffsetMovedError, *, fail: bool) -> int:
-        """Where to go on when rows of a range are gone: the first row kept after `at`, or the range's end."""
-        there = self.ends_of(wanted.partition)
-        if fail:
-            raise data_loss(wanted, there) from error
-        return min(there.min_offset, wanted.end) if there.min_offset > at else wanted.end
 
     def forget(self) -> None:
         """Close this process's connections to the cluster; the next use opens new ones."""

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pytubemq.sync
-from pytubemq.errors import OffsetMovedError, TransportError
+from pytubemq.errors import ConfigError, NotFoundError, TransportError
 from pytubemq.model.ids import Partition
 from pytubemq.net.iothread import IoThread
-from pytubemq.net.masters import parse_masters
 from pytubemq.spark.source import cluster as cluster_module
+from pytubemq.spark.source import survey as survey_module
 from pytubemq.spark.source.cluster import Cluster
-from pytubemq.spark.source.plan import Ends, OffsetRange
+from pytubemq.spark.source.options import parse_options
+from pytubemq.spark.source.plan import Ends
+from pytubemq.spark.source.survey import Survey
 from pytubemq.testing.mock_broker import MockBroker
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.methods import Method
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,10 +57,10 @@ def mocks(io: IoThread, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[MockB
 
 
 @pytest.fixture
-def cluster(mocks: tuple[MockBroker, MockBroker]) -> Iterator[Cluster]:
-    cluster = Cluster(parse_masters(mocks[0].masters))
-    yield cluster
-    cluster.forget()
+def survey(mocks: tuple[MockBroker, MockBroker]) -> Iterator[Survey]:
+    survey = Survey(parse_options({"master": mocks[0].masters, "topic": "demo"}))
+    yield survey
+    survey.cluster.forget()
 
 
 def go_away(io: IoThread, mock: MockBroker) -> None:
@@ -66,16 +70,16 @@ def go_away(io: IoThread, mock: MockBroker) -> None:
 
 
 def test_a_topic_is_never_taken_for_the_part_whose_brokers_are_there(
-    io: IoThread, mocks: tuple[MockBroker, MockBroker], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    io: IoThread, mocks: tuple[MockBroker, MockBroker], survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_module, "OUTAGE_S", 0.5)
     go_away(io, mocks[1])
     with pytest.raises(TransportError, match="Broker 2"):
-        cluster.ends(["demo"])
+        survey.ends()
 
 
 def test_a_broker_that_comes_back_completes_the_answer(
-    io: IoThread, mocks: tuple[MockBroker, MockBroker], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    io: IoThread, mocks: tuple[MockBroker, MockBroker], survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = mocks[1]
     go_away(io, away)
@@ -87,28 +91,97 @@ def test_a_broker_that_comes_back_completes_the_answer(
         pauses.append(pause_s)
 
     monkeypatch.setattr(cluster_module.time, "sleep", sleep)
-    assert cluster.ends(["demo"]) == {P0: Ends(0, 56), P1: Ends(0, 28)}
+    assert survey.ends() == {P0: Ends(0, 56), P1: Ends(0, 28)}
 
 
-def test_a_range_beyond_a_log_that_shrank_is_data_loss_and_no_wait(
-    io: IoThread, mocks: tuple[MockBroker, MockBroker], cluster: Cluster
-) -> None:
-    go_away(io, mocks[1])  # another Broker's absence does not keep this from being told
-    wanted = OffsetRange(P0, 0, 28 * 5)
-    fetches = iter(cluster.fetches(wanted))
-    assert [message.body for message in next(fetches)] == [b"a", b"b"]
-    with pytest.raises(OffsetMovedError, match=r"data loss in partition 1:demo:0.*the Broker has 0 to 56"):
-        next(fetches)
-    kept = [message.body for batch in cluster.fetches(wanted, fail_on_data_loss=False) for message in batch]
-    assert kept == [b"a", b"b"]
-
-
-def test_a_loss_at_a_broker_that_is_away_is_no_empty_partition(
-    io: IoThread, mocks: tuple[MockBroker, MockBroker], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+def test_a_partition_of_a_broker_that_is_away_is_not_taken_for_an_empty_one(
+    io: IoThread, mocks: tuple[MockBroker, MockBroker], survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_module, "OUTAGE_S", 0.5)
     io.run(mocks[1].stop_broker())
-    error = OffsetMovedError("moved", code=301)
-    for fail in (True, False):
-        with pytest.raises(TransportError, match="Broker 2"):
-            cluster._after_loss(OffsetRange(P1, 0, 28), 0, error, fail=fail)
+    assert survey.cluster.ends_of(P0) == Ends(0, 56)
+    with pytest.raises(TransportError, match="Broker 2"):
+        survey.cluster.ends_of(P1)
+
+
+def test_a_pattern_reads_the_topics_whose_whole_names_match_also_those_that_come_later(
+    io: IoThread, mocks: tuple[MockBroker, MockBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey_module, "PARTITIONS_KNOWN_S", 0.0)
+    survey = Survey(parse_options({"master": mocks[0].masters, "topicPattern": "de.*"}))
+    try:
+        assert set(survey.ends()) == {P0, P1}
+
+        async def more() -> None:
+            mocks[0].topics.update({"dec": 1, "undemo": 1})
+
+        io.run(more())
+        assert set(survey.ends()) == {P0, P1, Partition(1, "dec", 0)}
+        assert Survey(parse_options({"master": mocks[0].masters, "topicPattern": "x"})).ends() == {}
+    finally:
+        survey.cluster.forget()
+
+
+def test_a_topic_that_does_not_exist_is_named_at_once(mocks: tuple[MockBroker, MockBroker]) -> None:
+    survey = Survey(parse_options({"master": mocks[0].masters, "topic": "demo,nosuch"}))
+    try:
+        with pytest.raises(NotFoundError, match="nosuch"):
+            survey.ends()
+    finally:
+        survey.cluster.forget()
+
+
+def test_a_topic_that_was_read_before_is_waited_for(
+    io: IoThread, mocks: tuple[MockBroker, MockBroker], survey: Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey_module, "PARTITIONS_KNOWN_S", 0.0)
+    survey.ends()
+
+    async def take(topics: dict[str, int]) -> None:
+        for mock in mocks:
+            mock.topics = dict(topics)
+
+    io.run(take({}))
+    monkeypatch.setattr(cluster_module.time, "sleep", lambda _: io.run(take({"demo": 1})))
+    assert set(survey.ends()) == {P0, P1}
+
+
+def test_a_time_is_looked_up_and_none_is_told_apart_from_the_end(survey: Survey) -> None:
+    survey.ends()
+    assert survey.at_time([P0, P1], 0) == {P0: 0, P1: 0}
+    assert survey.at_time([P0], 4_000_000_000_000) == {P0: None}
+
+
+def test_a_group_without_a_position_is_told_as_nowhere(survey: Survey) -> None:
+    survey.ends()
+    assert survey.of_group([P0, P1], "nobody") == {P0: None, P1: None}
+
+
+def test_what_only_our_brokers_can_do_is_refused_at_others(io: IoThread) -> None:
+    mock = MockBroker(topics={"demo": 1}, capabilities=Capability(0))
+    io.run(mock.start())
+    asked = {"master": mock.masters, "topic": "demo"}
+    try:
+        for more, says in (
+            ({"filters": "a"}, "filters"),
+            ({"maxBytesPerTrigger": "1MiB"}, "maxRowsPerTrigger"),
+            ({"commitGroup": "g"}, "commitGroup"),
+        ):
+            survey = Survey(parse_options(asked | more))
+            with pytest.raises(ConfigError, match=rf"(?s)Broker 1.*{says}.*Java Broker"):
+                survey.ends()
+            survey.cluster.forget()
+    finally:
+        io.run(mock.stop())
+
+
+def test_a_task_reads_by_what_the_driver_knows_without_asking_a_master(
+    mocks: tuple[MockBroker, MockBroker], survey: Survey
+) -> None:
+    survey.ends()
+    known = survey.known()
+    survey.cluster.forget()
+    asked = len(mocks[0].received(Method.PRODUCER_HEARTBEAT_P2M))
+    task = Cluster(survey.cluster.masters, known=known)
+    assert task.ends_of(P1) == Ends(0, 28)
+    assert len(mocks[0].received(Method.PRODUCER_HEARTBEAT_P2M)) == asked
