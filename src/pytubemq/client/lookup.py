@@ -160,13 +160,18 @@ class Lookup:
         """What each Broker that has some of these partitions can do.
 
         Raises:
-            UnavailableError, TransportError: a Broker is away.
+            UnavailableError: a Broker is not known to the Master.
+            UnreachableError: a Broker is away; the text names it.
         """
         topics = {partition.broker_id: partition.topic for partition in partitions}
 
         async def ask(broker_id: int) -> Capability:
-            address = await self._address(broker_id, topics[broker_id])
-            return (await self._cluster.probed(address, client_id=self.client_id)).capabilities
+            topic = topics[broker_id]
+            try:
+                address = await self._address(broker_id, topic)
+                return (await self._cluster.probed(address, client_id=self.client_id)).capabilities
+            except TransportError as error:
+                raise _away(broker_id, topic, error) from error
 
         return dict(zip(topics, await asyncio.gather(*map(ask, topics)), strict=True))
 
@@ -237,10 +242,7 @@ class Lookup:
                 renew_token=lambda: self.renew_token(asked[0].topic),
             )
         except TransportError as error:
-            raise UnreachableError(
-                f"Broker {broker_id}, which has partitions of topic {asked[0].topic!r}, is away: {error.message}",
-                hint="start it again; until then only part of the topic can be read",
-            ) from error
+            raise _away(broker_id, asked[0].topic, error) from error
 
     async def _look_once(
         self, broker_id: int, asked: list[Partition], at_ms: int | None, group: str | None
@@ -282,6 +284,13 @@ class Lookup:
             if partition not in found:
                 raise NotFoundError(f"partition {partition} does not exist", code=Code.NOT_FOUND)
         return {partition: found[partition] for partition in asked}
+
+
+def _away(broker_id: int, topic: str, error: TransportError) -> UnreachableError:
+    return UnreachableError(
+        f"Broker {broker_id}, which has partitions of topic {topic!r}, is away: {error.message}",
+        hint="start it again; until then only part of the topic can be read",
+    )
 
 
 def time_ms(time: datetime) -> int:
