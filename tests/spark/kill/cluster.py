@@ -26,7 +26,8 @@ START_TIMEOUT_S = 60.0
 class KillableCluster:
     """A Master, a Broker, and a proxy in front of the Broker."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **settings: object) -> None:
+        """`settings` by name in the section `broker`."""
         self._io = IoThread(name="cluster")
         self._home = home
         self.master = f"127.0.0.1:{free_port()}"
@@ -36,6 +37,7 @@ class KillableCluster:
         common: dict[str, object] = {"data": str(home), "log.level": "warning", "master.listen": self.master}
         common |= {"http.listen": self._http, "broker.http_listen": f"127.0.0.1:{free_port()}", "broker.listen": broker}
         common |= {"broker.advertised": f"127.0.0.1:{proxied}", "broker.masters": [self.master], "broker.id": 1}
+        common |= {f"broker.{name}": value for name, value in settings.items()}
         self.settings = load_settings(None, environ={}, flags=common)
         self._master = ServerProcess("master", self.settings)
         self._broker = ServerProcess("broker", self.settings)
@@ -76,6 +78,15 @@ class KillableCluster:
         """On its data and its address."""
         self._io.run(self._master.restart())
 
+    def cut_after(self, size_bytes: int) -> None:
+        """Cut once so many more bytes have passed: whoever reads then stands still in the middle."""
+        self._io.call(lambda: self.proxy.cut_after(size_bytes))
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether nothing passes."""
+        return self.proxy.is_cut
+
     def cut(self) -> None:
         """Nothing passes between clients and the Broker, and nobody is told."""
         self._io.call(self.proxy.cut)
@@ -101,6 +112,20 @@ class KillableCluster:
             for start in range(first, first + count, 1000):
                 stop = min(start + 1000, first + count)
                 producer.send_many([json.dumps({"id": n, "pad": pad}).encode() for n in range(start, stop)])
+
+    def spoil(self, topic: str, count: int) -> None:
+        """Messages that are no JSON."""
+        with pytubemq.sync.connect(self.master) as tube, tube.producer(topic) as producer:
+            producer.send_many([b"{no json %d" % n for n in range(count)])
+
+    def bodies(self, topic: str) -> list[int]:
+        """The body of every message, as numbers."""
+        found = []
+        with pytubemq.sync.connect(self.master) as tube:
+            for partition in tube.partitions(topic):
+                with tube.reader(partition, start="earliest", end="latest") as reader:
+                    found += [int(message.body) for batch in reader.batches() for message in batch]
+        return found
 
     def held(self, topic: str) -> int:
         """How many messages the topic holds."""

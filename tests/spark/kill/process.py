@@ -54,6 +54,10 @@ class PipelineRun:
         """Until the run stands where it was told to."""
         self.until(self._pause_file.exists)
 
+    def go_on(self) -> None:
+        """Let a run go on that stands where it was told to."""
+        self._pause_file.unlink()
+
     def until(self, condition: Callable[[], object]) -> None:
         """Until something is so; fails if the run ends before."""
         deadline = time.monotonic() + TIMEOUT_S
@@ -61,6 +65,11 @@ class PipelineRun:
             assert self.process.poll() is None, f"the run ended too early:\n{self.tail()}"
             assert time.monotonic() < deadline, f"the run did not come so far:\n{self.tail()}"
             time.sleep(0.01)
+
+    def fail(self) -> str:
+        """Until it fails, as it should; what it said."""
+        assert self.process.wait(TIMEOUT_S) != 0, f"the run should have failed:\n{self.tail()}"
+        return self.tail()
 
     def end(self) -> None:
         """Until it ends by itself, as it should."""

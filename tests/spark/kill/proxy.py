@@ -23,7 +23,7 @@ class Proxy:
         self._open.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
-        self.handed_on_bytes = 0
+        self._left_bytes: int | None = None
 
     @property
     def address(self) -> str:
@@ -44,6 +44,15 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether nothing passes."""
+        return not self._open.is_set()
+
+    def cut_after(self, size_bytes: int) -> None:
+        """Cut once so many more bytes have come from the target."""
+        self._left_bytes = size_bytes
+
     def cut(self) -> None:
         """Let nothing pass any more."""
         self._open.clear()
@@ -56,19 +65,34 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        with contextlib.suppress(OSError):
+        ends = [writer]
+        try:
             await self._open.wait()
             there, back = await asyncio.open_connection(self._host, self._target_port)
+            ends.append(back)
             async with asyncio.TaskGroup() as both:
-                both.create_task(self._hand_on(reader, back))
-                both.create_task(self._hand_on(there, writer))
-        self._tasks.discard(task)
+                both.create_task(self._hand_on(reader, back, counted=False))
+                both.create_task(self._hand_on(there, writer, counted=True))
+        except OSError:
+            pass  # the target is down: who called finds the connection closed
+        finally:
+            for end in ends:
+                end.transport.abort()
+            self._tasks.discard(task)
 
-    async def _hand_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _hand_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, counted: bool) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(CHUNK_BYTES):
+                if counted:
+                    self._count(len(data))
                 await self._open.wait()
-                self.handed_on_bytes += len(data)
                 sink.write(data)
                 await sink.drain()
         sink.close()
+
+    def _count(self, size_bytes: int) -> None:
+        if self._left_bytes is not None:
+            self._left_bytes -= size_bytes
+            if self._left_bytes <= 0:
+                self._left_bytes = None
+                self.cut()

@@ -1,8 +1,8 @@
 """Places where a test can hold a run, to kill it there.
 
 `PYTUBEMQ_PAUSE_AT=POINT` or `POINT:BATCH` names the place, as in `sink-written:lake:2`, and `PYTUBEMQ_PAUSE_FILE` a
-file that the run makes when it gets there, with the place's name in it. It then waits to be killed, no longer than
-`MAX_PAUSE_S`. The invariant: without the variables nothing is done here.
+file that the run makes when it gets there, with the place's name in it. It then waits to be killed or until that file
+is taken away, no longer than `MAX_PAUSE_S`. The invariant: without the variables nothing is done here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 MAX_PAUSE_S: Final = 300.0
+LOOK_S: Final = 0.05
 POINTS: Final = ("batch-begun", "sink-written", "ledger-written")
 
 
@@ -21,8 +22,10 @@ def reach(point: str, batch_id: int) -> None:
     wanted = os.environ.get("PYTUBEMQ_PAUSE_AT")
     if wanted is None or wanted not in (point, f"{point}:{batch_id}"):
         return
-    if name := os.environ.get("PYTUBEMQ_PAUSE_FILE"):
-        if Path(name).exists():
-            return
-        Path(name).write_text(f"{point}:{batch_id}\n")
-    time.sleep(MAX_PAUSE_S)
+    name = os.environ.get("PYTUBEMQ_PAUSE_FILE")
+    if not name or Path(name).exists():
+        return
+    Path(name).write_text(f"{point}:{batch_id}\n")
+    until_s = time.monotonic() + MAX_PAUSE_S
+    while Path(name).exists() and time.monotonic() < until_s:
+        time.sleep(LOOK_S)
