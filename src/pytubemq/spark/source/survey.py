@@ -151,12 +151,14 @@ class Survey:
     def _java_ends(self, partitions: Sequence[Partition]) -> dict[Partition, Ends]:
         from pytubemq.spark.source.java.ends import java_ends
 
-        return java_ends(
+        found = java_ends(
             self._options.masters,
             partitions,
             read_group=self._options.read_group,
             flushed_only=self._options.java_reads is JavaReads.FLUSHED,
         )
+        self.cluster.reached()
+        return found
 
     def _partitions_are_old(self) -> None:
         self._asked_s = None

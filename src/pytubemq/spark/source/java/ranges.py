@@ -43,7 +43,6 @@ def java_batches(
     *,
     time_zone: tzinfo,
     fail_on_data_loss: bool,
-    token: str | None = None,
     read_group: str | None = None,
     flushed_only: bool = False,
     on_loss: Callable[[OffsetRange, Ends], None] | None = None,
@@ -58,7 +57,6 @@ def java_batches(
         columns: names of `source.schema.COLUMNS`.
         time_zone: of `msgTime`.
         fail_on_data_loss: whether it is an error that some of the range is gone.
-        token: the Master's visit token, if the driver had one; this process asks for the newest itself.
         read_group: the one group that may read; None takes names of the query's own.
         flushed_only: read from disk only, never what the Broker may still lose.
         on_loss: told what is passed over, if loss is no error.
@@ -70,8 +68,6 @@ def java_batches(
         TubeError: the Broker cannot be reached, refuses, or lets nothing through.
     """
     way = access(masters)
-    if token is not None and token.isdigit():
-        way.ranges.cluster.visit_token = max(int(token), way.ranges.cluster.visit_token)
     query, attempt = _task()
     reading = RangeReading(
         wanted,
@@ -130,9 +126,11 @@ def _ahead(way: Access, reading: RangeReading) -> Iterator[Piece]:
 
     async def following() -> Piece | None:
         nonlocal task
-        task = task or asyncio.get_running_loop().create_task(_next(pieces))
-        piece = await task
-        task = None if piece is None else asyncio.get_running_loop().create_task(_next(pieces))
+        fetching = task or asyncio.get_running_loop().create_task(_next(pieces))
+        task = None
+        piece = await fetching
+        if piece is not None:
+            task = asyncio.get_running_loop().create_task(_next(pieces))
         return piece
 
     async def ended() -> None:
