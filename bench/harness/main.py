@@ -58,8 +58,11 @@ def main(as_json: bool, quick: bool, only: tuple[str, ...], runs: int | None, da
     sys.exit(exit_code(rows))
 
 
-async def compare(names: Sequence[str], options: Options, show: Callable[[Row], None]) -> list[Row]:
-    """Take these measures; `show` is called with each row when it is known."""
+async def compare(
+    names: Sequence[str], options: Options, show: Callable[[Row], None], *, find: Callable[[str], Measure] | None = None
+) -> list[Row]:
+    """Take these measures, those of `bench/compare` unless `find` has others; `show` gets each row when it is known."""
+    find = find or load
     rows: list[Row] = []
     with _progress() as bar, _ended_by_sigterm():
         task = bar.add_task("", total=len(names))
@@ -72,7 +75,7 @@ async def compare(names: Sequence[str], options: Options, show: Callable[[Row], 
             for name in names:
                 measure_name[0] = name
                 step("begins")
-                found = await _taken(load(name), bench)
+                found = await _taken(find(name), bench)
                 rows += found
                 for row in found:
                     show(row)

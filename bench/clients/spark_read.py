@@ -1,0 +1,158 @@
+"""One query of Spark over a filled topic, in a session of its own: how many rows a second, from its start to its end.
+
+Before it the same query runs over a part of the topic, so that the JVM has compiled and the workers are there.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from bench.clients.window import Window, cpu_s, report, spec
+
+WARM_SHARE = 10
+SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "3g",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.speculation": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+}
+"""Those of the pipeline runner's own session."""
+UNIT = 28
+"""Of our offsets."""
+
+
+def session(given):
+    """A session on two cores whose files are all below `home`."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.appName("pytubemq bench").master("local[2,4]")
+    places = {"spark.local.dir": given["home"], "spark.sql.warehouse.dir": f"{given['home']}/warehouse"}
+    settings = SETTINGS | places | given.get("settings", {})
+    if given.get("jars"):
+        settings["spark.jars"] = given["jars"]
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    return made
+
+
+class Tree(Window):
+    """Counts the processor time of this process with all its descendants as the client's: the JVM and its workers."""
+
+    def open(self, count):
+        super().open(count)
+        self._tree_s = tree_cpu_s()
+
+    def close(self, count):
+        tree_s = tree_cpu_s() - self._tree_s
+        found = super().close(count)
+        cores = found["cores"]
+        client = round(tree_s / found["seconds"], 2)
+        cores["others"] = round(max(0.0, cores["others"] + cores["client"] - client), 2)
+        cores["client"] = client
+        return found
+
+
+def tree_cpu_s():
+    """Processor seconds of this process and everything below it that is there now, and of what it has waited for."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                fields = Path(f"/proc/{entry}/stat").read_bytes().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry)] = int(fields[1])
+    total, below = 0.0, {os.getpid()}
+    while below:
+        total += sum(map(cpu_s, below))
+        below = {pid for pid, parent in parents.items() if parent in below}
+    return total
+
+
+def part(given):
+    """Options for the warming up: the first tenth of every partition."""
+    rows = given["rows"] // WARM_SHARE // 4
+    options = dict(given["options"])
+    if given["format"] == "kafka":
+        topic = options["subscribe"]
+        ends = ", ".join(f'"{number}": {rows}' for number in range(4))
+        return options | {"endingOffsets": f'{{"{topic}": {{{ends}}}}}'}
+    import pytubemq.sync
+
+    with pytubemq.sync.connect(options["master"]) as tube:
+        ends = {
+            str(one): edges[0] + rows * UNIT for one, edges in tube.offsets(tube.partitions(options["topic"])).items()
+        }
+    inner = ", ".join(f'"{key}": {offset}' for key, offset in ends.items())
+    return options | {"endingOffsets": f"{{{inner}}}"}
+
+
+def batch(spark, given, options):
+    """The whole topic as a table."""
+    return spark.read.format(given["format"]).options(**options).load()
+
+
+def count(spark, given, options, out):
+    """Count all rows."""
+    return batch(spark, given, options).count()
+
+
+def noop(spark, given, options, out):
+    """Read all columns and forget them."""
+    batch(spark, given, options).write.format("noop").mode("overwrite").save()
+
+
+def parquet(spark, given, options, out):
+    """Write all columns to Parquet."""
+    batch(spark, given, options).write.parquet(out)
+
+
+def available_now(spark, given, options, out):
+    """A stream that ends when it has written what was there."""
+    stream = spark.readStream.format(given["format"]).options(**options, startingOffsets="earliest").load()
+    query = (
+        stream.writeStream.format("parquet")
+        .option("checkpointLocation", f"{out}-checkpoint")
+        .trigger(availableNow=True)
+        .start(out)
+    )
+    query.awaitTermination()
+
+
+DOES = {"count": count, "noop": noop, "parquet": parquet, "available_now": available_now}
+
+
+def main(given):
+    """Warm up, then measure."""
+    begun_s = time.perf_counter()
+    spark = session(given)
+    session_s = time.perf_counter() - begun_s
+    do, home = DOES[given["do"]], given["home"]
+    warm = DOES["parquet"] if do is available_now else do
+    warm(spark, given, part(given), f"{home}/warm")
+    if do is available_now:
+        os.makedirs(f"{home}/small", exist_ok=True)
+    window = Tree(given.get("pids"))
+    window.open(0)
+    found = do(spark, given, given["options"], f"{home}/out")
+    taken = window.close(given["rows"])
+    if found is None and do is not noop:
+        found = spark.read.parquet(f"{home}/out").count()
+    if found is not None and found != given["rows"]:
+        raise SystemExit(f"{found} rows came instead of {given['rows']}")
+    spark.stop()
+    return taken | {"session_s": round(session_s, 2)}
+
+
+if __name__ == "__main__":
+    report(main(spec()))
