@@ -172,6 +172,15 @@ def plan(start: Mapping[str, int], end: Mapping[str, int], ends: Mapping[Partiti
     return Planned(tuple(ranges), tuple(holes))
 
 
+def taken_back(start: Mapping[str, int], ends: Mapping[Partition, Ends]) -> list[Hole]:
+    """Rows that were read, and that their Broker does not have any more behind its end: its log is an older one."""
+    return [
+        Hole(partition, there.max_offset, start[str(partition)], there)
+        for partition, there in sorted(ends.items())
+        if start.get(str(partition), 0) > there.max_offset
+    ]
+
+
 def split(
     ranges: Collection[OffsetRange], *, max_rows: int | None, min_tasks: int | None, whole: Collection[Partition] = ()
 ) -> list[OffsetRange]:

@@ -23,6 +23,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import messages_between
 from pytubemq.spark.source.ending import Ending
+from pytubemq.spark.source.loss import lose
 from pytubemq.spark.source.pace import Patience, TaskPace
 from pytubemq.spark.source.plan import (
     Ends,
@@ -35,6 +36,7 @@ from pytubemq.spark.source.plan import (
     in_order,
     newest,
     plan,
+    taken_back,
 )
 from pytubemq.spark.source.planned import tasks
 from pytubemq.spark.source.positions import Edge, Positions
@@ -116,13 +118,13 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._pace.end(time.monotonic())
         ends = self._fixed_ends() if self._available_now else self._new_ends()
         target = self._target if self._target is not None else self._reachable(ends)
-        origin = begun(start, ends)
+        origin = self._from_what_is_there(start, ends)
         waiting = sum(backlog(origin, target).values())
         if waiting:
             self._news_s = time.monotonic()
         self._publish(start, idle=not waiting)
         if self._holds_back(waiting, limit):
-            return in_order(start)
+            return in_order({key: origin[key] for key in start})
         end = self._advance(origin, target, ends, limit)
         # a partition found since, of which nothing is read yet, is no news
         return {key: offset for key, offset in end.items() if key in start or offset > origin[key]}
@@ -175,6 +177,18 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Tell how far the query is: a batch's end is its successor's start, and by then its commit is on disk."""
         if self._progress is not None:
             self._progress.publish(self._still_read(done), at_once=idle or self._available_now)
+
+    def _from_what_is_there(self, start: Offsets, ends: Mapping[Partition, Ends]) -> Offsets:
+        """Where the next batch begins: where a log has lost its end, at the end that it has now.
+
+        Raises:
+            OffsetMovedError: a log has, and data loss is an error.
+        """
+        origin = begun(start, ends)
+        for hole in taken_back(start, ends):
+            lose(hole, self._options)
+            origin[str(hole.partition)] = hole.start
+        return origin
 
     def _still_read(self, offsets: Offsets) -> Offsets:
         """Without the partitions that are not there any more."""

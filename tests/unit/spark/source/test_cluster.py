@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import pickle
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,14 +18,18 @@ from pytubemq.spark.source import cluster as cluster_module
 from pytubemq.spark.source import survey as survey_module
 from pytubemq.spark.source.cluster import Cluster
 from pytubemq.spark.source.options import parse_options
-from pytubemq.spark.source.plan import Ends
+from pytubemq.spark.source.plan import BrokerKind, Ends, OffsetRange
 from pytubemq.spark.source.survey import Survey
+from pytubemq.spark.source.task import RangePartition, read_range
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.extensions import Capability
+from pytubemq.wire.messages.master import MasterAuthorizedInfo
 from pytubemq.wire.methods import Method
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pytubemq.net.call import Call
 
 P0 = Partition(1, "demo", 0)
 P1 = Partition(2, "demo", 0)
@@ -185,3 +192,45 @@ def test_a_task_reads_by_what_the_driver_knows_without_asking_a_master(
     task = Cluster(survey.cluster.masters, known=known)
     assert task.ends_of(P1) == Ends(0, 28)
     assert len(mocks[0].received(Method.PRODUCER_HEARTBEAT_P2M)) == asked
+
+
+def test_a_task_shows_the_drivers_visit_token_and_fetches_a_new_one_when_that_is_too_old(
+    io: IoThread, mocks: tuple[MockBroker, MockBroker], survey: Survey
+) -> None:
+    tokens = itertools.count(42)
+
+    def answer(call: Call, request: Any) -> Any:
+        token = MasterAuthorizedInfo(visit_authorized_token=next(tokens))
+        return dataclasses.replace(mocks[0].work(call, request), authorized_info=token)
+
+    mocks[0].respond_fn(Method.PRODUCER_HEARTBEAT_P2M, answer)
+    survey.ends()
+    task = RangePartition(OffsetRange(P0, 0, 56), BrokerKind.OURS, survey.known())
+    told = survey.known().visit_token
+    assert told >= 42
+    assert str(told) not in repr(task.known)
+    survey.cluster.forget()
+    options = parse_options({"master": mocks[0].masters, "topic": "demo", "columns": "body"})
+    mocks[0].fail_next(Method.READ_RANGE_C2B, code=415, text="unknown visit token")
+    rows = [
+        body for batch in read_range(options, pickle.loads(pickle.dumps(task))) for body in batch["body"].to_pylist()
+    ]
+    assert rows == [b"a", b"b"]
+    shown = [request.auth_info.visit_authorized_token for request in mocks[0].received(Method.READ_RANGE_C2B)]
+    assert shown[0] == told < shown[-1]
+
+
+def test_attempts_of_one_task_at_the_same_time_have_the_same_rows(
+    mocks: tuple[MockBroker, MockBroker], survey: Survey
+) -> None:
+    """So a speculative copy, or a retry while the first try still runs, takes nothing from it and adds nothing."""
+    survey.ends()
+    options = parse_options({"master": mocks[0].masters, "topic": "demo", "columns": "offset,body"})
+    task = RangePartition(OffsetRange(P0, 0, 56), BrokerKind.OURS, survey.known())
+    attempts = [read_range(options, task) for _ in range(3)]
+    first, left, last = (next(attempt) for attempt in attempts)
+    attempts[1].close()
+    assert first == left == last
+    assert [next(attempt, None) for attempt in (attempts[0], attempts[2])] == [None, None]
+    assert mocks[0].partitions["demo", 0].owners == {}
+    assert mocks[0].partitions["demo", 0].confirmed == {}

@@ -23,6 +23,7 @@ from pytubemq.spark.source.plan import (
     newest,
     plan,
     split,
+    taken_back,
 )
 
 P0, P1 = Partition(1, "demo", 0), Partition(1, "demo", 1)
@@ -192,3 +193,7 @@ def test_a_checkpoint_of_other_topics_is_refused() -> None:
 def test_a_checkpoint_of_another_source_is_refused(strange: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="the checkpoint"):
         check_checkpoint(strange, Topics(("demo",)), lenient=True)
+
+
+def test_rows_that_a_log_took_back_are_a_hole_behind_its_end() -> None:
+    assert taken_back({"1:demo:0": 2800, "1:demo:1": 308, "7:demo:0": 28}, ENDS) == [Hole(P1, 280, 308, ENDS[P1])]

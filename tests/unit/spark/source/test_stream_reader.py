@@ -183,3 +183,18 @@ def test_tasks_stay_within_the_time_they_may_fetch() -> None:
     assert end == {str(HERE): 28 * 50_000}
     stream.partitions({str(HERE): 0}, end)
     assert stream.latestOffset(end, default(stream)) == {str(HERE): 28 * 250_000}
+
+
+def test_a_log_that_lost_its_end_is_data_loss_or_read_on_from_the_end_it_has() -> None:
+    sight = Sight({HERE: Ends(0, 280), THERE: Ends(0, 56)})
+    start = {str(HERE): 2800, str(THERE): 28}
+    with pytest.raises(OffsetMovedError, match="rows 280 to 2800 are wanted, the Broker has 0 to 280"):
+        reader(sight).latestOffset(start, ReadAllAvailable())
+    stream = reader(sight, failOnDataLoss="false")
+    end = stream.latestOffset(start, ReadAllAvailable())
+    assert end == {str(HERE): 280, str(THERE): 56}
+    assert [task.wanted.partition for task in stream.partitions(start, end)] == [THERE]
+    sight.there = {HERE: Ends(0, 308), THERE: Ends(0, 56)}
+    after = stream.latestOffset(end, ReadAllAvailable())
+    (task,) = stream.partitions(end, after)
+    assert (task.wanted.start, task.wanted.end) == (280, 308)
