@@ -48,8 +48,11 @@ def test_rows_in_are_rows_out(tmp_path: Path) -> None:
     assert (found["rows_produced"], found["rows_written"]) == (5000, 5000)
     assert (found["duplicates"], found["mismatches"]) == (0, 0)
     assert all(found[rate] > 0 for rate in ("produce_msgs_per_s", "spark_rows_per_s", "first_message_s", "total_s"))
-    months = sorted(path.name for path in (tmp_path / "run-1" / "table").iterdir() if path.is_dir())
+    months = {path.name for path in (tmp_path / "run-1" / "table").glob("batch=*/month=*")}
     assert "month=1" in months
+    page = (tmp_path / "run-1" / "report.html").read_text("utf-8")
+    assert "5,000" in page
+    assert "exactly once" in page
 
 
 def test_killing_the_broker_changes_nothing() -> None:
@@ -66,6 +69,7 @@ def test_the_report_fits_a_screen_and_says_how_to_go_on(tmp_path: Path) -> None:
     lines = ended.stdout.splitlines()
     assert len(lines) + len(ended.stderr.splitlines()) <= 30
     assert lines[-1].startswith("Next:  pytubemq ")
+    assert lines[-2] == f"Report {tmp_path / 'new' / 'directory' / 'run-1' / 'report.html'}"
     assert any(line.startswith("UA ") and "█" in line for line in lines)
 
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
     from rich.progress import TaskID
@@ -42,6 +43,8 @@ class Measured:
     repeats: int
     kills: int | None
     verdict: Verdict
+    report: Path
+    """The page of the pipeline's run."""
 
     def as_dict(self) -> dict[str, Any]:
         """The object that `--json` prints."""
@@ -120,6 +123,7 @@ def print_report(measured: Measured, *, color: bool, next_command: str) -> None:
             console.print(f"and {len(verdict.mismatches) - _MAX_MISMATCHES} more")
     else:
         _print_chart(console, verdict.carriers)
+    console.print(f"Report {measured.report}")
     console.print(f"Next:  {next_command}")
 
 

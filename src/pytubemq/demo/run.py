@@ -135,6 +135,7 @@ class Demo:
                 topic=topic,
                 directory=work,
                 rows_per_trigger=max(1, -(-stored // _BATCHES)),
+                report=self._report(work),
                 on_batch=on_batch,
             )
         bar.note(f"{done.rows_read / done.query_s:,.0f} rows/s, {done.batches} batches")
@@ -147,7 +148,7 @@ class Demo:
         from pytubemq.demo.verify import compare, read_written
 
         bar = self._bars.add("verify", produced.rows)
-        verdict = await asyncio.to_thread(lambda: compare(source_table(self.options.rows), read_written(spark.files)))
+        verdict = await asyncio.to_thread(lambda: compare(source_table(self.options.rows), read_written(spark.table)))
         bar.show(verdict.rows)
         bar.note(f"{len(verdict.mismatches)} mismatches, {verdict.duplicates} duplicates")
         return Measured(
@@ -161,7 +162,12 @@ class Demo:
             repeats=stored - produced.rows,
             kills=chaos.kills if self.options.chaos else None,
             verdict=verdict,
+            report=spark.report,
         )
+
+    def _report(self, work: Path) -> Path:
+        """The run's page: beside its table, or among temporary files where the table does not stay."""
+        return Path(tempfile.gettempdir()) / "pytubemq-demo.html" if self.options.data is None else work / "report.html"
 
 
 @contextlib.contextmanager

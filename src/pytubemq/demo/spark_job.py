@@ -1,4 +1,8 @@
-"""Starts the Spark pipeline as a process of its own and listens to what it tells."""
+"""The demo's pipeline: the file `flights.yaml`, carried out by `pytubemq pipeline run` in a process of its own.
+
+The invariant: it runs as it does for everybody. What it tells comes as its JSON progress on standard error and as its
+result on standard output; when it fails, its error is ours.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +22,9 @@ from pytubemq.errors import ConfigError, MissingExtraError, TubeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PIPELINE: Final = "flights.yaml"
 _STOP_S: Final = 10.0
-_LAST_LINES: Final = 8
+_MOST_LINE_BYTES: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +32,12 @@ class SparkDone:
     """What the pipeline reported at its end."""
 
     session_s: float
+    """From the start of the process until the query ran."""
     query_s: float
     batches: int
     rows_read: int
-    files: tuple[str, ...]
+    table: Path
+    report: Path
 
 
 def check_installed() -> None:
@@ -41,7 +49,7 @@ def check_installed() -> None:
     """
     from importlib.util import find_spec
 
-    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+    if any(find_spec(name) is None for name in ("pyspark", "pyarrow", "yaml")):
         raise MissingExtraError("demo", "the demo's Spark pipeline")
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else None
@@ -54,65 +62,95 @@ def check_installed() -> None:
         )
 
 
+def pipeline_file() -> Path:
+    """Where the installed pipeline file is."""
+    return Path(str(files("pytubemq.demo") / PIPELINE))
+
+
 async def run_pipeline(
-    *, master: str, topic: str, directory: Path, rows_per_trigger: int, on_batch: Callable[[int], None]
+    *, master: str, topic: str, directory: Path, rows_per_trigger: int, report: Path, on_batch: Callable[[int], None]
 ) -> SparkDone:
     """Run the pipeline to its end; `on_batch` gets the rows read so far after each micro-batch.
 
-    Writes the table, the checkpoint and `spark.log` (all that Spark says) into `directory`.
+    Writes the table, the rejected records and the state with `spark.log` (all that Spark says) into `directory`.
 
     Raises:
         TubeError: it failed; the message names the log.
     """
-    log = directory / "spark.log"
-    command = [sys.executable, "-m", "pytubemq.demo.pipeline", "--master", master, "--topic", topic]
-    command += ["--table", str(directory / "table"), "--checkpoint", str(directory / "checkpoint")]
-    command += ["--rows-per-trigger", str(rows_per_trigger)]
+    variables = {"master": master, "topic": topic, "rows": str(rows_per_trigger), "out": str(directory)}
+    command = [sys.executable, "-m", "pytubemq", "pipeline", "run", str(pipeline_file()), "--once"]
+    command += ["--progress", "json", "-o", "json", "--report", str(report)]
+    command += [word for name, value in variables.items() for word in ("--set", f"{name}={value}")]
     environment = os.environ | {
         "SPARK_LOCAL_DIRS": str(directory / "spark-local"),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    with log.open("wb") as log_file:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=log_file,
-            env=environment,
-            limit=16 * 1024 * 1024,
-        )
+    begun_s = asyncio.get_running_loop().time()
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+        limit=_MOST_LINE_BYTES,
+    )
+    told = _Told(on_batch, begun_s)
     try:
-        done = await _listen(process, on_batch)
+        assert process.stdout is not None
+        output, _ = await asyncio.gather(process.stdout.read(), told.listen(process))
         code = await process.wait()
     finally:
         await _stop(process)
-    if done is None or code != 0:
-        raise TubeError(f"the Spark pipeline failed (exit code {code}):\n{_tail(log)}", hint=f"all that it said: {log}")
-    return done
+    result = _object(output)
+    if code != 0 or not result:
+        raise told.error(code)
+    return SparkDone(told.session_s, told.query_s, result["batches"], result["rows_in"], directory / "table", report)
 
 
-async def _listen(process: asyncio.subprocess.Process, on_batch: Callable[[int], None]) -> SparkDone | None:
-    assert process.stdout is not None
-    session_s = 0.0
-    done: SparkDone | None = None
-    async for line in process.stdout:
-        event = _event(line)
-        if event.get("event") == "started":
-            session_s = event["session_s"]
-        elif event.get("event") == "batch":
-            on_batch(event["rows_read"])
-        elif event.get("event") == "done":
-            files = tuple(event["files"])
-            done = SparkDone(session_s, event["query_s"], event["batches"], event["rows_read"], files)
-    return done
+class _Told:
+    """What the run tells while it goes on."""
+
+    def __init__(self, on_batch: Callable[[int], None], begun_s: float) -> None:
+        self.session_s = 0.0
+        self.query_s = 0.0
+        self._rows = 0
+        self._on_batch = on_batch
+        self._begun_s = begun_s
+        self._started_at_s = 0.0
+        self._failure: dict[str, Any] = {}
+        self._last = ""
+
+    async def listen(self, process: asyncio.subprocess.Process) -> None:
+        """Until it says nothing more."""
+        assert process.stderr is not None
+        async for line in process.stderr:
+            told = _object(line)
+            match told.get("event"):
+                case "Started":
+                    self.session_s = asyncio.get_running_loop().time() - self._begun_s
+                    self._started_at_s = told["at_s"]
+                case "BatchDone":
+                    self._rows += told["rows_in"]
+                    self._on_batch(self._rows)
+                case "Finished":
+                    self.query_s = told["at_s"] - self._started_at_s
+                case None if "message" in told:
+                    self._failure = told
+                case None:
+                    self._last = line.decode(errors="replace").strip() or self._last
+
+    def error(self, code: int) -> TubeError:
+        """The run's own error."""
+        message = self._failure.get("message") or self._last or "it said nothing"
+        hint = self._failure.get("try")
+        return TubeError(f"the Spark pipeline failed (exit code {code}): {message}", hint=hint)
 
 
-def _event(line: bytes) -> dict[str, Any]:
-    """What the pipeline tells; anything else on its standard output is Spark's and not ours to read."""
+def _object(text: bytes) -> dict[str, Any]:
     with contextlib.suppress(ValueError):
-        event = json.loads(line)
-        if isinstance(event, dict):
-            return event
+        value = json.loads(text)
+        if isinstance(value, dict):
+            return value
     return {}
 
 
@@ -125,10 +163,3 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
     except TimeoutError:
         process.kill()
         await process.wait()
-
-
-def _tail(log: Path) -> str:
-    """The end of what Spark said: the lines with an error's name, or the last ones."""
-    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    named = [line for line in lines if "pytubemq.errors." in line]
-    return "\n".join((named or lines)[-_LAST_LINES:])

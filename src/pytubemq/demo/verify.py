@@ -6,16 +6,14 @@ The invariant: every difference counts as a mismatch and is named; a check that 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +35,13 @@ class Verdict:
     carriers: tuple[Carrier, ...]
 
 
-def read_written(files: Sequence[str]) -> Any:
-    """The rows of the given Parquet files (paths or `file:` URLs below `month=N` directories), as a `pyarrow.Table`."""
-    paths = [str(Path(unquote(urlparse(file).path))) for file in files]
-    if not paths:
+def read_written(table: Path) -> Any:
+    """The rows of a Parquet table in directories `batch=.../month=N`, as a `pyarrow.Table`."""
+    if not table.is_dir():
         return pa.table({})
-    months = ds.partitioning(pa.schema([("month", pa.int32())]), flavor="hive")
-    return ds.dataset(paths, format="parquet", partitioning=months).to_table()
+    directories = ds.partitioning(pa.schema([("batch", pa.string()), ("month", pa.int32())]), flavor="hive")
+    found = ds.dataset(table, format="parquet", partitioning=directories).to_table()
+    return found.drop_columns(["batch"]) if found.num_columns else found
 
 
 def compare(source: Any, written: Any) -> Verdict:

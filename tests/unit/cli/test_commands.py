@@ -52,7 +52,9 @@ NOT_READING = {
     ("topic", "alter"), ("cluster", "alter"), ("group", "reset"), ("store", "inspect"), ("store", "verify"),
     ("store", "import"), ("store", "repair"), ("store", "export"),
     ("pipeline", "init"), ("pipeline", "lint"), ("pipeline", "test"), ("pipeline", "dry-run"), ("pipeline", "plan"), ("pipeline", "run"), ("pipeline", "stop"), ("pipeline", "status"),
-    ("pipeline", "report"),
+    ("pipeline", "report"), ("pipeline", "tap"), ("pipeline", "backfill"), ("pipeline", "reset"),
+    ("pipeline", "dlq", "list"), ("pipeline", "dlq", "show"), ("pipeline", "dlq", "redrive"),
+    ("pipeline", "dlq", "drop"),
     ("profile", "use"), ("profile", "add"), ("bench", "produce"), ("bench", "consume"), ("bench", "e2e"),
 }  # fmt: skip
 

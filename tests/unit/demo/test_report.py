@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,7 @@ def measured(*mismatches: str, kills: int | None = None, carriers: int = 16) -> 
         repeats=17,
         kills=kills,
         verdict=Verdict(336_776, 0, mismatches, rows),
+        report=Path("/tmp/pytubemq-demo.html"),
     )
 
 

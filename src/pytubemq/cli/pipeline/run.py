@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -61,18 +61,39 @@ def carry_out(
     progress: Shown = Shown.AUTO,
     report_to: Path | None = None,
 ) -> int:
-    """Run a pipeline with everything around it: display, log, signals, report, and the table at the end."""
+    """Run a pipeline and tell what it came to, as a table or an object."""
+    ran = engine_run(options, pipeline, once=once, progress=progress, report_to=report_to)
+    _tell(options, ran.record, ran.result, file)
+    return ExitCode.INTERRUPTED if ran.interrupted else ExitCode.DONE
+
+
+class Ran(NamedTuple):
+    """A run that is over."""
+
+    record: RunRecord
+    result: RunResult
+    interrupted: bool
+
+
+def engine_run(
+    options: GlobalOptions, pipeline: Pipeline, *, once: bool, progress: Shown, report_to: Path | None = None
+) -> Ran:
+    """Run a pipeline with everything around it: display, log, signals, report.
+
+    Raises:
+        TubeError: as the engine; the place of Spark's log is told with it.
+    """
     from pytubemq.cli.pipeline.display import chosen, display, follower
     from pytubemq.cli.pipeline.report import put_promises, write_report
     from pytubemq.cli.pipeline.spark_log import log_place, spark_log
     from pytubemq.spark.pipeline.spec.normal import as_dict
-    from pytubemq.spark.pipeline.watch.record import RunRecord
+    from pytubemq.spark.pipeline.watch.files import ledger_entries, state_files
+    from pytubemq.spark.pipeline.watch.record import RunRecord, audit_rows
 
     assert pipeline.state is not None
     record = RunRecord(pipeline=pipeline.name, state=pipeline.state, spec=as_dict(pipeline))
     put_promises(record, pipeline)
     log = log_place(pipeline.state, pipeline.name)
-    interrupted = False
     kind, colour = chosen(progress, options), options.colour  # both ask what standard error is, before it is the log
     try:
         with spark_log(log) as talk:
@@ -80,7 +101,6 @@ def carry_out(
             try:
                 with _Interrupts(pipeline.state, talk) as interrupts:
                     result = _run(pipeline, once, interrupts.around(follower(record, shown)))
-                    interrupted = interrupts.came
             finally:
                 shown.close()
     except TubeError as error:
@@ -88,9 +108,9 @@ def carry_out(
         raise
     finally:
         if report_to is not None and record.began_s is not None:
+            record.audit = audit_rows(ledger_entries(state_files(pipeline.state)))
             options.say(f"report {write_report(record, report_to)}")
-    _tell(options, record, result, pipeline, file)
-    return ExitCode.INTERRUPTED if interrupted else ExitCode.DONE
+    return Ran(record, result, interrupts.came)
 
 
 def _run(pipeline: Pipeline, once: bool, on_event: Any) -> RunResult:
@@ -137,7 +157,7 @@ class _Interrupts:
         ask_to_stop(state_files(self._state))
 
 
-def _tell(options: GlobalOptions, record: RunRecord, result: RunResult, pipeline: Pipeline, file: str) -> None:
+def _tell(options: GlobalOptions, record: RunRecord, result: RunResult, file: str) -> None:
     if options.output not in {None, "table"}:
         emit_object(options, as_object(record, result), name="pipeline")
         return

@@ -1,0 +1,66 @@
+"""`pytubemq pipeline backfill`: a range of the topic through the pipeline again."""
+
+from __future__ import annotations
+
+import click
+
+from pytubemq.cli.options import current, global_options
+from pytubemq.cli.output import emit_rows
+from pytubemq.cli.pipeline.display import Shown
+from pytubemq.cli.pipeline.opened import opened
+from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.cli.pipeline.run import carry_out, progress_option
+from pytubemq.cli.words import count_of
+from pytubemq.errors import ConfigError, ExitCode
+
+COLUMNS = ["partition", "from", "to", "messages"]
+
+
+@click.command()
+@file_argument
+@click.option("--from", "start", required=True, metavar="PLACE",
+              help="Where to begin: earliest, a time (2026-01-31T12:00:00Z), or one ago (-10m).")  # fmt: skip
+@click.option("--to", "end", default="latest", show_default=True, metavar="PLACE", help="Where to end, likewise.")
+@click.option("--id", "name", metavar="ID", help="A name for this backfill [of its range]; one that was stopped or "
+              "killed goes on when it is started again.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Only show what would be read, and what becomes of each sink.")
+@click.option("--yes", is_flag=True, help="Needed to do it.")
+@progress_option
+@set_option
+@global_options
+def backfill(
+    file: str, start: str, end: str, name: str | None, dry_run: bool, yes: bool, progress: str,
+    variables: dict[str, str],
+) -> int:  # fmt: skip
+    """Put a range of the topic through the pipeline of FILE again, as a run of its own.
+
+    The pipeline's own progress is not touched, and it may run meanwhile. Sinks with keys replace their rows, the others
+    get them a second time.
+    """
+    if not dry_run and not yes:
+        raise click.UsageError("this writes rows again: look first with --dry-run, then say so with --yes")
+    from pytubemq.spark.pipeline.watch.backfill import backfill_of, effects, ranges
+    from pytubemq.spark.pipeline.watch.files import LocalFiles, read_object
+
+    options = current()
+    pipeline = opened(options, file, variables)
+    wanted = backfill_of(pipeline, start, end, id=name)
+    assert wanted.pipeline.state is not None
+    if "://" not in wanted.pipeline.state:
+        from pathlib import Path
+
+        if read_object(LocalFiles(Path(wanted.pipeline.state)), "run.json").get("status") == "finished":
+            raise ConfigError(
+                f"backfill {wanted.id} is done; its rows would come a third time",
+                hint="give it another name to do it again: --id NAME",
+            )
+    rows = ranges(wanted)
+    total = sum(row["messages"] for row in rows)
+    if dry_run:
+        emit_rows(options, rows, COLUMNS, name="partition")
+        options.say(f"backfill {wanted.id}: {count_of(total, 'message')} would be read again; nothing was written")
+        for line in effects(pipeline):
+            options.say(f"  {line}")
+        return ExitCode.DONE
+    options.say(f"backfill {wanted.id}: {count_of(total, 'message')}")
+    return carry_out(options, wanted.pipeline, wanted.pipeline.state, once=True, progress=Shown(progress))

@@ -1,0 +1,163 @@
+"""`pytubemq pipeline dlq`: what could not be decoded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pytubemq.cli.options import current, global_options
+from pytubemq.cli.output import emit_object, emit_rows
+from pytubemq.cli.pipeline.display import Shown
+from pytubemq.cli.pipeline.opened import opened
+from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.cli.words import count_of
+from pytubemq.errors import ExitCode, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytubemq.cli.options import GlobalOptions
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+    from pytubemq.spark.pipeline.watch.dead_letters import Choice
+    from pytubemq.spark.pipeline.watch.redrive import Redrive
+
+REASONS = ["reason", "records", "stage", "topics", "first", "last", "example"]
+LETTERS = ["id", "reason", "detail", "timestamp", "raw"]
+
+
+def choice_options(most: str) -> Callable[[Any], Any]:
+    """Decorator: which dead letters are meant."""
+
+    def decorate(command: Any) -> Any:
+        for option in (
+            click.option("-n", "--most", type=click.IntRange(min=1), metavar="N", help=most),
+            click.option(
+                "--reason", metavar="REASON", help="Only of this reason: decode.json, or decode for all of it."
+            ),
+        ):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@click.group()
+def dlq() -> None:
+    """List, show, send again and drop records that could not be decoded: the dead letters."""
+
+
+@dlq.command("list")
+@file_argument
+@set_option
+@global_options
+def list_letters(file: str, variables: dict[str, str]) -> None:
+    """Dead letters of FILE by reason, the most frequent first."""
+    from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_files
+
+    options = current()
+    rows: list[dict[str, Any]] = []
+    try:
+        rows = dead_letter_files(opened(options, file, variables)).by_reason()
+    except NotFoundError as error:
+        options.say(error.message)
+    emit_rows(options, rows, REASONS, name="reason")
+    total = sum(row["records"] for row in rows)
+    if total:
+        options.say(
+            f"{count_of(total, 'dead letter')}\nNext:  {options.next('pytubemq pipeline dlq')} show {file} -n 10"
+        )
+
+
+@dlq.command("show")
+@file_argument
+@choice_options("At most so many [all].")
+@set_option
+@global_options
+def show(file: str, reason: str | None, most: int | None, variables: dict[str, str]) -> None:
+    """Dead letters of FILE: where each stood, why it was rejected, and its bytes."""
+    from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_files, rows_of
+
+    options = current()
+    taken = dead_letter_files(opened(options, file, variables)).take(_choice(reason, most))
+    emit_rows(options, rows_of(taken), LETTERS, name="id")
+
+
+@dlq.command("redrive")
+@file_argument
+@choice_options("At most so many [all].")
+@click.option("--dry-run", is_flag=True, help="Only say how many are meant.")
+@click.option("--yes", is_flag=True, help="Needed to do it.")
+@set_option
+@global_options
+def redrive(
+    file: str, reason: str | None, most: int | None, dry_run: bool, yes: bool, variables: dict[str, str]
+) -> int:
+    """Put dead letters of FILE through its pipeline again, as the file is now, into its sinks.
+
+    Those that are decoded leave the dead letters; those that are rejected again are dead letters anew. One that was
+    killed is finished first, and no sink gets a row twice.
+    """
+    _sure(dry_run, yes, "this writes to the sinks")
+    from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_files
+    from pytubemq.spark.pipeline.watch.redrive import stage_redrive, unfinished
+
+    options = current()
+    pipeline = opened(options, file, variables)
+    left = unfinished(pipeline)
+    if dry_run:
+        count = dead_letter_files(pipeline).take(_choice(reason, most)).rows.num_rows
+        emit_object(options, {"pipeline": pipeline.name, "redriven": 0, "meant": count}, name="pipeline")
+        options.say("nothing was written" + ("" if left is None else f"; {left.rows:,} of a killed redrive come first"))
+        return ExitCode.DONE
+    done = 0
+    if left is not None:
+        options.say(f"finishing a redrive of {count_of(left.rows, 'dead letter')} that was killed")
+        done += _carry_out(options, pipeline, left)
+    if left is None or dead_letter_files(pipeline).take(_choice(reason, most)).rows.num_rows:
+        done += _carry_out(
+            options, pipeline, stage_redrive(pipeline, dead_letter_files(pipeline).take(_choice(reason, most)))
+        )
+    emit_object(options, {"pipeline": pipeline.name, "redriven": done}, name="pipeline")
+    return ExitCode.DONE
+
+
+@dlq.command("drop")
+@file_argument
+@choice_options("At most so many [all].")
+@click.option("--dry-run", is_flag=True, help="Only say how many are meant.")
+@click.option("--yes", is_flag=True, help="Needed to drop them: their bytes are gone then.")
+@set_option
+@global_options
+def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bool, variables: dict[str, str]) -> None:
+    """Drop dead letters of FILE for good."""
+    _sure(dry_run, yes, "this drops records for good")
+    from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_files
+
+    options = current()
+    pipeline = opened(options, file, variables)
+    files = dead_letter_files(pipeline)
+    taken = files.take(_choice(reason, most))
+    dropped = 0 if dry_run else files.drop(dict(taken.keys))
+    emit_object(options, {"pipeline": pipeline.name, "dropped": dropped, "meant": taken.rows.num_rows}, name="pipeline")
+
+
+def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive) -> int:
+    """Run it, then take the dead letters away; how many."""
+    from pytubemq.cli.pipeline.run import engine_run
+    from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_files
+
+    for stage in wanted.stages():
+        engine_run(options, wanted.pipeline(pipeline, stage), once=True, progress=Shown.AUTO)
+    return wanted.finish(dead_letter_files(pipeline))
+
+
+def _choice(reason: str | None, most: int | None) -> Choice:
+    from pytubemq.spark.pipeline.watch.dead_letters import Choice
+
+    return Choice(reason, most)
+
+
+def _sure(dry_run: bool, yes: bool, what: str) -> None:
+    if not dry_run and not yes:
+        raise click.UsageError(f"{what}: look first with --dry-run, then say so with --yes")

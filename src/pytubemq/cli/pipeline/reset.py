@@ -1,0 +1,42 @@
+"""`pytubemq pipeline reset`: the next run begins as if there had been none."""
+
+from __future__ import annotations
+
+import click
+
+from pytubemq.cli.options import current, global_options
+from pytubemq.cli.output import emit_object
+from pytubemq.cli.pipeline.opened import files_of
+from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.cli.words import count_of
+
+
+@click.command()
+@file_argument
+@click.option("--dry-run", is_flag=True, help="Only show what would be forgotten.")
+@click.option("--yes", is_flag=True, help="Needed to forget it: the next run begins at the file's `source.start`.")
+@set_option
+@global_options
+def reset(file: str, dry_run: bool, yes: bool, variables: dict[str, str]) -> None:
+    """Forget the progress of FILE (or of a state directory): the next run begins at the source's start.
+
+    What is forgotten is put aside in the state directory until the next reset. The sinks keep what they have, so rows
+    that are read again stand twice in those without keys. Refused while a run is at work.
+    """
+    if not dry_run and not yes:
+        raise click.UsageError("this forgets the progress: look first with --dry-run, then say so with --yes")
+    from pytubemq.spark.pipeline.watch.reset import forget, progress
+
+    options = current()
+    files = files_of(file, variables)
+    found = progress(files)
+    aside = None if dry_run else str(forget(files))
+    shown = {"state": files.location, "batches": found.batches, "rows_in": found.rows_in, "aside": aside}
+    table = options.output in {None, "table"}
+    offsets = [{"partition": key, "offset": value} for key, value in sorted(found.offsets.items())]
+    emit_object(options, shown | {"names": list(found.names), "offsets": offsets or None if table else found.offsets},
+                name="state")  # fmt: skip
+    if dry_run:
+        options.say("nothing was forgotten")
+    else:
+        options.say(f"forgotten: {count_of(len(found.names), 'file')} put aside in {aside}")

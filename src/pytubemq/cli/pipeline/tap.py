@@ -1,0 +1,54 @@
+"""`pytubemq pipeline tap`: rows at a stage, of a few real messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pytubemq.cli.options import current, global_options
+from pytubemq.cli.output import emit_rows
+from pytubemq.cli.pipeline.opened import opened
+from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.cli.words import count_of
+
+if TYPE_CHECKING:
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+
+
+@click.command()
+@file_argument
+@click.argument("stage", default="input")
+@click.option("-n", "--messages", type=click.IntRange(1, 10_000), default=10, show_default=True, metavar="N",
+              help="How many messages to read.")  # fmt: skip
+@click.option("--newest", is_flag=True, help="The last ones, instead of those where the pipeline begins.")
+@set_option
+@global_options
+def tap(file: str, stage: str, messages: int, newest: bool, variables: dict[str, str]) -> None:
+    """Read a few real messages and show what they come to at STAGE of the pipeline of FILE. Writes nothing.
+
+    STAGE is `source` (the messages as they are), `input` (decoded, the default), a step, a sink, or `rejected`.
+    """
+    options = current()
+    pipeline = opened(options, file, variables)
+    rows = _rows(pipeline, stage, messages, newest=newest)
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    emit_rows(options, rows, columns, name=columns[0] if columns else "")
+    options.say(f"{count_of(len(rows), 'row')} at {stage}, of up to {count_of(messages, 'message')}")
+
+
+def _rows(pipeline: Pipeline, stage: str, messages: int, *, newest: bool) -> list[Any]:
+    from pytubemq.cli.pipeline.spark_log import log_place, spark_log
+    from pytubemq.spark.pipeline.watch.tap import check_stage
+
+    check_stage(pipeline, stage)  # before Spark is started for nothing
+    assert pipeline.state is not None
+    with spark_log(log_place(pipeline.state, pipeline.name)):
+        from pytubemq.spark.pipeline.run.session import open_session
+        from pytubemq.spark.pipeline.watch.tap import tap as look
+
+        spark = open_session(pipeline)
+        try:
+            return look(spark, pipeline, stage, messages=messages, newest=newest)
+        finally:
+            spark.stop()

@@ -1,0 +1,121 @@
+"""A range of the source put through a pipeline again, as a run with a state of its own.
+
+The invariant: the pipeline's own progress is not touched, and the same backfill started again goes on where it stopped
+and repeats nothing: its state, and by it the batches that the sinks know, follows from its id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.errors import ConfigError
+from pytubemq.model.offset import messages_between
+from pytubemq.spark.observe.lag import iso
+from pytubemq.spark.pipeline.spec.model import SinkFormat, Trigger, TriggerKind
+from pytubemq.spark.units import duration_s
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytubemq.model.ids import Partition
+    from pytubemq.spark.pipeline.spec.model import Pipeline
+
+DIRECTORY: Final = "backfill"
+_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """What is to be done."""
+
+    id: str
+    pipeline: Pipeline
+    """The pipeline over that range, with a state of its own."""
+
+
+def backfill_of(
+    pipeline: Pipeline, start: str | Mapping[str, Any], end: str | Mapping[str, Any], *, id: str | None = None
+) -> Backfill:
+    """The pipeline from `start` up to `end` (places as `source.start` takes them; -10m is counted from now).
+
+    Raises:
+        ConfigError: the source is no topic, or the id is none.
+    """
+    if pipeline.source.format != "tubemq":
+        raise ConfigError(
+            f"pipeline {pipeline.name} reads {pipeline.source.format}, which has no places to begin and end at",
+            hint="backfill works on topics",
+        )
+    start, end = _fixed(start), _fixed(end)
+    if id is None:
+        id = hashlib.sha256(repr((start, end)).encode()).hexdigest()[:12]
+    if not _ID.fullmatch(id):
+        raise ConfigError(f"{id!r} is no id of a backfill", hint="use letters, digits, . _ -, at most 64")
+    source = replace(pipeline.source, start=start, end=end, commit_group=None)
+    state = f"{pipeline.state}/{DIRECTORY}/{id}"
+    return Backfill(id, replace(pipeline, source=source, state=state, trigger=Trigger(TriggerKind.AVAILABLE_NOW)))
+
+
+def ranges(backfill: Backfill) -> list[dict[str, Any]]:
+    """What would be read, by partition: offsets, and messages (at Java Brokers the most that it can be).
+
+    Raises:
+        TubeError: the cluster cannot be asked, or a place is not there.
+    """
+    from pytubemq.spark.pipeline.run.source import source_options
+    from pytubemq.spark.source.batch import TubeMqReader
+    from pytubemq.spark.source.options import parse_options
+    from pytubemq.spark.source.task import RangePartition
+
+    options = parse_options(source_options(backfill.pipeline, streaming=False))
+    wanted = [part.wanted for part in TubeMqReader(options).partitions() if isinstance(part, RangePartition)]
+    found: dict[str, dict[str, Any]] = {}
+    for one in wanted:
+        key = str(one.partition)
+        row = found.setdefault(key, {"partition": key, "from": one.start, "to": one.end, "messages": 0})
+        row["from"], row["to"] = min(row["from"], one.start), max(row["to"], one.end)
+        row["messages"] = messages_between(row["from"], row["to"])
+    return [found[key] for key in sorted(found)]
+
+
+def effects(pipeline: Pipeline) -> list[str]:
+    """What writing rows again does to each sink."""
+    return [f"{sink.name}: {_effect(sink.format, keyed=bool(sink.keys))}" for sink in pipeline.sinks]
+
+
+def ends_of(pipeline: Pipeline) -> dict[Partition, tuple[int, int]]:
+    """First readable offset and end of each partition of the source's topics.
+
+    Raises:
+        TubeError: the cluster cannot be asked.
+    """
+    from pytubemq.spark.pipeline.run.source import source_options
+    from pytubemq.spark.source.options import parse_options
+    from pytubemq.spark.source.survey import Survey
+
+    if pipeline.source.format != "tubemq":
+        raise ConfigError(f"pipeline {pipeline.name} reads {pipeline.source.format}, which has no newest messages")
+    options = parse_options(source_options(replace(pipeline, decode=None), streaming=False))
+    return {key: (there.min_offset, there.max_offset) for key, there in Survey(options).ends().items()}
+
+
+def _fixed(place: Any) -> Any:
+    """A time ago as the time that it is now; all else as it is."""
+    if not isinstance(place, str) or not place.startswith("-"):
+        return place
+    ago_s = duration_s(place[1:])
+    return place if ago_s is None else iso(time.time() - ago_s)
+
+
+def _effect(kind: SinkFormat, *, keyed: bool) -> str:
+    if keyed:
+        return "rows of the same keys are replaced"
+    if kind is SinkFormat.CONSOLE:
+        return "rows are printed"
+    if kind in (SinkFormat.TUBEMQ, SinkFormat.KAFKA):
+        return "rows are sent again"
+    return "rows are added; those that are there from before stay, so they stand twice"

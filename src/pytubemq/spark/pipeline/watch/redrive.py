@@ -1,0 +1,141 @@
+"""Dead letters put through the pipeline again.
+
+The invariants: a dead letter leaves the table only after every sink has what became of it; a redrive that was killed is
+finished, with the same rows, before another begins, and its sinks get nothing twice, since it is a run with a state of
+its own. What is rejected again comes back as a new dead letter.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.spec.model import Source, Trigger, TriggerKind
+
+if TYPE_CHECKING:
+    from pytubemq.spark.pipeline.spec.model import Decode, Pipeline
+    from pytubemq.spark.pipeline.watch.dead_letters import DeadLetterFiles, Key, Taken
+
+DIRECTORY: Final = "redrive"
+SCHEMA: Final = (
+    "topic STRING, brokerId INT, partition INT, offset BIGINT, timestamp TIMESTAMP, msgTime TIMESTAMP, msgType STRING, "
+    "attributes MAP<STRING, STRING>, body BINARY"
+)
+"""A dead letter as the message that it was; the message's own time and type are not known any more."""
+_STAGES: Final = ("message", "record")
+
+
+@dataclass(frozen=True, slots=True)
+class Redrive:
+    """Dead letters on their way through the pipeline again."""
+
+    place: Path
+    rows: int
+
+    def stages(self) -> list[str]:
+        """Whole messages and single records go one after the other, as they are decoded differently."""
+        return [stage for stage in _STAGES if (self.place / stage / "rows").exists()]
+
+    def pipeline(self, pipeline: Pipeline, stage: str) -> Pipeline:
+        """The pipeline over these dead letters."""
+        source = Source(
+            format="parquet", path=str(self.place / stage / "rows"), schema=SCHEMA, columns=pipeline.source.columns
+        )
+        decode = pipeline.decode if stage == "message" else of_records(pipeline)
+        state = str(self.place / stage / "state")
+        trigger = Trigger(TriggerKind.AVAILABLE_NOW)
+        # the limits are those of a batch of messages, and here all may be bad again
+        dead_letter = _beside(pipeline)
+        return replace(pipeline, source=source, decode=decode, state=state, trigger=trigger, dead_letter=dead_letter)
+
+    def finish(self, files: DeadLetterFiles) -> int:
+        """Take the dead letters out of their table; returns how many there were."""
+        keys = json.loads((self.place / "taken.json").read_text("utf-8"))["keys"]
+        dropped = files.drop({name: {tuple(key) for key in listed} for name, listed in keys.items()})
+        shutil.rmtree(self.place)
+        return dropped
+
+
+def stage_redrive(pipeline: Pipeline, taken: Taken) -> Redrive:
+    """Write the chosen dead letters down as what a run reads.
+
+    Raises:
+        ConfigError: the state is not on this machine, or there is nothing to redrive.
+    """
+    if taken.rows.num_rows == 0:
+        raise ConfigError("no dead letter is meant", hint="pytubemq pipeline dlq list FILE  tells what there is")
+    if pipeline.source.format != "tubemq":
+        raise ConfigError(
+            f"pipeline {pipeline.name} reads {pipeline.source.format}: its dead letters are not messages of a topic",
+            hint="redrive works for pipelines that read topics",
+        )
+    root = _root(pipeline)
+    beside = root / f".{time.time_ns()}"
+    for stage in _STAGES:
+        rows = taken.rows.filter(pa.array([each == stage for each in taken.rows["stage"].to_pylist()], pa.bool_()))
+        if rows.num_rows:
+            (beside / stage / "rows").mkdir(parents=True)
+            pq.write_table(_messages(rows), beside / stage / "rows" / "part-0.parquet")
+    keys: dict[str, list[Key]] = {name: sorted(listed, key=repr) for name, listed in taken.keys.items()}
+    (beside / "taken.json").write_text(json.dumps({"keys": keys, "rows": taken.rows.num_rows}), "utf-8")
+    place = root / beside.name[1:]
+    beside.rename(place)
+    return Redrive(place, taken.rows.num_rows)
+
+
+def unfinished(pipeline: Pipeline) -> Redrive | None:
+    """A redrive that was killed: it is finished before another begins."""
+    root = _root(pipeline)
+    for place in sorted(root.iterdir()) if root.is_dir() else ():
+        if place.name.startswith("."):
+            shutil.rmtree(place)  # was never whole
+        elif (place / "taken.json").exists():
+            return Redrive(place, int(json.loads((place / "taken.json").read_text("utf-8"))["rows"]))
+    return None
+
+
+def of_records(pipeline: Pipeline) -> Decode | None:
+    """How a single record is decoded, once the message around it is gone."""
+    decode = pipeline.decode
+    if decode is None or decode.inner is None:
+        return decode
+    return replace(decode, format=decode.inner, inner=None)
+
+
+def _messages(rows: Any) -> Any:
+    def column(name: str, kind: Any) -> Any:
+        return rows[name].cast(kind) if name in rows.column_names else pa.nulls(rows.num_rows, kind)
+
+    stamp = pa.timestamp("us", tz="UTC")
+    names = {
+        "topic": pa.string(), "brokerId": pa.int32(), "partition": pa.int32(), "offset": pa.int64(),
+        "timestamp": stamp, "msgTime": stamp, "msgType": pa.string(), "attributes": pa.map_(pa.string(), pa.string()),
+    }  # fmt: skip
+    columns = {name: column(name, kind) for name, kind in names.items()}
+    return pa.table(columns | {"body": column("raw", pa.binary())})
+
+
+def _beside(pipeline: Pipeline) -> Any:
+    from pytubemq.spark.pipeline.spec.model import DeadLetter
+    from pytubemq.spark.pipeline.watch.dead_letters import DEFAULT
+
+    said = pipeline.dead_letter or DeadLetter(path=f"{pipeline.state}/{DEFAULT}")
+    return replace(said, max_ratio=None, max_rows=None)
+
+
+def _root(pipeline: Pipeline) -> Path:
+    assert pipeline.state is not None
+    if "://" in pipeline.state:
+        raise ConfigError(
+            f"the state {pipeline.state} is not on this machine: a redrive is staged there",
+            hint="run it where the state is a directory",
+        )
+    return Path(pipeline.state) / DIRECTORY

@@ -1,0 +1,82 @@
+"""Forgetting a pipeline's progress.
+
+The invariant: nothing is thrown away at once. What is forgotten is put aside in `forgotten/` of the state directory,
+whole, until the next reset; what the sinks hold is not touched.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.errors import ConfigError, RefusedError
+from pytubemq.spark.pipeline.watch.files import PROGRESS, SPEC
+from pytubemq.spark.pipeline.watch.status import status
+
+if TYPE_CHECKING:
+    from pytubemq.spark.pipeline.watch.files import Files
+
+ASIDE: Final = "forgotten"
+_NAMES: Final = ("ledger", PROGRESS, SPEC, "source.json")
+_CHECKPOINTS: Final = "checkpoint*"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What would be forgotten."""
+
+    batches: int
+    rows_in: int
+    offsets: dict[str, Any]
+    """Where the next batch would have begun, as the source writes it."""
+    names: tuple[str, ...]
+    """Files and directories of the state that hold it."""
+
+
+def progress(files: Files) -> Progress:
+    """Look at what there is to forget."""
+    record = status(files).record
+    totals = record.totals
+    names = sorted({path.name for path in _root(files).glob(_CHECKPOINTS)} | set(_there(files)))
+    offsets = dict(record.batches[-1].offsets) if record.batches else {}
+    return Progress(totals.batches, totals.rows_in, offsets, tuple(names))
+
+
+def forget(files: Files) -> Path:
+    """Put the progress aside; returns where it is.
+
+    Raises:
+        RefusedError: a run is at work.
+        ConfigError: the state is not on this machine.
+    """
+    there = status(files)
+    if there.runs:
+        raise RefusedError(
+            f"pipeline {there.record.pipeline} runs: its progress cannot be forgotten meanwhile",
+            hint="pytubemq pipeline stop FILE --wait",
+        )
+    root = _root(files)
+    aside = root / ASIDE
+    names = progress(files).names
+    if aside.exists():
+        shutil.rmtree(aside)
+    aside.mkdir()
+    # The checkpoint goes first: without it a run starts anew, whatever else is still there.
+    for name in sorted(names, key=lambda name: (not name.startswith("checkpoint"), name)):
+        (root / name).rename(aside / name)
+    return aside
+
+
+def _there(files: Files) -> list[str]:
+    return [name for name in _NAMES if (_root(files) / name).exists()]
+
+
+def _root(files: Files) -> Path:
+    if "://" in files.location:
+        raise ConfigError(
+            f"the state {files.location} is not on this machine, and is not reset from here",
+            hint="stop the pipeline and delete its directories checkpoint* and ledger with the storage's own tools",
+        )
+    return Path(files.location)
