@@ -68,6 +68,7 @@ def run(
     if not pipeline.sinks:
         raise ConfigError(f"pipeline {pipeline.name} has no sinks", hint="add at least one, as console")
     state = StateDirectory(pipeline.state or f".pytubemq/{pipeline.name}")
+    pipeline = replace(pipeline, state=state.location)
     lock = RunLock(state, pipeline.name)
     lock.take()
     state.delete(STOP)

@@ -79,6 +79,7 @@ def source_options(pipeline: Pipeline, *, streaming: bool = True) -> dict[str, s
         "filters": ",".join(source.filters) or None,
         "dedup": "true" if source.dedup else None,
         "failOnDataLoss": {"fail": None, "ignore": "false", "report": "report"}.get(source.on_data_loss),
+        "lossDirectory": f"{pipeline.state}/losses" if source.on_data_loss == "report" else None,
         **_edges(source),
         **(_limits(pipeline) if streaming else {}),
         **_decoding(pipeline),

@@ -1,0 +1,150 @@
+"""What the engine decides without Spark: settings, errors' texts, lag, places to stop at, options of the source."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.run import failpoints
+from pytubemq.spark.pipeline.run.audit import minute_text
+from pytubemq.spark.pipeline.run.faults import said
+from pytubemq.spark.pipeline.run.progress import lag
+from pytubemq.spark.pipeline.run.session import settings
+from pytubemq.spark.pipeline.run.source import source_options
+from pytubemq.spark.pipeline.sinks.make import make_sink
+from pytubemq.spark.pipeline.spec.model import (
+    Decode,
+    Guarantee,
+    Limit,
+    Pipeline,
+    Sink,
+    SinkFormat,
+    Source,
+    SparkSettings,
+    Trigger,
+    TriggerKind,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("spark.speculation", "true"), ("spark.sql.execution.arrow.compression.codec", "lz4")],
+)
+def test_settings_that_hang_or_double_are_refused_by_name(key: str, value: str) -> None:
+    pipeline = Pipeline("p", Source(), spark=SparkSettings(conf={key: value}))
+    with pytest.raises(ConfigError, match=key):
+        settings(pipeline, [])
+
+
+def test_under_spark_submit_its_own_master_stays() -> None:
+    pipeline = Pipeline("p", Source())
+    assert "spark.master" not in settings(pipeline, [], submitted=True)
+    assert settings(pipeline, [])["spark.master"] == "local[2,4]"
+
+
+def test_both_lake_formats_get_their_extensions() -> None:
+    wanted = settings(Pipeline("p", Source()), [SinkFormat.DELTA, SinkFormat.ICEBERG])
+    assert "io.delta" in wanted["spark.sql.extensions"]
+    assert "iceberg" in wanted["spark.sql.extensions"]
+
+
+def test_an_error_of_ours_inside_of_sparks_is_what_is_said() -> None:
+    text = "[PYTHON] Traceback\n  File x\npytubemq.errors.NotFoundError: topic x does not exist\n\tat org.apache"
+    assert said(Exception(text)) == "topic x does not exist"
+
+
+def test_of_sparks_errors_the_stack_is_left_out() -> None:
+    assert said(Exception("[A] no such column\n== SQL ==\nselect\n\nJVM stacktrace:\nx")) == (
+        "[A] no such column == SQL == select"
+    )
+
+
+def test_lag_counts_messages_not_bytes_of_the_index_and_is_none_where_it_is_not_told() -> None:
+    source = SimpleNamespace(endOffset='{"1:t:0": 28}', latestOffset='{"1:t:0": 84, "1:t:1": 28}')
+    assert lag([source]) == 3
+    assert lag([SimpleNamespace(endOffset=None, latestOffset=None)]) is None
+    assert lag([SimpleNamespace(endOffset='{"f": 1}', latestOffset='{"f": "x"}')]) is None
+
+
+def test_without_the_variable_no_point_holds_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTUBEMQ_PAUSE_AT", raising=False)
+    failpoints.reach("batch-begun", 0)
+
+
+def test_a_run_is_held_at_the_point_and_batch_that_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYTUBEMQ_PAUSE_AT", "sink-written:lake:2")
+    monkeypatch.setenv("PYTUBEMQ_PAUSE_FILE", str(tmp_path / "paused"))
+    failpoints.reach("sink-written:lake", 1)
+    assert not (tmp_path / "paused").exists()
+    run = threading.Thread(target=failpoints.reach, args=("sink-written:lake", 2), daemon=True)
+    run.start()
+    while not (tmp_path / "paused").exists() or not (tmp_path / "paused").read_text():
+        run.join(0.01)
+    assert (tmp_path / "paused").read_text() == "sink-written:lake:2\n"
+    assert run.is_alive()
+    (tmp_path / "paused").unlink()
+    run.join()
+
+
+def test_a_source_becomes_options_of_the_data_source() -> None:
+    source = Source(
+        master="m:8715",
+        topics=("a", "b"),
+        start="-10m",
+        end={"a": "latest"},
+        limit=Limit(rows=5, size_bytes=6, min_rows=1, max_delay_s=2.5, fetch_s=1),
+        commit_group="g",
+        on_data_loss="report",
+    )
+    assert source_options(Pipeline("p", source, state="/s")) == {
+        "master": "m:8715",
+        "topic": "a,b",
+        "startingTimestamp": "-10m",
+        "endingOffsets": '{"a": "latest"}',
+        "maxRowsPerTrigger": "5",
+        "maxBytesPerTrigger": "6",
+        "minRowsPerTrigger": "1",
+        "maxTriggerDelay": "2.5s",
+        "maxFetchTimePerTask": "1s",
+        "commitGroup": "g",
+        "failOnDataLoss": "report",
+        "lossDirectory": "/s/losses",
+    }
+
+
+def test_a_run_of_one_batch_has_no_limits() -> None:
+    pipeline = Pipeline("p", Source(limit=Limit(rows=5)), trigger=Trigger(TriggerKind.ONCE))
+    assert source_options(pipeline) == {}
+
+
+def test_messages_columns_that_a_decoded_column_hides_are_not_asked_for_the_audit() -> None:
+    decode = Decode("json", schema="n INT, timestamp TIMESTAMP")
+    options = source_options(Pipeline("p", Source(topics=("a",), columns=("offset",)), decode))
+    assert options["decode.columns"] == "offset,topic,msgTime"
+    assert options["decode.errors"] == "column"
+
+
+@pytest.mark.parametrize(("minute", "text"), [(0, "1970-01-01T00:00Z"), (None, None), (1 << 60, None)])
+def test_a_minute_is_told_as_text_where_a_date_can_say_it(minute: int | None, text: str | None) -> None:
+    assert minute_text(minute) == text
+
+
+def test_a_guarantee_that_a_sink_cannot_give_is_refused() -> None:
+    sink = Sink("k", SinkFormat.KAFKA, options={"kafka.bootstrap.servers": "x"}, guarantee=Guarantee.EXACTLY_ONCE)
+    with pytest.raises(ConfigError, match="at least once"):
+        make_sink(sink)
+
+
+@pytest.mark.parametrize("format", list(SinkFormat))
+def test_a_sink_without_what_it_needs_says_what(format: SinkFormat) -> None:
+    options = {"rows": "many"} if format is SinkFormat.CONSOLE else {}
+    sink = Sink("s", format, options=options)
+    with pytest.raises(ConfigError, match="sink s: "):
+        make_sink(sink)

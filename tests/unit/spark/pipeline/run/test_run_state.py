@@ -1,0 +1,147 @@
+"""The state directory, the lock on it, the ledger in it, and whose progress it holds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.run import state as states
+from pytubemq.spark.pipeline.run.events import RunStatus
+from pytubemq.spark.pipeline.run.identity import check_source
+from pytubemq.spark.pipeline.run.ledger import KEPT, Ledger, add_totals
+from pytubemq.spark.pipeline.run.lock import RUN, STALE_S, RunLock
+from pytubemq.spark.pipeline.run.state import StateDirectory
+from pytubemq.spark.pipeline.spec.model import Pipeline, Source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> StateDirectory:
+    return StateDirectory(str(tmp_path / "state"))
+
+
+def test_a_file_of_the_state_is_read_back_and_nothing_else_lies_beside_it(
+    state: StateDirectory, tmp_path: Path
+) -> None:
+    state.write("a/b.json", {"x": 1})
+    state.write("a/b.json", {"x": 2})
+    assert state.read("a/b.json") == {"x": 2}
+    assert list(state.names("a")) == ["b.json"]
+    assert state.read("a/c.json") is None
+    state.delete("a/b.json")
+    assert not state.exists("a/b.json")
+
+
+def test_a_file_that_is_no_json_counts_as_not_there(state: StateDirectory, tmp_path: Path) -> None:
+    (tmp_path / "state" / "x.json").write_text('{"cut')
+    assert state.read("x.json") is None
+
+
+def test_a_uri_is_a_state_directory_too(tmp_path: Path) -> None:
+    state = StateDirectory(f"file://{tmp_path}/state")
+    state.write("x.json", {"x": 1})
+    assert state.read("x.json") == {"x": 1}
+    state.add_line("lines", {"x": 1})
+    state.add_line("lines", {"x": 2})
+    assert state.read_bytes("lines") == b'{"x": 1}\n{"x": 2}\n'
+    assert state.of_spark("checkpoint") == f"file://{tmp_path}/state/checkpoint"
+
+
+def test_lines_keep_to_their_bound_and_the_newest_stay(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "MAX_PROGRESS_BYTES", 200)
+    for number in range(100):
+        state.add_line("lines", {"n": number})
+    text = state.read_bytes("lines") or b""
+    assert len(text) <= 200
+    assert [json.loads(line)["n"] for line in text.splitlines()][-1] == 99
+
+
+def test_a_place_that_cannot_be_made_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be made"):
+        StateDirectory(str(tmp_path / "file" / "state"))
+
+
+def test_a_second_run_of_the_same_state_is_refused_and_told_who_has_it(state: StateDirectory, tmp_path: Path) -> None:
+    code = (
+        "import sys; from pytubemq.spark.pipeline.run.lock import RunLock;"
+        "from pytubemq.spark.pipeline.run.state import StateDirectory;"
+        f"RunLock(StateDirectory({state.location!r}), 'p').take(); print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(ConfigError, match=f"process {other.pid} on "):
+            RunLock(state, "p").take()
+        other.kill()
+        other.wait()
+    lock = RunLock(state, "p")
+    lock.take()
+    lock.release(RunStatus.FINISHED)
+    assert (state.read(RUN) or {})["status"] == "finished"
+
+
+def test_a_run_of_another_machine_counts_as_dead_when_its_heartbeat_is_old(state: StateDirectory) -> None:
+    other = {"pid": 7, "host": "elsewhere", "status": "running", "heartbeat": time.time()}
+    state.write(RUN, other)
+    with pytest.raises(ConfigError, match="process 7 on elsewhere"):
+        RunLock(state, "p").take()
+    state.write(RUN, {**other, "heartbeat": time.time() - STALE_S - 1})
+    lock = RunLock(state, "p")
+    lock.take()
+    lock.release(RunStatus.STOPPED)
+
+
+def test_a_ledger_s_entry_is_of_one_pipeline_id(state: StateDirectory) -> None:
+    ledger = Ledger(state)
+    entry = ledger.entry(0, "one")
+    entry.read = {"rows": 5, "rejected": 1}
+    entry.put("lake", 4, replayed=False)
+    entry.totals = add_totals(ledger.totals_before(0, "one"), entry)
+    entry.complete = True
+    ledger.save(entry)
+    assert ledger.entry(0, "one").sinks["lake"]["rows"] == 4
+    assert ledger.entry(0, "one").complete
+    assert not ledger.entry(0, "another").complete
+    assert ledger.totals_before(1, "one") == {"batches": 1, "rows_in": 5, "rejected": 1, "rows_out": {"lake": 4}}
+    assert ledger.totals_before(1, "another")["rows_in"] == 0
+
+
+def test_old_entries_of_a_ledger_go(state: StateDirectory) -> None:
+    ledger = Ledger(state, query="step-x")
+    for batch_id in (0, KEPT):
+        entry = ledger.entry(batch_id, "p")
+        entry.complete = True
+        ledger.save(entry)
+    assert list(state.names("ledger/step-x")) == [f"{KEPT}.json"]
+
+
+@pytest.mark.parametrize(
+    ("other", "refused"),
+    [
+        (Pipeline("p", Source(topics=("b",))), True),
+        (Pipeline("p", Source(format="parquet", path="/x")), True),
+        (Pipeline("q", Source(topics=("a",))), True),
+        (Pipeline("p", Source(topics=("a", "b"))), False),
+    ],
+)
+def test_progress_of_one_source_is_not_taken_for_another_s(
+    state: StateDirectory, tmp_path: Path, other: Pipeline, refused: bool
+) -> None:
+    check_source(state, Pipeline("p", Source(topics=("a",))))
+    (tmp_path / "state" / "checkpoint").mkdir()
+    if refused:
+        with pytest.raises(ConfigError, match="holds the progress of pipeline p reading tubemq a, not of"):
+            check_source(state, other)
+    else:
+        check_source(state, other)
