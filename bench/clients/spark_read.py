@@ -6,9 +6,10 @@ Before it the same query runs over a part of the topic, so that the JVM has comp
 import os
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
-from bench.clients.window import Window, cpu_s, report, spec
+from bench.clients.window import Window, cpu_s, percentiles, report, spec
 
 WARM_SHARE = 10
 SETTINGS = {
@@ -81,7 +82,7 @@ def tree_cpu_s():
 
 def part(given):
     """Options for the warming up: the first tenth of every partition."""
-    rows = given["rows"] // WARM_SHARE // 4
+    rows = given["rows"] // given.get("rows_per_message", 1) // WARM_SHARE // 4
     options = dict(given["options"])
     if given["format"] == "kafka":
         topic = options["subscribe"]
@@ -129,6 +130,34 @@ def available_now(spark, given, options, out):
     query.awaitTermination()
 
 
+def latency(spark, given):
+    """How long after it was sent each message is in the driver's hands, with its micro-batch; two whole periods."""
+    from pyspark.sql import functions
+
+    body = "value" if given["format"] == "kafka" else "body"
+    stream = spark.readStream.format(given["format"]).options(**given["options"]).load()
+    sent = stream.select(
+        functions.conv(functions.hex(functions.substring(body, 1, 8)), 16, 10).cast("long").alias("us")
+    )
+    latencies, batches, begun_s = [], [], [0.0]
+
+    def take(rows, _batch):
+        stamps = [row.us for row in rows.collect()]
+        now_s = time.time()
+        begun_s[0] = begun_s[0] or (now_s if stamps else 0.0)
+        if begun_s[0] and now_s > begun_s[0] + given["warm_s"]:
+            latencies.extend(now_s - stamp / 1e6 for stamp in stamps)
+            batches.append(now_s)
+
+    query = sent.writeStream.foreachBatch(take).option("checkpointLocation", f"{given['home']}/checkpoint").start()
+    while not begun_s[0] or time.time() < begun_s[0] + given["warm_s"] + given["measure_s"]:
+        if query.awaitTermination(0.2):
+            break
+    query.stop()
+    between = [after - before for before, after in pairwise(batches)]
+    return {"latency_ms": percentiles(latencies), "batches": len(batches), "batch_ms": percentiles(between)}
+
+
 DOES = {"count": count, "noop": noop, "parquet": parquet, "available_now": available_now}
 
 
@@ -137,11 +166,13 @@ def main(given):
     begun_s = time.perf_counter()
     spark = session(given)
     session_s = time.perf_counter() - begun_s
+    if given["do"] == "latency":
+        found = latency(spark, given)
+        spark.stop()
+        return found | {"session_s": round(session_s, 2)}
     do, home = DOES[given["do"]], given["home"]
     warm = DOES["parquet"] if do is available_now else do
     warm(spark, given, part(given), f"{home}/warm")
-    if do is available_now:
-        os.makedirs(f"{home}/small", exist_ok=True)
     window = Tree(given.get("pids"))
     window.open(0)
     found = do(spark, given, given["options"], f"{home}/out")
