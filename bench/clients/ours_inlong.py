@@ -20,7 +20,7 @@ def record(dice):
     return (
         f"{dice.randrange(1 << 40)},{dice.randrange(1 << 30)},XY{dice.randrange(9999)},{dice.choice(WORDS)},"
         f"{dice.random() * 180 - 90:.6f},{dice.random() * 360 - 180:.6f},{dice.randrange(40_000)},"
-        f"{'true' if dice.random() < 0.5 else 'false'},2026-11-{dice.randint(1, 27):02d} 12:00:{dice.randrange(60):02d},"
+        f"{'true' if dice.random() < 0.5 else 'false'},2026-11-{dice.randint(1, 27):02d} 12:00:{dice.randint(10, 59)},"
         f"{dice.getrandbits(64):016x}"
     ).encode()
 
