@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.plan.look import Looked
     from pytubemq.spark.pipeline.spec.model import DeadLetter, Pipeline, Step
 
+EXACTLY: Final = "exactly once"
 _AGGREGATES: Final = frozenset({"count", "sum", "avg", "min", "max"})
 _CONSEQUENCES: Final = (
     (r"source\.(topics|topic_pattern|format|path)", "progress is of the old one: needs a new state, or a reset"),
-    (r"source\.start", "counts for a new pipeline only: progress is gone on from"),
+    (r"source\.start", "counts for a new pipeline only; this one goes on where it was"),
     (r"sinks\.[^.]+\.(partition_by|layout)", "needs a new path: what is there lies otherwise"),
     (r"sinks\.[^.]+\.(path|table|url|topic)", "only new batches go there; `pipeline backfill` brings old ones"),
     (r"decode\.schema|steps.*", "new batches only; columns that change meet on_schema_change"),
@@ -40,7 +41,7 @@ class PlannedSource:
     format: str
     what: str
     """Topics, a pattern, or a path."""
-    start: str
+    start: str | None
     partitions: int | None = None
     waiting: int | None = None
     batches: int | None = None
@@ -162,6 +163,8 @@ def keeps_state(step: Step) -> bool:
 def _source(pipeline: Pipeline, looked: Looked | None, brokers: str) -> PlannedSource:
     source = pipeline.source
     what = ", ".join(source.topics) or source.topic_pattern or source.path or source.format
+    if source.format != "tubemq":
+        return PlannedSource(source.format, what, None)
     start = source.start if isinstance(source.start, str) else "as named by partition" if source.start else "latest"
     if looked is None:
         return PlannedSource(source.format, what, start)
@@ -192,7 +195,7 @@ def _steps(pipeline: Pipeline, columns: Mapping[str, str]) -> tuple[PlannedStep,
 def _sink(sink: Sink, name: str, guarantee: Guarantee, why: str, needs: str) -> PlannedSink:
     place = sink.path or " ".join(part for part in (sink.url, sink.table) if part) or sink.topic or "the terminal"
     key = "url" if sink.url else "path"
-    words = "exactly once" if guarantee is Guarantee.EXACTLY_ONCE else "at least once"
+    words = EXACTLY if guarantee is Guarantee.EXACTLY_ONCE else "at least once"
     return PlannedSink(sink.name, sink.format.value, name, redacted(key, place), words, why, needs)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytubemq.spark.pipeline.plan.planned import EXACTLY
+
 if TYPE_CHECKING:
     from pytubemq.spark.pipeline.plan.planned import Plan, PlannedSink
 
@@ -19,7 +21,7 @@ def words(plan: Plan) -> list[str]:
     for sink in [*plan.sinks, *([plan.dead_letter] if plan.dead_letter else [])]:
         lines.append(f"{sink.name}: {sink.guarantee}: {sink.why}")
         if sink.needs:
-            lines.append(f"  needs {sink.needs}")
+            lines.append(f"  needs {sink.needs}" if sink.guarantee == EXACTLY else f"  {sink.needs}")
     return [*lines, *_changes(plan)]
 
 
@@ -67,8 +69,9 @@ def _end(sink: PlannedSink) -> str:
 
 def _parts(plan: Plan) -> list[str]:
     source = plan.source
+    begin = f" from {source.start}" if source.start else ""
     lines = [
-        f"reads   {source.what} from {source.start}" + (f", of {source.brokers}" if source.brokers else ""),
+        f"reads   {source.what}{begin}" + (f", of {source.brokers}" if source.brokers else ""),
         f"runs    {plan.trigger}",
         f"state   {plan.state}" + ("" if plan.ran_before else " (none yet)"),
     ]

@@ -121,7 +121,7 @@ SOURCE: Final = Section(
         Key("topic_pattern", Kind.TEXT, "All topics whose whole name matches this regular expression."),
         Key("start", Kind.POSITIONS, "Where a new pipeline begins: `earliest`, `latest`, `group:NAME`, a time "
             "(ISO 8601 or milliseconds), `-10m` (that long ago), or a mapping by topic or partition.",
-            default="latest; earliest with once"),
+            default="latest"),
         Key("end", Kind.POSITIONS, "Where it stops for good, written as `start`.", default="never"),
         Key("limit", Kind.SECTION, "Bounds of one batch."),
         Key("commit_group", Kind.TEXT, "Group under which progress is shown at the Brokers; never used for recovery."),

@@ -103,8 +103,9 @@ def redacted(name: str, text: str) -> str:
         return text
     if is_secret_name(name):
         return REDACTED
-    shown = _IN_URL.sub(lambda found: f"{found[1]}{REDACTED}" if found[1] else f"{found[3]}:{REDACTED}@", text)
-    return _SASL.sub(lambda found: f"{found[1]}{REDACTED}", shown)
+    if name.lower().endswith("jaas.config"):
+        return _SASL.sub(lambda found: f"{found[1]}{REDACTED}", text)
+    return _IN_URL.sub(lambda found: f"{found[1]}{REDACTED}" if found[1] else f"{found[3]}:{REDACTED}@", text)
 
 
 def is_there(reference: Reference) -> bool:

@@ -19,7 +19,7 @@ _TOKEN: Final = re.compile(
 )
 _ENDS_LIST: Final = {
     "where", "group", "having", "order", "sort", "cluster", "distribute", "limit", "offset", "union", "intersect",
-    "except", "minus", "window", "select", "qualify", "set", "values",
+    "except", "minus", "window", "select", "qualify", "set", "values", "lateral",
 }  # fmt: skip
 _NO_TABLE: Final = {"lateral", "unnest", "values", "select", "stream", "only", "table"}
 

@@ -33,16 +33,21 @@ def parse_toml(text: str, say: Say) -> Node | None:
     except tomllib.TOMLDecodeError as error:
         reason = str(error)
         found = _PLACE.search(reason)
-        mark = Mark(int(found[1]), int(found[2])) if found else Mark(max(1, text.count("\n")), 1)
+        mark = Mark(int(found[1]), int(found[2])) if found else _end(text)
         twice = "overwrite" in reason or "declare" in reason
         code = FaultCode.DUPLICATE_KEY if twice else FaultCode.SYNTAX
-        say(code, mark, "", f"not TOML: {_PLACE.sub('', reason).strip()}", None)
+        say(code, mark, "", f"not TOML: {_PLACE.sub('', reason).replace('(at end of document)', '').strip()}", None)
         return None
     except RecursionError:
         say(FaultCode.TOO_LARGE, Mark(1, 1), "", f"more than {MAX_PIPELINE_DEPTH} levels deep", None)
         return None
     tree = _Tree(text, say)
     return tree.node(values, (), Mark(1, 1), 0)
+
+
+def _end(text: str) -> Mark:
+    lines = text.splitlines() or [""]
+    return Mark(len(lines), len(lines[-1]) + 1)
 
 
 class _Tree:

@@ -117,7 +117,7 @@ def _dead_letter(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
             )
     if letters.topic is not None:
         yield from _topic(letters.topic, "dead_letter.topic", places)
-        if letters.topic in pipeline.source.topics:
+        if pipeline.source.format == "tubemq" and letters.topic in pipeline.source.topics:
             text = "is the topic that is read: its records would come again and again"
             yield places.fault(FaultCode.CONTRADICTION, "dead_letter.topic", text, "name another")
 

@@ -1,0 +1,45 @@
+"""The table of guarantees: every sink has its row, and the weaker of source and sink counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytubemq.spark.pipeline.plan.guarantees import SINKS, SOURCES, SourceKind, case_of, promise_of, source_kind
+from pytubemq.spark.pipeline.spec.model import Guarantee, Pipeline, Sink, SinkFormat, Source
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+@pytest.mark.parametrize("sink_format", list(SinkFormat))
+def test_every_sink_has_its_row(sink_format: SinkFormat, stateful: bool) -> None:
+    variants = [
+        Sink("s", sink_format),
+        Sink("s", sink_format, layout="log"),
+        Sink("s", sink_format, keys=("id",)),
+        Sink("s", sink_format, idempotency_key="id"),
+    ]
+    for sink in variants:
+        assert (sink_format, case_of(sink, stateful=stateful)) in SINKS
+        assert promise_of(sink, stateful=stateful).why
+
+
+def test_a_java_broker_makes_it_at_least_once_unless_only_what_is_on_disk_is_read() -> None:
+    sink = Sink("lake", SinkFormat.PARQUET, path="/x")
+    assert promise_of(sink, source=SourceKind.OURS).guarantee is Guarantee.EXACTLY_ONCE
+    assert promise_of(sink, source=SourceKind.JAVA).guarantee is Guarantee.AT_LEAST_ONCE
+    assert promise_of(sink, source=SourceKind.JAVA_FLUSHED).guarantee is Guarantee.EXACTLY_ONCE
+    assert set(SOURCES) == set(SourceKind)
+
+
+def test_no_source_makes_more_of_a_sink_than_it_can() -> None:
+    kafka = Sink("k", SinkFormat.KAFKA)
+    assert {promise_of(kafka, source=kind).guarantee for kind in SourceKind} == {Guarantee.AT_LEAST_ONCE}
+
+
+def test_the_kind_of_source_follows_from_format_brokers_and_option() -> None:
+    topic = Pipeline("p", Source(topics=("t",)))
+    flushed = Pipeline("p", Source(topics=("t",), options={"JAVAREADS": "flushed"}))
+    files = Pipeline("p", Source(format="parquet", path="/x"))
+    assert source_kind(topic, java=False) is SourceKind.OURS
+    assert source_kind(topic, java=True) is SourceKind.JAVA
+    assert source_kind(flushed, java=True) is SourceKind.JAVA_FLUSHED
+    assert source_kind(files, java=False) is SourceKind.SPARK

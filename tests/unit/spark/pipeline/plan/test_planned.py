@@ -1,0 +1,133 @@
+"""A plan in words and as JSON, against the files in `golden`; the same twice."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytubemq.spark.pipeline.plan.look import Looked, PartitionLook, progress
+from pytubemq.spark.pipeline.plan.planned import Plan, keeps_state, plan
+from pytubemq.spark.pipeline.plan.words import words
+from pytubemq.spark.pipeline.spec.model import (
+    DeadLetter,
+    Decode,
+    Guarantee,
+    Limit,
+    Pipeline,
+    Sink,
+    SinkFormat,
+    Source,
+    Step,
+    Trigger,
+    TriggerKind,
+    Watermark,
+)
+from pytubemq.spark.pipeline.spec.normal import as_dict
+
+GOLDEN = Path(__file__).parent / "golden"
+ORDERS = Pipeline(
+    "orders",
+    Source(topics=("demo",), start="earliest", limit=Limit(rows=200_000)),
+    decode=Decode("json", "id BIGINT, at TIMESTAMP, amount DECIMAL(12,2)"),
+    steps=(
+        Step("paid", "SELECT *, date(at) AS day FROM input WHERE amount > 0"),
+        Step("per_day", "SELECT day, count(*) AS orders FROM paid GROUP BY day"),
+    ),
+    sinks=(
+        Sink("lake", SinkFormat.PARQUET, "paid", path="/tables/orders", guarantee=Guarantee.EXACTLY_ONCE),
+        Sink("board", SinkFormat.JDBC, url="jdbc:postgresql://u:secret@h/d", table="days", keys=("day",)),
+        Sink("out", SinkFormat.KAFKA, "paid", topic="orders", options={"kafka.bootstrap.servers": "h:9092"}),
+    ),
+    dead_letter=DeadLetter(SinkFormat.TUBEMQ, topic="rejected"),
+    state="/state/orders",
+)
+LOOKED = Looked(
+    tuple(PartitionLook(f"1:demo:{n}", 0, 0, 28 * 125_000, 125_000) for n in range(4)), java=False, goes_on=False
+)
+BEFORE = as_dict(
+    replace(
+        ORDERS,
+        source=replace(ORDERS.source, start="latest"),
+        sinks=(replace(ORDERS.sinks[0], partition_by=("day",)), *ORDERS.sinks[1:]),
+    )
+)
+FILES = Pipeline(
+    "feed",
+    Source(format="parquet", path="/in"),
+    sinks=(Sink("topic", SinkFormat.TUBEMQ, topic="demo"),),
+    trigger=Trigger(TriggerKind.INTERVAL, "10 seconds"),
+    state="/state/feed",
+)
+PLANS: dict[str, Plan] = {
+    "first": plan(ORDERS, looked=LOOKED),
+    "again": plan(ORDERS, looked=replace(LOOKED, goes_on=True), last=BEFORE),
+    "java": plan(ORDERS, looked=replace(LOOKED, java=True)),
+    "offline": plan(replace(ORDERS, dead_letter=None), columns={"input": "id:bigint", "paid": "id:bigint,day:date"}),
+    "files": plan(FILES, last=as_dict(FILES)),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_reads_as_it_did(name: str) -> None:
+    assert "\n".join(words(PLANS[name])) + "\n" == (GOLDEN / f"{name}.txt").read_text("utf-8")
+    assert json.dumps(PLANS[name].as_json(), indent=1) + "\n" == (GOLDEN / f"{name}.json").read_text("utf-8")
+
+
+def test_the_same_pipeline_has_the_same_plan_twice() -> None:
+    one, two = (json.dumps(plan(ORDERS, looked=LOOKED, last=BEFORE).as_json()) for _ in range(2))
+    assert one == two
+
+
+def test_no_secret_is_in_a_plan() -> None:
+    assert "secret" not in json.dumps(PLANS["first"].as_json()).replace("secrets", "")
+
+
+@pytest.mark.parametrize(
+    ("step", "keeps"),
+    [
+        (Step("a", "SELECT * FROM input"), False),
+        (Step("a", "SELECT count(*) FROM input"), True),
+        (Step("a", "SELECT DISTINCT x FROM input"), True),
+        (Step("a", "SELECT x FROM input GROUP BY x"), True),
+        (Step("a", "SELECT 'group by', count FROM input -- group by"), False),
+        (Step("a", "SELECT x FROM input", watermark=Watermark("at", "10 minutes")), True),
+        (Step("a", python="m:f"), False),
+    ],
+)
+def test_state_is_told_from_a_steps_words(step: Step, keeps: bool) -> None:
+    assert keeps_state(step) is keeps
+
+
+class _Files:
+    """A state directory of a dictionary."""
+
+    location = "/state"
+
+    def __init__(self, held: dict[str, bytes]) -> None:
+        self.held = held
+
+    def read_bytes(self, name: str) -> bytes | None:
+        return self.held.get(name)
+
+    def names(self, under: str) -> Any:
+        return (name.removeprefix(f"{under}/") for name in self.held if name.startswith(f"{under}/"))
+
+    def write(self, name: str, value: dict[str, Any]) -> None:
+        self.held[name] = json.dumps(value).encode()
+
+
+def test_progress_is_that_of_the_last_finished_batch() -> None:
+    held = {
+        "checkpoint/commits/9": b"v1\n{}",
+        "checkpoint/commits/10": b"v1\n{}",
+        "checkpoint/offsets/9": b'v1\n{}\n{"1:demo:0": 28}',
+        "checkpoint/offsets/10": b'v1\n{}\n{"1:demo:0": 56}',
+        "checkpoint/offsets/11": b'v1\n{}\n{"1:demo:0": 84}',
+    }
+    assert progress(_Files(held)) == {"1:demo:0": 56}
+    assert progress(_Files({})) == {}
+    assert progress(_Files({"checkpoint/commits/0": b"", "checkpoint/offsets/0": b"v1\n{}\n{"})) == {}

@@ -1,0 +1,243 @@
+"""A file becomes the values that the same in Python would be; what is no file of ours is refused with a place."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytubemq.spark.pipeline.spec import PipelineFileError, lint, load, load_checked, read
+from pytubemq.spark.pipeline.spec.faults import FaultCode
+from pytubemq.spark.pipeline.spec.json_schema import json_schema
+from pytubemq.spark.pipeline.spec.model import (
+    Audit,
+    Case,
+    DeadLetter,
+    Decode,
+    Guarantee,
+    Limit,
+    OnError,
+    Pipeline,
+    Sink,
+    SinkFormat,
+    Source,
+    SparkSettings,
+    Step,
+    Trigger,
+    TriggerKind,
+    Watermark,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ORDERS = """\
+name: orders
+source: {topic: demo, start: earliest, limit: {rows: 200_000, bytes: 64MiB, max_delay: 1m, min_rows: 5}}
+decode: {format: json, schema: "id BIGINT, amount DECIMAL(12,2)", on_error: drop, options: {ignoreErrors: true}}
+steps:
+  - {name: paid, sql: "SELECT * FROM input", watermark: {column: at, delay: 10m}}
+sinks:
+  - {name: lake, format: parquet, path: "${var:out}/orders", partition_by: day, guarantee: exactly_once}
+dead_letter: {url: "jdbc:derby:x", table: t, max_ratio: 1%}
+trigger: 10s
+audit: at
+state: /state
+spark: {conf: {spark.ui.enabled: no}, packages: [a:b:1]}
+tests:
+  - given: ['a', {body: {x: 1}, attributes: {k: v}}]
+    expect: {lake: [{id: 1, day: 2026-01-01, ok: true, none: null, text: '1'}]}
+"""
+VALUES = Pipeline(
+    name="orders",
+    source=Source(
+        topics=("demo",),
+        start="earliest",
+        limit=Limit(rows=200_000, size_bytes=64 * 1024 * 1024, max_delay_s=60.0, min_rows=5),
+    ),
+    decode=Decode("json", "id BIGINT, amount DECIMAL(12,2)", None, OnError.DROP, {"ignoreErrors": "true"}),
+    steps=(Step("paid", "SELECT * FROM input", watermark=Watermark("at", "10 minutes")),),
+    sinks=(
+        Sink("lake", SinkFormat.PARQUET, path="/out/orders", partition_by=("day",), guarantee=Guarantee.EXACTLY_ONCE),
+    ),
+    dead_letter=DeadLetter(SinkFormat.JDBC, url="jdbc:derby:x", table="t", max_ratio=0.01),
+    trigger=Trigger(TriggerKind.INTERVAL, "10 seconds"),
+    audit=Audit("at"),
+    state="/state",
+    spark=SparkSettings(conf={"spark.ui.enabled": "no"}, packages=("a:b:1",)),
+    tests=(
+        Case(
+            "test 1",
+            ({"body": "a"}, {"body": {"x": 1}, "attributes": {"k": "v"}}),
+            {"lake": ({"id": 1, "day": "2026-01-01", "ok": True, "none": None, "text": "1"},)},
+        ),
+    ),
+)
+
+ORDERS_TOML = """\
+name = "orders"
+audit = "at"
+state = "/state"
+trigger = "10s"
+
+[source]
+topic = "demo"
+start = "earliest"
+limit = {rows = 200_000, bytes = "64MiB", max_delay = "1m", min_rows = 5}
+
+[decode]
+format = "json"
+schema = "id BIGINT, amount DECIMAL(12,2)"
+on_error = "drop"
+options.ignoreErrors = true
+
+[[steps]]
+name = "paid"
+sql = "SELECT * FROM input"
+watermark = {column = "at", delay = "10m"}
+
+[[sinks]]
+name = "lake"
+format = "parquet"
+path = "${var:out}/orders"
+partition_by = "day"
+guarantee = "exactly_once"
+
+[dead_letter]
+url = "jdbc:derby:x"
+table = "t"
+max_ratio = "1%"
+
+[spark]
+packages = ["a:b:1"]
+conf.spark.ui.enabled = "no"
+
+[[tests]]
+given = ["a", {body = {x = 1}, attributes = {k = "v"}}]
+expect.lake = [{id = 1, day = 2026-01-01, ok = true, text = "1"}]
+"""
+
+
+def put(directory: Path, text: str, name: str = "file.yaml") -> Path:
+    file = directory / name
+    file.write_text(text, "utf-8")
+    return file
+
+
+def test_a_file_and_the_same_in_python_are_equal(tmp_path: Path) -> None:
+    loaded = load(put(tmp_path, ORDERS), variables={"out": "/out"})
+    assert not loaded.faults
+    assert loaded.pipeline == VALUES
+
+
+def test_toml_says_the_same_as_yaml(tmp_path: Path) -> None:
+    loaded = load(put(tmp_path, ORDERS_TOML, "file.toml"), variables={"out": "/out"})
+    assert not loaded.faults
+    made = loaded.pipeline
+    assert made is not None
+    lake = ({"id": 1, "day": "2026-01-01", "ok": True, "text": "1"},)  # TOML has no null
+    assert made.tests[0].expect == {"lake": lake}
+    assert made.tests[0].given == VALUES.tests[0].given
+    assert [getattr(made, part) for part in ("source", "decode", "steps", "sinks", "dead_letter", "spark")] == [
+        getattr(VALUES, part) for part in ("source", "decode", "steps", "sinks", "dead_letter", "spark")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "code", "place"),
+    [
+        ("name: [", "x.yaml", FaultCode.SYNTAX, (2, 1)),
+        ("a: b: c", "x.yaml", FaultCode.SYNTAX, (1, 5)),
+        ("a:\n\tb: c", "x.yaml", FaultCode.SYNTAX, (2, 1)),
+        ("name: !!python/object:os.system x", "x.yaml", FaultCode.SYNTAX, (1, 7)),
+        ("a: 1\n---\nb: 2", "x.yaml", FaultCode.SYNTAX, (2, 1)),
+        ("name = ", "x.toml", FaultCode.SYNTAX, (1, 8)),
+        ('name = "a"\nname = "b"', "x.toml", FaultCode.DUPLICATE_KEY, (2, 11)),
+        ("[" * 100, "x.yaml", FaultCode.TOO_LARGE, (1, 1)),
+        ("a: &a [*a]", "x.yaml", FaultCode.TOO_LARGE, (1, 4)),
+    ],
+)
+def test_what_is_no_file_of_ours_is_refused_with_a_place(
+    tmp_path: Path, text: str, name: str, code: FaultCode, place: tuple[int, int]
+) -> None:
+    faults = lint(put(tmp_path, text, name))
+    assert (code, place) in [(fault.code, (fault.line, fault.column)) for fault in faults]
+
+
+def test_aliases_that_grow_without_end_are_cut_off(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    assert FaultCode.TOO_LARGE in {fault.code for fault in lint(put(tmp_path, "\n".join(lines)))}
+
+
+def test_a_file_that_is_not_there_too_long_or_no_text_is_refused(tmp_path: Path) -> None:
+    assert [fault.code for fault in lint(tmp_path / "none.yaml")] == [FaultCode.UNREADABLE]
+    assert [fault.code for fault in lint(tmp_path)] == [FaultCode.UNREADABLE]
+    assert [fault.code for fault in lint(put(tmp_path, "#" * (1024 * 1024 + 1)))] == [FaultCode.TOO_LARGE]
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    assert [fault.code for fault in lint(binary)] == [FaultCode.UNREADABLE]
+
+
+def test_an_explicit_dead_letter_without_a_place_of_its_own_is_told(tmp_path: Path) -> None:
+    text = (
+        "name: x\nsource: {topic: t}\ndecode: {format: raw, on_error: dead_letter}\nsinks: [{name: c, format: console}]"
+    )
+    faults = lint(put(tmp_path, text))
+    assert [(fault.code, fault.line, fault.column) for fault in faults] == [(FaultCode.DEFAULT_DEAD_LETTER, 3, 33)]
+
+
+def test_words_that_yaml_takes_for_something_else_stay_what_was_written(tmp_path: Path) -> None:
+    text = "name: no\nsource: {topic: on, options: {a: 1_0, b: 0x1F, c: 12:30:00}}\nsinks: [{name: y, format: console}]"
+    pipeline = load(put(tmp_path, text)).require()
+    assert (pipeline.name, pipeline.source.topics) == ("no", ("on",))
+    assert pipeline.source.options == {"a": "1_0", "b": "0x1F", "c": "12:30:00"}
+    assert pipeline.sinks[0].name == "y"
+
+
+def test_read_refuses_what_lint_finds_an_error_in_and_names_the_first(tmp_path: Path) -> None:
+    file = put(tmp_path, "name: x\nsource: {topic: t, tpic: u}\nsinks: [{name: c, format: console}]")
+    with pytest.raises(PipelineFileError, match=r"file\.yaml:2:20 source\.tpic: unknown key, did you mean") as caught:
+        read(file)
+    assert caught.value.exit_code == 78
+    assert [fault.code for fault in caught.value.faults] == [FaultCode.UNKNOWN_KEY]
+
+
+def test_a_place_inside_of_a_query_is_a_place_in_the_file(tmp_path: Path) -> None:
+    text = "steps:\n  - name: a\n    sql: |\n      SELECT\n        nope\n  - {name: b, sql: 'SELECT x'}\n"
+    places = load(put(tmp_path, text)).places
+    assert (places.inside("steps[0].sql", 2, 3).line, places.inside("steps[0].sql", 2, 3).column) == (5, 9)
+    assert (places.inside("steps[1].sql", 1, 8).line, places.inside("steps[1].sql", 1, 8).column) == (6, 28)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet=st.sampled_from(list("abn: -[]{}\"'\n&*!|>#%,$0123456789.\t")), max_size=60))
+def test_whatever_stands_in_a_file_it_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    directory = tmp_path_factory.getbasetemp()
+    for name in ("any.yaml", "any.toml"):
+        loaded = load_checked(put(directory, text, name))
+        assert loaded.pipeline is not None or loaded.errors
+
+
+def test_lint_loads_neither_spark_nor_arrow(tmp_path: Path) -> None:
+    file = put(tmp_path, ORDERS)
+    code = (
+        "import json, sys; from pytubemq.spark.pipeline.spec import lint; "
+        f"faults = lint({str(file)!r}, variables={{'out': '/out'}}); "
+        "print(json.dumps([len(faults), sorted({name.split('.')[0] for name in sys.modules})]))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    _, modules = json.loads(ran.stdout)
+    assert not {"pyspark", "pyarrow", "py4j", "google", "fastavro"} & set(modules)
+
+
+def test_the_json_schema_names_every_key_and_nothing_else() -> None:
+    schema = json_schema()
+    assert schema["required"] == ["name", "source", "sinks"]
+    assert schema["properties"]["sinks"]["items"]["properties"]["format"]["enum"] == [f.value for f in SinkFormat]
+    assert schema["properties"]["source"]["additionalProperties"] is False
