@@ -1,0 +1,18 @@
+#!/usr/bin/env python3
+"""Write the reference pages of the Spark source from its tables: `python scripts/write_spark_pages.py`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+from pytubemq.spark.source import options_page
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = {"docs/reference/spark-source.md": options_page.page}
+
+if __name__ == "__main__":
+    for path, page in PAGES.items():
+        (ROOT / path).write_text(page(), "utf-8")
