@@ -1,8 +1,9 @@
 """`csv`: fields by position. Plain records are parsed all together by pyarrow; odd ones one by one.
 
 The invariant that makes this safe: a record goes to pyarrow's parser only when it holds no line feed, no carriage
-return, no quote and no escape, so a line of the parser is a record, whatever stands in it. Both ways end in the same
-casts: what pyarrow's reader casts by itself is a part of what `texts` casts, and where it fails `texts` does it again.
+return, no byte order mark, no escape, and no quotes but around whole fields, so a line of the parser is a record,
+whatever stands in it. Both ways end in the same casts: what pyarrow's reader casts by itself is a part of what `texts`
+casts, and where it fails `texts` does it again.
 """
 
 from __future__ import annotations
@@ -51,11 +52,14 @@ class CsvFormat:
         self._delete_head = values.flag("deleteHeadDelimiter")
         self._drop_more = values.flag("ignoreTrailingUnmappable")
         self._fill_less = values.flag("insertNullsForMissingColumns")
-        self._odd = [mark for mark in ("\n", "\r", self._quote, self._escape) if mark is not None]
-        self._parses = self._delimiter.isascii() and self._delimiter not in "\n\r\0"
+        self._odd = [mark for mark in ("\n", "\r", "\ufeff", self._quote, self._escape) if mark is not None]
+        self._well_quoted = _well_quoted(self._delimiter, self._quote or '"')
+        self._parses = all(mark.isascii() and mark not in "\n\r\0" for mark in (self._delimiter, self._quote or ","))
 
     def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> Made:
         """One row for each record."""
+        if not len(data):
+            return Made([pa.nulls(0, kind) for kind in self._kinds])
         texts, rows = texts_of(data, self._charset)
         parses = self._parses and len(leading) < len(self.columns)
         faults = [Fault(row, f"the bytes are no {self._charset}") for row in rows]
@@ -74,7 +78,7 @@ class CsvFormat:
         return merged(parts, self._kinds)
 
     def _lines(self, texts: Any, has_null: bool) -> tuple[Any, list[int]]:
-        """The records as lines, if all are plain; else the rows of the odd ones."""
+        """The records as lines, if all may be lines; else the rows of those that may not."""
         if not has_null and not texts.null_count:
             lines = _joined(texts)
             content = lines.to_pybytes()
@@ -82,8 +86,12 @@ class CsvFormat:
                 return lines, []
         found = pc.is_null(texts)
         for mark in self._odd:
-            found = pc.or_(found, pc.fill_null(pc.match_substring(texts, mark), True))
-        return None, pc.indices_nonzero(found).to_pylist()
+            has = pc.match_substring(texts, mark)
+            if mark == self._quote:
+                has = pc.and_not(has, pc.match_substring_regex(texts, self._well_quoted))
+            found = pc.or_(found, pc.fill_null(has, True))
+        odd = pc.indices_nonzero(found).to_pylist()
+        return (None if odd else _joined(texts)), odd
 
     def _plain(self, lines: Any, count: int, records: Any, leading: Sequence[Any]) -> Made:
         """Lines without anything odd; a line with too many or too few fields is skipped by the parser."""
@@ -98,7 +106,7 @@ class CsvFormat:
         if self._rules.null_literal is None and not self._rules.empty_is_null:
             fields, bad = self._typed(lines, casts, skip, skipped)
         else:
-            fields, bad = cast_all(casts, _parsed(lines, [_TEXT] * len(casts), self._delimiter, skip))
+            fields, bad = cast_all(casts, _parsed(lines, [_TEXT] * len(casts), self._delimiter, self._quote, skip))
         first, bad_first = self._lead(leading, [row for row, _ in skipped], count)
         made = Made([*first, *fields], records)
         if not skipped and not bad and not bad_first:
@@ -117,11 +125,11 @@ class CsvFormat:
     def _typed(self, lines: Any, casts: Sequence[TextColumn], skip: Any, skipped: list[Any]) -> tuple[list[Any], Any]:
         try:
             kinds = [_parser_type(each.kind, self._rules) for each in casts]
-            found = _parsed(lines, kinds, self._delimiter, skip)
+            found = _parsed(lines, kinds, self._delimiter, self._quote, skip)
             return [each.localised(array) for each, array in zip(casts, found, strict=True)], self._null_rows(found)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             skipped.clear()
-            return cast_all(casts, _parsed(lines, [_TEXT] * len(casts), self._delimiter, skip))
+            return cast_all(casts, _parsed(lines, [_TEXT] * len(casts), self._delimiter, self._quote, skip))
 
     def _null_rows(self, arrays: Sequence[Any]) -> dict[int, str]:
         bad: dict[int, str] = {}
@@ -143,7 +151,7 @@ class CsvFormat:
         made: list[tuple[int, list[str]]] = []
         for record, row, text in skipped:
             head = [each[row].as_py() for each in leading]
-            made.append((record, [*head, *text.split(self._delimiter)]))
+            made.append((record, [*head, *split_fields(text, self._delimiter, quote=self._quote, escape=None)]))
         return self._cast_rows(made)
 
     def _one_by_one(self, texts: Any, rows: Sequence[int], leading: Sequence[Any]) -> Made:
@@ -188,6 +196,13 @@ class CsvFormat:
         return without(Made(arrays, pa.array(records, pa.int64()), faults), bad)
 
 
+def _well_quoted(delimiter: str, quote: str) -> str:
+    """A pattern of the records in which quotes stand around whole fields only."""
+    quote, delimiter = (f"\\x{{{ord(mark):x}}}" for mark in (quote, delimiter))
+    field = f"(?:{quote}(?:[^{quote}]|{quote}{quote})*{quote}|[^{quote}{delimiter}]*)"
+    return f"^{field}(?:{delimiter}{field})*$"
+
+
 def _joined(texts: Any) -> Any:
     """All texts, a line feed after each, as one buffer."""
     lines = pc.binary_join_element_wise(texts, pa.scalar("", _TEXT), pa.scalar("\n", _TEXT))
@@ -207,15 +222,15 @@ def _parser_type(kind: Any, rules: TextRules) -> Any:
     return pa.timestamp("us")
 
 
-def _parsed(lines: Any, kinds: Sequence[Any], delimiter: str, skip: Any) -> list[Any]:
+def _parsed(lines: Any, kinds: Sequence[Any], delimiter: str, quote: str | None, skip: Any) -> list[Any]:
     names = [str(at) for at in range(len(kinds))]
     table = arrow_csv.read_csv(
         pa.BufferReader(lines),
         arrow_csv.ReadOptions(use_threads=False, column_names=names, block_size=lines.size + 1),
         arrow_csv.ParseOptions(
             delimiter=delimiter,
-            quote_char=False,
-            double_quote=False,
+            quote_char=quote or False,
+            double_quote=quote is not None,
             escape_char=False,
             ignore_empty_lines=False,
             invalid_row_handler=skip,
