@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import pytubemq.sync
+from pytubemq.errors import TubeError
 from pytubemq.spark.pipeline.run.engine import run
 from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Finished, RunStatus, Started
-from pytubemq.spark.pipeline.spec.model import Limit, Pipeline, Sink, SinkFormat, Source, Step
+from pytubemq.spark.pipeline.spec.model import (
+    Audit,
+    DeadLetter,
+    Decode,
+    Limit,
+    OnError,
+    Pipeline,
+    Sink,
+    SinkFormat,
+    Source,
+    Step,
+    Table,
+    Trigger,
+    TriggerKind,
+    Watermark,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,3 +87,180 @@ def test_sql_that_does_not_compile_is_told_with_its_step_and_nothing_is_written(
         run(pipeline, spark=spark, once=True, on_event=told.append)
     assert not (tmp_path / "lake").exists()
     assert [type(event) for event in told] == [Failed]
+
+
+def orders(topic: Topic, tmp_path: Path, **changes: Any) -> Pipeline:
+    """Orders as JSON, decoded."""
+    pipeline = Pipeline(
+        name="orders",
+        source=Source(master=topic.master, topics=(topic.name,), start="earliest"),
+        decode=Decode("json", schema="id INT, item STRING, at TIMESTAMP"),
+        sinks=(Sink("lake", SinkFormat.PARQUET, path=str(tmp_path / "lake")),),
+        state=str(tmp_path / "state"),
+    )
+    return replace(pipeline, **changes)
+
+
+def send(topic: Topic, *bodies: str) -> None:
+    with pytubemq.sync.connect(topic.master) as tube, tube.producer(topic.name) as producer:
+        for future in [producer.submit(body.encode(), msg_time="202611220130") for body in bodies]:
+            future.result()
+
+
+def order(number: int, item: str = "tea", at: str = "2026-11-22 01:30:00") -> str:
+    return json.dumps({"id": number, "item": item, "at": at})
+
+
+def test_rejected_records_go_to_the_dead_letters_and_the_ledger_s_counts_agree(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    send(topic, *(order(number) for number in range(8)), "{broken", '{"id": "no number"}')
+    pipeline = orders(topic, tmp_path, audit=Audit())
+    done: list[BatchDone] = []
+    result = run(
+        pipeline, spark=spark, once=True, on_event=lambda one: done.append(one) if isinstance(one, BatchDone) else None
+    )
+    assert result.totals.rows_in == 10
+    assert result.totals.rejected == 2
+    assert result.totals.rows_out == {"dead_letter": 2, "lake": 8}
+    lake = spark.read.parquet(str(tmp_path / "lake"))
+    assert lake.columns == ["id", "item", "at", "batch"]
+    dead = spark.read.parquet(str(tmp_path / "state" / "dead_letter")).collect()
+    assert {bytes(row.raw) for row in dead} == {b"{broken", b'{"id": "no number"}'}
+    assert {row.topic for row in dead} == {topic.name}
+    ledger = json.loads((tmp_path / "state/ledger" / f"{done[-1].batch_id}.json").read_text())
+    assert ledger["totals"] == {"batches": len(done), "rows_in": 10, "rejected": 2, "rows_out": result.totals.rows_out}
+    audit = [json.loads(path.read_text())["audit"] for path in (tmp_path / "state/ledger").glob("*.json")]
+    lines = [line for lines in audit for line in lines]
+    assert {(line["stream"], line["minute"]) for line in lines} == {(topic.name, "2026-11-22T01:30Z")}
+    assert sum(line["read"] - line["rejected"] for line in lines) == lake.count()
+
+
+@pytest.mark.parametrize(
+    ("changes", "refusal"),
+    [
+        ({"dead_letter": DeadLetter(max_ratio=0.1)}, r"2 of 4 records cannot be decoded \(50.0%\)"),
+        (
+            {"dead_letter": DeadLetter(max_rows=1)},
+            r"2 records were rejected so far, more than dead_letter.max_rows = 1",
+        ),
+        ({"decode": Decode("json", schema="id INT", on_error=OnError.FAIL)}, r"2 records that cannot be decoded; as "),
+    ],
+)
+def test_too_many_rejected_records_end_the_run_before_anything_of_the_batch_is_written(
+    spark: SparkSession, topic: Topic, tmp_path: Path, changes: dict[str, Any], refusal: str
+) -> None:
+    send(topic, '{"id": 1}', '{"id": 2}', "broken", "broken too")
+    pipeline = orders(topic, tmp_path, trigger=Trigger(TriggerKind.ONCE), **changes)
+    with pytest.raises(TubeError, match=refusal):
+        run(pipeline, spark=spark, once=True)
+    assert not (tmp_path / "lake").exists()
+    assert not (tmp_path / "state" / "dead_letter").exists()
+    lenient = replace(pipeline, decode=Decode("json", schema="id INT", on_error=OnError.DROP), dead_letter=None)
+    run(lenient, spark=spark, once=True)
+    assert spark.read.parquet(str(tmp_path / "lake")).count() == 2
+
+
+def test_windows_with_a_watermark_run_as_a_stream_beside_the_row_by_row_sinks(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    pipeline = orders(
+        topic,
+        tmp_path,
+        steps=(
+            Step(
+                "by_minute",
+                sql="SELECT window(at, '1 minute').start AS minute, item, COUNT(*) AS orders FROM input "
+                "GROUP BY window(at, '1 minute'), item",
+                watermark=Watermark("at", "0 seconds"),
+            ),
+        ),
+        sinks=(
+            Sink("lake", SinkFormat.PARQUET, path=str(tmp_path / "lake"), input="input"),
+            Sink("minutes", SinkFormat.PARQUET, path=str(tmp_path / "minutes")),
+        ),
+    )
+    send(topic, *(order(number, at=f"2026-11-22 01:0{number % 3}:10") for number in range(9)), "broken")
+    told: list[Event] = []
+    run(pipeline, spark=spark, once=True, on_event=told.append)
+    assert isinstance(told[0], Started)
+    assert told[0].queries == ("main", "step-by_minute")
+    send(topic, order(9, at="2026-11-22 02:00:00"))
+    run(pipeline, spark=spark, once=True)
+    assert spark.read.parquet(str(tmp_path / "lake")).count() == 10
+    rows = spark.read.parquet(str(tmp_path / "minutes")).collect()
+    assert sorted((row.minute.minute, row.item, row.orders) for row in rows) == [
+        (0, "tea", 3),
+        (1, "tea", 3),
+        (2, "tea", 3),
+    ]
+    assert (tmp_path / "state/ledger/step-by_minute").is_dir()
+
+
+def test_steps_join_tables_and_python_functions_and_each_sink_takes_its_own(
+    spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "prices.csv").write_text("tea,3\nrice,5\n")
+    (tmp_path / "my_steps.py").write_text("def dear(rows):\n    return rows.where('price > 3')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    pipeline = orders(
+        topic,
+        tmp_path,
+        tables=(Table("prices", "csv", path=str(tmp_path / "prices.csv"), schema="item STRING, price INT"),),
+        steps=(
+            Step("priced", sql="SELECT id, price FROM input LEFT JOIN prices USING (item)"),
+            Step("dear", python="my_steps:dear"),
+        ),
+        sinks=(
+            Sink("all", SinkFormat.PARQUET, path=str(tmp_path / "all"), input="priced"),
+            Sink("dear", SinkFormat.PARQUET, path=str(tmp_path / "dear")),
+        ),
+    )
+    send(topic, order(1), order(2, "rice"), order(3, "salt"))
+    result = run(pipeline, spark=spark, once=True)
+    assert result.totals.rows_out == {"dead_letter": 0, "all": 3, "dear": 1}
+    rows = spark.read.parquet(str(tmp_path / "all")).collect()
+    assert sorted((row.id, row.price) for row in rows) == [(1, 3), (2, 5), (3, None)]
+
+
+def test_a_sink_that_fails_leaves_the_others_done_and_the_next_run_redoes_it_alone(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    second = tmp_path / "second"
+    pipeline = orders(
+        topic,
+        tmp_path,
+        sinks=(
+            Sink("lake", SinkFormat.PARQUET, path=str(tmp_path / "lake")),
+            Sink("second", SinkFormat.PARQUET, path=str(second), options={"compression": "none"}),
+        ),
+        trigger=Trigger(TriggerKind.ONCE),
+    )
+    send(topic, *(order(number) for number in range(5)))
+    broken = replace(pipeline.sinks[1], options={"compression": "no such codec"})
+    with pytest.raises(TubeError, match=r"sink second could not write batch 0: .*no such codec"):
+        run(replace(pipeline, sinks=(pipeline.sinks[0], broken)), spark=spark)
+    assert spark.read.parquet(str(tmp_path / "lake")).count() == 5
+    done: list[Event] = []
+    run(pipeline, spark=spark, on_event=done.append)
+    first = next(event for event in done if isinstance(event, BatchDone))
+    assert first.replayed == ("dead_letter", "lake")
+    assert first.rows_out == {"dead_letter": 0, "lake": 5, "second": 5}
+    assert spark.read.parquet(str(tmp_path / "lake")).count() == 5
+    assert spark.read.parquet(str(second)).count() == 5
+
+
+def test_a_pipeline_without_an_end_stops_after_the_batch_when_the_file_asks(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    send(topic, order(1))
+    pipeline = orders(topic, tmp_path)
+
+    def ask(event: Event) -> None:
+        if isinstance(event, BatchDone):
+            (tmp_path / "state" / "stop").touch()
+
+    result = run(pipeline, spark=spark, on_event=ask)
+    assert result.status is RunStatus.STOPPED
+    assert not (tmp_path / "state" / "stop").exists()
+    assert spark.read.parquet(str(tmp_path / "lake")).count() == 1

@@ -164,6 +164,8 @@ def _of_spark(spark: SparkSession, pipeline: Pipeline, *, streaming: bool) -> Op
 
     options = {name: resolve(value) for name, value in decode.options.items()}
     decoder = make_decoder(decode.format, schema=decode.schema, inner=decode.inner, options=options)
+    if decode.of_records:
+        decoder = decoder.for_records()
     decoded = decode_dataframe(rows, decoder, keep=source.columns)
     return Opened(decoded, tuple(name for name in decoded.columns if name != ERROR), decoded=True)
 
