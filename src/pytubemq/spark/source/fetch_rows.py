@@ -32,17 +32,11 @@ _US_PER_MS: Final = 1000
 _ATTRIBUTE_COLUMNS: Final = frozenset({"msgType", "msgTime", "attributes"})
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What an attribute block says; `attributes` is None for one that cannot be read."""
+Told = tuple["dict[str, str] | None", "str | None", "str | None"]
+"""What an attribute block says: attributes (None for a block that cannot be read), message type, message time."""
 
-    attributes: dict[str, str] | None
-    msg_type: str | None
-    msg_time: str | None
-
-
-_NOTHING: Final = Told({}, None, None)
-_MALFORMED: Final = Told(None, None, None)
+_NOTHING: Final[Told] = ({}, None, None)
+_MALFORMED: Final[Told] = (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +57,7 @@ def build(builder: BatchBuilder, rows: Gathered, *, wanted: frozenset[str] | Non
     batch = pa.RecordBatch.from_arrays(arrays, schema=builder.schema)
     if wanted is None:
         return batch
-    keep = pa.array([told.msg_type in wanted for told in split.told], pa.bool_())
+    keep = pa.array([msg_type in wanted for _, msg_type, _ in split.told], pa.bool_())
     if split.which is not None:
         return batch.filter(keep.take(split.which))
     return batch if keep[0].as_py() else batch.slice(0, 0)
@@ -81,11 +75,11 @@ def _column(builder: BatchBuilder, name: str, rows: Gathered, count: int, split:
         case "timestamp":
             return _times(rows.runs).cast(kind)
         case "msgType":
-            return _each(pa.array([told.msg_type for told in split.told], kind), split, count)
+            return _each(pa.array([msg_type for _, msg_type, _ in split.told], kind), split, count)
         case "msgTime":
-            return _each(builder.minutes([told.msg_time for told in split.told]), split, count)
+            return _each(builder.minutes([msg_time for _, _, msg_time in split.told]), split, count)
         case "attributes":
-            return _each(builder.maps([told.attributes for told in split.told]), split, count)
+            return _each(builder.maps([attributes for attributes, _, _ in split.told]), split, count)
         case _:
             return split.bodies
 
@@ -174,22 +168,21 @@ def _split_fast(payloads: Any, ends: Any, data: Any, flags: Any) -> Split | None
     heads = _head_sizes(payloads, ends, flags)
     if heads is None:
         return None
-    # Boundaries before and behind every block: blocks and bodies in turn, still over the same bytes.
+    # Boundaries of sizes, texts and bodies, which stand in turn, still over the same bytes.
     count = len(payloads)
-    bounds = array("i", (0,)) * (2 * count + 1)
-    bounds[0::2] = _numbers(ends)
-    bounds[1::2] = _numbers(pc.add(ends.slice(0, count), heads))
-    turns = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(bounds), data])
-    even = _ramp(_room(count), 2).slice(0, count)
-    blocks = turns.take(even).dictionary_encode()
-    told = []
-    for block in blocks.dictionary.to_pylist():
-        try:
-            _, text = decode_payload(block, HAS_ATTRIBUTES if block else 0)
-        except FormatError:
-            return None
-        told.append(_read(text))
-    return Split(turns.take(pc.add(even, 1)), told, blocks.indices)
+    starts = ends.slice(0, count)
+    bounds = array("i", (0,)) * (3 * count + 1)
+    bounds[0::3] = _numbers(ends)
+    bounds[1::3] = _numbers(pc.add(starts, pc.min_element_wise(heads, pa.scalar(_INT32_BYTES, pa.int32()))))
+    bounds[2::3] = _numbers(pc.add(starts, heads))
+    turns = pa.Array.from_buffers(pa.binary(), 3 * count, [None, pa.py_buffer(bounds), data])
+    sizes_at = _ramp(_room(count), 3).slice(0, count)
+    blocks = turns.take(pc.add(sizes_at, 1)).dictionary_encode()
+    try:
+        texts = blocks.dictionary.cast(pa.string())
+    except pa.ArrowInvalid:  # not UTF-8
+        return None
+    return Split(turns.take(pc.add(sizes_at, 2)), _read_all(texts.to_pylist()), blocks.indices)
 
 
 def _head_sizes(payloads: Any, ends: Any, flags: Any) -> Any:
@@ -234,11 +227,10 @@ def _split_slowly(payloads: Any, flags: Sequence[int]) -> Split:
         number = known.get(text)
         if number is None:
             number = known[text] = len(told)
-            told.append(_read(text))
+            told.append(_read_all([text or ""])[0])
         which.append(number)
     return Split(pa.array(bodies, pa.binary()), told, pa.array(which, pa.int32()))
 
 
-@lru_cache(maxsize=4096)
-def _read(text: str | None) -> Told:
-    return _NOTHING if not text else Told(*parse_attributes(text))
+def _read_all(texts: Sequence[str]) -> list[Told]:
+    return [parse_attributes(text) if text else _NOTHING for text in texts]

@@ -13,6 +13,7 @@ from pytubemq.client.gathered import Gathered, gather
 from pytubemq.client.unpack import Unpacker
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.spark.source import fetch_rows
 from pytubemq.spark.source.arrow import BatchBuilder
 from pytubemq.spark.source.fetch_rows import build
 from pytubemq.spark.source.schema import COLUMNS
@@ -137,3 +138,10 @@ def test_what_fails_its_check_is_a_gap_with_a_reason() -> None:
     damaged = gather([first], [DamagedPack(28, "a pack fails its check", 2)], start=0, end=84)
     assert damaged.gap(0, 84) == (28, 84)
     assert damaged.unreadable == ["a pack fails its check"]
+
+
+@given(honest_stretches)
+def test_honest_payloads_are_never_looked_at_one_by_one(stretches: list[tuple[bool, list[Payload]]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fetch_rows, "_split_slowly", lambda *_: pytest.fail("one by one"))
+        rows_of(gather(records_of(stretches), (), start=0, end=1 << 40))
