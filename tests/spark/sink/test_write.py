@@ -95,5 +95,5 @@ def test_a_stream_goes_from_topic_to_topic(
         query.awaitTermination()
         one.send(1_000)
     found = messages_of(two)
-    assert sorted((int(message.body) for message in found)) == list(range(6_000))
+    assert sorted(int(message.body) for message in found) == list(range(6_000))
     assert all(message.attributes == {"n": message.body.decode()} for message in found)
