@@ -19,7 +19,8 @@ class InLongClass:
         jars = directory("inlong")
         compiled = cached(f"inlong-vectors-{digest_of([SOURCE], str(jars))}", lambda into: _compile(into, jars))
         command = [tool("java"), "-cp", f"{compiled}:{jars}/*", "InLongVectors"]
-        self._process: Any = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+        self._process: Any = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing, text=True)
 
     def close(self) -> None:
         """End the process."""
