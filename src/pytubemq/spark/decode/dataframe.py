@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import ConfigError
 from pytubemq.spark.decode.in_source import DecodedColumns
 from pytubemq.spark.decode.rejected import RAW_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from pytubemq.spark.decode.decoder import Decoder
 
@@ -37,4 +38,20 @@ def decode_dataframe(df: DataFrame, decoder: Decoder, *, keep: Sequence[str] = (
         for batch in batches:
             yield from columns.decode(batch)
 
-    return narrow.mapInArrow(decode, columns.schema(narrow.schema))
+    return _map_in_arrow(narrow, decode, columns.schema(narrow.schema))
+
+
+def _map_in_arrow(
+    df: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: StructType
+) -> DataFrame:
+    """`df.mapInArrow`, which in classic Spark asks for pandas although nothing of it is used."""
+    inner = getattr(df, "_jdf", None)
+    if inner is None:
+        return df.mapInArrow(function, schema)
+    from pyspark.sql import DataFrame
+    from pyspark.sql.udf import UserDefinedFunction
+    from pyspark.util import PythonEvalType
+
+    udf = UserDefinedFunction(function, schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    column: Any = udf(*[df[name] for name in df.columns])
+    return DataFrame(inner.mapInArrow(column._jc, False, None), df.sparkSession)

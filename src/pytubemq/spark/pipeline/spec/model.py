@@ -115,6 +115,8 @@ class Decode:
     """The format inside of InLongMsg."""
     on_error: OnError = OnError.DEAD_LETTER
     options: Mapping[str, str] = field(default_factory=dict)
+    of_records: bool = False
+    """Each body is one record that was taken out of a message before, as a rejected record is when it is redriven."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.spec.model import Source, Trigger, TriggerKind
 
 if TYPE_CHECKING:
-    from pytubemq.spark.pipeline.spec.model import Decode, Pipeline
+    from pytubemq.spark.pipeline.spec.model import Pipeline
     from pytubemq.spark.pipeline.watch.dead_letters import DeadLetterFiles, Key, Taken
 
 DIRECTORY: Final = "redrive"
@@ -49,7 +49,9 @@ class Redrive:
         source = Source(
             format="parquet", path=str(self.place / stage / "rows"), schema=SCHEMA, columns=pipeline.source.columns
         )
-        decode = pipeline.decode if stage == "message" else of_records(pipeline)
+        decode = pipeline.decode
+        if decode is not None and stage == "record":
+            decode = replace(decode, of_records=True)
         state = str(self.place / stage / "state")
         trigger = Trigger(TriggerKind.AVAILABLE_NOW)
         # the limits are those of a batch of messages, and here all may be bad again
@@ -100,14 +102,6 @@ def unfinished(pipeline: Pipeline) -> Redrive | None:
         elif (place / "taken.json").exists():
             return Redrive(place, int(json.loads((place / "taken.json").read_text("utf-8"))["rows"]))
     return None
-
-
-def of_records(pipeline: Pipeline) -> Decode | None:
-    """How a single record is decoded, once the message around it is gone."""
-    decode = pipeline.decode
-    if decode is None or decode.inner is None:
-        return decode
-    return replace(decode, format=decode.inner, inner=None)
 
 
 def _messages(rows: Any) -> Any:

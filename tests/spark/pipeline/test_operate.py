@@ -1,0 +1,221 @@
+"""Looking after a pipeline, on a real cluster: dead letters, a range again, taps, lag, the end of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pytubemq.sync
+from pytubemq.spark.listener import LagListener, observe_times
+from pytubemq.spark.pipeline.run.engine import run
+from pytubemq.spark.pipeline.spec.model import DeadLetter, Decode, Limit, Pipeline, Sink, SinkFormat, Source, Step
+from pytubemq.spark.pipeline.watch.backfill import backfill_of, ranges
+from pytubemq.spark.pipeline.watch.dead_letters import Choice, dead_letter_files
+from pytubemq.spark.pipeline.watch.files import state_files
+from pytubemq.spark.pipeline.watch.page import page
+from pytubemq.spark.pipeline.watch.record import RunRecord, recorded
+from pytubemq.spark.pipeline.watch.redrive import stage_redrive, unfinished
+from pytubemq.spark.pipeline.watch.reset import forget, progress
+from pytubemq.spark.pipeline.watch.status import Standing, status
+from pytubemq.spark.pipeline.watch.tap import tap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.spark.conftest import Topic
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+GOOD, BAD = 400, 100
+
+
+def fill(topic: Topic) -> None:
+    """Messages of two kinds: `id` a number, and, in a hundred of them, a word."""
+    with pytubemq.sync.connect(topic.master) as tube, tube.producer(topic.name) as producer:
+        bodies = [{"id": n if n % 5 else f"word-{n}"} for n in range(GOOD + BAD)]
+        futures = [producer.submit(json.dumps(body).encode(), attrs={"n": "1"}) for body in bodies]
+        for future in futures:
+            future.result()
+
+
+def pipeline_of(topic: Topic, place: Path) -> Pipeline:
+    return Pipeline(
+        name="orders",
+        source=Source(master=topic.master, topics=(topic.name,), start="earliest", limit=Limit(rows=300)),
+        decode=Decode(format="json", schema="id BIGINT"),
+        steps=(Step("seen", sql="SELECT *, true AS seen FROM input"),),
+        sinks=(Sink("lake", SinkFormat.PARQUET, path=str(place / "lake")),),
+        dead_letter=DeadLetter(path=str(place / "dead")),
+        state=str(place / "state"),
+    )
+
+
+def rows_in(spark: SparkSession, place: Path) -> int:
+    return int(spark.read.parquet(str(place / "lake")).count())
+
+
+def test_a_hundred_dead_letters_are_listed_and_redriven_into_the_table(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    fill(topic)
+    pipeline = pipeline_of(topic, tmp_path)
+    record = RunRecord()
+    run(pipeline, spark=spark, once=True, on_event=record.take)
+    assert (record.rows_in, record.rejected, rows_in(spark, tmp_path)) == (500, BAD, GOOD)
+    letters = dead_letter_files(pipeline)
+    [listed] = letters.by_reason()
+    assert (listed["records"], listed["topics"]) == (BAD, [topic.name])
+
+    # as it is: all are rejected again, and none is lost
+    redrive = stage_redrive(pipeline, letters.take(Choice()))
+    run(redrive.pipeline(pipeline, "message"), spark=spark, once=True)
+    assert redrive.finish(letters) == BAD
+    assert [row["records"] for row in letters.by_reason()] == [BAD]
+    assert rows_in(spark, tmp_path) == GOOD
+
+    # with a schema that takes them; killed between the sinks and the end, it is finished and nothing comes twice
+    mended = replace(
+        pipeline,
+        decode=Decode(format="json", schema="id STRING"),
+        sinks=(replace(pipeline.sinks[0], path=str(tmp_path / "words")),),
+    )
+    stage_redrive(mended, letters.take(Choice(reason="decode")))
+    for _ in range(2):
+        left = unfinished(mended)
+        assert left is not None
+        run(left.pipeline(mended, "message"), spark=spark, once=True)
+    left = unfinished(mended)
+    assert left is not None
+    assert left.finish(letters) == BAD
+    assert unfinished(mended) is None
+    words = spark.read.parquet(str(tmp_path / "words"))
+    assert (words.count(), words.distinct().where("id LIKE 'word-%'").count()) == (BAD, BAD)
+    assert letters.by_reason() == []
+
+
+def test_a_range_goes_through_again_and_once_only(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    fill(topic)
+    pipeline = pipeline_of(topic, tmp_path)
+    run(pipeline, spark=spark, once=True)
+    again = backfill_of(pipeline, "earliest", "latest")
+    assert sum(row["messages"] for row in ranges(again)) == GOOD + BAD
+    assert run(again.pipeline, spark=spark, once=True).totals.rows_in == GOOD + BAD
+    assert rows_in(spark, tmp_path) == 2 * GOOD
+    assert run(again.pipeline, spark=spark, once=True).totals.rows_in == 0
+    assert run(pipeline, spark=spark, once=True).totals.rows_in == 0
+    assert rows_in(spark, tmp_path) == 2 * GOOD
+
+    files = state_files(str(tmp_path / "state"))
+    assert progress(files).offsets
+    aside = forget(files)
+    assert (aside / "checkpoint").is_dir()
+    assert run(pipeline, spark=spark, once=True).totals.rows_in == GOOD + BAD
+    assert rows_in(spark, tmp_path) == 3 * GOOD
+
+
+def test_rows_are_looked_at_on_every_stage_and_the_run_is_told_afterwards(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    fill(topic)
+    pipeline = pipeline_of(topic, tmp_path)
+    [message] = tap(spark, pipeline, "source", messages=1)
+    assert message["attributes"] == {"n": "1"}
+    assert json.loads(message["body"])["id"] is not None
+    for stage in ("seen", "lake"):
+        rows = tap(spark, pipeline, stage, messages=10, newest=True)
+        assert rows
+        assert all(row["seen"] is True for row in rows)
+    assert not (tmp_path / "lake").exists()
+
+    run(pipeline, spark=spark, once=True)
+    found = status(state_files(str(tmp_path / "state")))
+    assert found.standing is Standing.FINISHED
+    assert (found.as_dict()["rows_in"], found.as_dict()["lag_rows"]) == (GOOD + BAD, 0)
+    text = page(recorded(state_files(str(tmp_path / "state"))))
+    assert "<svg" in text
+    assert "decode.json" in text
+
+
+def test_the_lag_of_a_query_is_told_by_what_it_leaves_and_what_it_reads(
+    spark: SparkSession, new_topic: Callable[[], Topic], checkpoint: str
+) -> None:
+    topic = new_topic()
+    topic.send(1_000)
+    listener = LagListener()
+    spark.streams.addListener(listener)
+    lags: list[Any] = []
+    listener._on_lag = lags.append
+    rows = spark.readStream.format("tubemq").options(
+        **topic.options, startingOffsets="earliest", maxRowsPerTrigger="400"
+    )
+    query = (
+        observe_times(rows.load())
+        .writeStream.format("noop")
+        .queryName("lagging")
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(120)
+        deadline_s = time.monotonic() + 30
+        while sum(lag.input_rows for lag in lags) < 1_000 and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+    finally:
+        spark.streams.removeListener(listener)
+    told = [(lag.query, lag.rows) for lag in lags if lag.input_rows]
+    assert told == [("lagging", 600), ("lagging", 200), ("lagging", 0)]
+    assert all(lag.seconds is not None and 0 < lag.seconds < 3_600 for lag in lags if lag.rows)
+    assert {entry.partition.topic for entry in lags[0].partitions} == {topic.name}
+
+
+def test_a_run_in_a_process_of_its_own_ends_after_its_batch_when_asked(topic: Topic, tmp_path: Path) -> None:
+    fill(topic)
+    file = tmp_path / "orders.yaml"
+    file.write_text(
+        f"name: orders\nsource: {{topic: {topic.name}, master: '{topic.master}', start: earliest}}\n"
+        "decode: {format: json, schema: 'id BIGINT'}\n"
+        f"sinks: [{{name: lake, format: parquet, path: {tmp_path / 'lake'}}}]\nstate: state\n"
+    )
+    command = [sys.executable, "-m", "pytubemq", "pipeline"]
+    process = subprocess.Popen(
+        [*command, "run", str(file), "--progress", "json", "--report", str(tmp_path / "page.html")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"SPARK_LOCAL_DIRS": str(tmp_path)},
+    )
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if json.loads(line).get("event") == "BatchDone":
+                break
+        shown = subprocess.run(
+            [*command, "status", str(file), "-o", "json"], capture_output=True, text=True, check=True
+        )
+        assert json.loads(shown.stdout)["status"] == "running"
+        process.send_signal(signal.SIGINT)  # once: it ends after the batch
+        output, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    lines = output.splitlines()
+    assert any(line.startswith("lake") and "exactly once" in line for line in lines)
+    assert any("stopped after" in line for line in lines)
+    assert "Report" not in output
+    assert "<svg" in (tmp_path / "page.html").read_text("utf-8")
+    assert (tmp_path / "state" / "spark.log").stat().st_size > 0
+    stopped = subprocess.run([*command, "stop", str(file)], capture_output=True, text=True, check=False)
+    assert stopped.returncode == 4
