@@ -8,10 +8,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
+from pytubemq.spark.decode import page as decode_page
 from pytubemq.spark.source import options_page
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = {"docs/reference/spark-source.md": options_page.page}
+PAGES = {
+    "docs/reference/spark-source.md": options_page.page,
+    "docs/reference/decode-formats.md": decode_page.page,
+}
 
 if __name__ == "__main__":
     for path, page in PAGES.items():
