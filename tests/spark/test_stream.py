@@ -83,8 +83,8 @@ def test_restarts_from_a_checkpoint_repeat_and_skip_no_row(
         assert bodies(spark, tmp_path / "table") == topic.bodies
 
 
-def test_an_unfinished_batch_is_replayed_with_the_same_rows(
-    spark: SparkSession, topic: Topic, tmp_path: Path, checkpoint: str
+def test_an_unfinished_batch_is_replayed_with_the_same_rows_though_partitions_were_added(
+    spark: SparkSession, cluster: ThreadedCluster, topic: Topic, checkpoint: str
 ) -> None:
     topic.send(900)
     runs: list[tuple[int, list[str]]] = []
@@ -93,7 +93,8 @@ def test_an_unfinished_batch_is_replayed_with_the_same_rows(
         runs.append((batch, sorted(row.body.decode() for row in frame.select("body").collect())))
 
     def run() -> None:
-        frame = stream(spark, topic, startingOffsets="earliest", maxRowsPerTrigger="400")
+        options = {"master": topic.master, "topicPattern": f"{topic.name}(_more)?", "startingOffsets": "earliest"}
+        frame = spark.readStream.format("tubemq").options(**options, maxRowsPerTrigger="400").load()
         writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint)
         writer.trigger(availableNow=True).start().awaitTermination()
 
@@ -105,10 +106,13 @@ def test_an_unfinished_batch_is_replayed_with_the_same_rows(
     (commits / "2").unlink()
     (commits / ".2.crc").unlink(missing_ok=True)
     topic.send(300)
+    more = Topic(f"{topic.name}_more", topic.master)
+    cluster.create_topic(more.name, partitions=2)
+    more.send(50)
     runs.clear()
     run()
     assert runs[0] == first[2]
-    assert Counter(body for _, rows in [*first, *runs[1:]] for body in rows) == Counter(topic.bodies)
+    assert Counter(body for _, rows in [*first, *runs[1:]] for body in rows) == Counter([*topic.bodies, *more.bodies])
 
 
 def test_what_arrives_while_it_runs_is_left_for_the_next_run(

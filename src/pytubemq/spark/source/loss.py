@@ -76,7 +76,8 @@ def write_hole(hole: Hole, directory: str) -> None:
             out.write((json.dumps(told(hole)) + "\n").encode())
         files.move(f"{root}/.{name}.part", f"{root}/{name}")
     except (OSError, ValueError) as error:
+        place = directory.rpartition("@")[2]  # a URI may have a secret before it
         raise ConfigError(
-            f"rows are gone, and that cannot be written to lossDirectory {directory}: {error}",
+            f"rows are gone, and that cannot be written to lossDirectory {place}: {type(error).__name__}",
             hint="give an absolute path or a URI of a directory that driver and executors can write to",
         ) from error

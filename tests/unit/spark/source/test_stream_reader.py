@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -183,6 +184,19 @@ def test_tasks_stay_within_the_time_they_may_fetch() -> None:
     assert end == {str(HERE): 28 * 50_000}
     stream.partitions({str(HERE): 0}, end)
     assert stream.latestOffset(end, default(stream)) == {str(HERE): 28 * 250_000}
+
+
+def test_a_sigterm_lets_the_drivers_process_end_as_a_program_does() -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        reader(Sight({HERE: Ends(0, 0)})).initialOffset()
+        with pytest.raises(SystemExit):
+            signal.raise_signal(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        reader(Sight({HERE: Ends(0, 0)})).initialOffset()
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN  # somebody else's is left alone
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_a_log_that_lost_its_end_is_data_loss_or_read_on_from_the_end_it_has() -> None:
