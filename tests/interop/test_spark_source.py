@@ -1,0 +1,185 @@
+"""Spark reads topics of a Java Broker: exact ranges, each message once, through kills of readers and of the Broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import SparkSession
+
+import pytubemq.sync
+from pytubemq.client.options import Start
+from pytubemq.model.ids import Address, Partition
+from pytubemq.spark.source.java.ends import java_ends
+
+from .spark_java import KILLED, PARTITIONS, SHARED, SINGLE, STREAMED, Feeder, JavaCluster, kill_worker, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(400)]
+
+FAILURES = 2
+"""Tasks whose reader is killed; Spark gives a task four tries."""
+KILLS = 20
+"""Workers killed at most: some of them are idle."""
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    scratch = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.appName("java brokers")
+        .master("local[2,4]")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.local.dir", str(scratch))
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaCluster]:
+    with JavaCluster(tmp_path_factory.mktemp("java")) as running:
+        yield running
+
+
+def partitions(topic: str, count: int = PARTITIONS) -> list[Partition]:
+    return [Partition(1, topic, number) for number in range(count)]
+
+
+def numbers(rows: DataFrame) -> Counter[int]:
+    """How often each message came."""
+    return Counter(int(bytes(row.body)) for row in rows.select("body").collect())
+
+
+def consumed(cluster: JavaCluster, topic: str, count: int) -> Counter[int]:
+    """How often each message is in the topic, as a consumer of a group sees it, which takes until it has `count`."""
+    found: Counter[int] = Counter()
+    with (
+        pytubemq.sync.connect(cluster.master) as tube,
+        tube.consumer("counts", topic, start=Start.EARLIEST) as consumer,
+    ):
+        for batch in consumer.batches(idle_timeout_s=30 if found.total() < count else 1):
+            found.update(int(message.body) for message in batch.messages)
+            batch.confirm()
+            if found.total() >= count:
+                break
+    return found
+
+
+def test_a_batch_between_two_offsets_is_exact_while_a_producer_goes_on(
+    spark: SparkSession, cluster: JavaCluster
+) -> None:
+    with Feeder(cluster.master, SHARED) as feeder:
+        until(lambda: feeder.sent > 12_000)
+        newest = min(max(feeder.places[one]) for one in partitions(SHARED))
+        start, end = newest // 3 // 28 * 28, newest * 2 // 3 // 28 * 28
+        rows = (
+            spark.read.format("tubemq")
+            .options(
+                master=cluster.master, topic=SHARED, columns="partition,offset,timestamp,messageId,attributes,body"
+            )
+            .option("startingOffsets", json.dumps({str(one): start for one in partitions(SHARED)}))
+            .option("endingOffsets", json.dumps({str(one): end for one in partitions(SHARED)}))
+            .load()
+            .collect()
+        )
+        assert feeder.sent > 12_000
+    for one in partitions(SHARED):
+        found = [(int(bytes(row.body)), row.messageId) for row in rows if row.partition == one.partition_id]
+        assert found == feeder.between(one, start, end)
+        assert found, "a third of what was sent"
+    assert all(row.attributes == {"n": bytes(row.body).decode()} for row in rows)
+    assert {(row.offset, row.timestamp) for row in rows} == {(None, None)}, "a store of four partitions tells no offset"
+
+
+def test_offsets_are_known_in_a_store_that_no_two_partitions_share(spark: SparkSession, cluster: JavaCluster) -> None:
+    with Feeder(cluster.master, SINGLE) as feeder:
+        until(lambda: feeder.sent > 3000)
+    rows = spark.read.format("tubemq").options(master=cluster.master, topic=SINGLE).load().collect()
+    (places,) = feeder.places.values()
+    assert [(row.offset, int(bytes(row.body))) for row in rows] == [(at, places[at][0]) for at in sorted(places)]
+
+
+def test_a_stream_in_small_batches_has_each_message_once_though_its_readers_are_killed(
+    spark: SparkSession, cluster: JavaCluster, tmp_path: Path
+) -> None:
+    with Feeder(cluster.master, STREAMED) as feeder:
+        until(lambda: feeder.sent > 15_000)
+    written = stream(spark, cluster, STREAMED, tmp_path, maxRowsPerTrigger="6000").trigger(availableNow=True)
+    before = failed_tasks(spark)
+    query = written.start(str(tmp_path / "rows"))
+    killed: set[int] = set()
+    while query.isActive and failed_tasks(spark) < before + FAILURES and len(killed) < KILLS:
+        if spark.sparkContext.statusTracker().getActiveStageIds():  # or it would be one that plans for the driver
+            kill_worker(killed)
+        query.awaitTermination(0.2)
+    assert query.awaitTermination(240)
+    assert failed_tasks(spark) > before, "a reader was killed while it read"
+    assert len(query.recentProgress) > 3, "several batches"
+    sent = Counter(number for places in feeder.places.values() for number, _ in places.values())
+    assert numbers(spark.read.parquet(str(tmp_path / "rows"))) == sent
+
+
+def test_a_stream_of_what_is_flushed_has_each_message_once_though_the_broker_is_killed(
+    spark: SparkSession, cluster: JavaCluster, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows"
+    flushed = stream(spark, cluster, KILLED, tmp_path, javaReads="flushed", maxRowsPerTrigger="4000")
+    with Feeder(cluster.master, KILLED) as feeder:
+        query = flushed.trigger(processingTime="200 milliseconds").start(str(rows))
+        until(lambda: rows_in(query) > 2000)
+        cluster.kill_broker()
+        before = feeder.sent
+        cluster.start_broker()
+        until(lambda: feeder.sent > before + 4000)
+        seen = rows_in(query)
+        until(lambda: rows_in(query) > seen)
+    query.stop()
+    masters = (Address.parse(cluster.master),)
+    until(lambda: java_ends(masters, partitions(KILLED), flushed_only=True) == java_ends(masters, partitions(KILLED)))
+    last = flushed.trigger(availableNow=True).start(str(rows))
+    assert last.awaitTermination(120)
+    found = numbers(spark.read.parquet(str(rows)))
+    assert found == consumed(cluster, KILLED, found.total())
+
+
+def stream(spark: SparkSession, cluster: JavaCluster, topic: str, home: Path, **options: str):  # type: ignore[no-untyped-def]
+    """A query from the topic's begin into Parquet."""
+    read = spark.readStream.format("tubemq").options(master=cluster.master, topic=topic, startingOffsets="earliest")
+    rows = read.options(**options).option("columns", "partition,body").load()
+    return rows.writeStream.format("parquet").option("checkpointLocation", str(home / "checkpoint"))
+
+
+def failed_tasks(spark: SparkSession) -> int:
+    """How many tasks of this session have failed so far."""
+    tracker = spark.sparkContext.statusTracker()
+    failed = number = 0
+    while (stage := tracker.getStageInfo(number)) is not None:
+        failed += stage.numFailedTasks
+        number += 1
+    return failed
+
+
+def rows_in(query: StreamingQuery) -> int:
+    """How many rows a query has read."""
+    assert query.exception() is None, str(query.exception())
+    return sum(progress.numInputRows for progress in query.recentProgress)
