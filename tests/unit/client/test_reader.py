@@ -335,3 +335,14 @@ async def test_what_one_connection_knows_lets_another_read_without_a_master() ->
         async with connect(mock.masters, known=moved) as other:
             assert await other.offsets([P0]) == {P0: (0, 280)}
         assert len(mock.received(Method.PRODUCER_HEARTBEAT_P2M)) > asked
+
+
+async def test_what_another_connection_has_learned_since_is_taken() -> None:
+    async with MockBroker(topics={"demo": 1, "more": 2}) as mock, connect(mock.masters) as tube:
+        found = await tube.partitions_of(["demo", "nope", "more"])
+        assert found == {"demo": [P0], "more": [Partition(1, "more", 0), Partition(1, "more", 1)]}
+        async with connect(mock.masters, known=tube.known) as other:
+            other.learn(dataclasses.replace(tube.known, visit_token=4711))
+            await other.offsets([P0])
+        shown = [request.auth_info.visit_authorized_token for request in mock.received(Method.PARTITION_OFFSETS)]
+        assert shown == [4711]

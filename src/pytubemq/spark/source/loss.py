@@ -77,7 +77,8 @@ def write_hole(hole: Hole, directory: str) -> None:
         files.move(f"{root}/.{name}.part", f"{root}/{name}")
     except (OSError, ValueError) as error:
         place = directory.rpartition("@")[2]  # a URI may have a secret before it
+        why = getattr(error, "strerror", None) or type(error).__name__
         raise ConfigError(
-            f"rows are gone, and that cannot be written to lossDirectory {place}: {type(error).__name__}",
+            f"rows are gone, and that cannot be written to lossDirectory {place}: {why}",
             hint="give an absolute path or a URI of a directory that driver and executors can write to",
         ) from error
