@@ -34,7 +34,6 @@ DELTA: Final = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",  # 50 tasks for each look at a table, else
 }
-ICEBERG_EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
 def open_session(pipeline: Pipeline, *, formats: Iterable[SinkFormat] | None = None) -> SparkSession:
@@ -80,14 +79,8 @@ def settings(pipeline: Pipeline, formats: Iterable[SinkFormat], *, submitted: bo
         wanted["spark.jars.packages"] = ",".join(pipeline.spark.packages)
     if pipeline.spark.jars:
         wanted["spark.jars"] = ",".join(pipeline.spark.jars)
-    extensions = []
     if SinkFormat.DELTA in formats:
         wanted |= DELTA
-        extensions.append(DELTA["spark.sql.extensions"])
-    if SinkFormat.ICEBERG in formats:
-        extensions.append(ICEBERG_EXTENSIONS)
-    if extensions:
-        wanted["spark.sql.extensions"] = ",".join(extensions)
     wanted |= pipeline.spark.conf
     check_settings(wanted)
     return wanted

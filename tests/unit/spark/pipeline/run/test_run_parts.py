@@ -49,10 +49,9 @@ def test_under_spark_submit_its_own_master_stays() -> None:
     assert settings(pipeline, [])["spark.master"] == "local[2,4]"
 
 
-def test_both_lake_formats_get_their_extensions() -> None:
-    wanted = settings(Pipeline("p", Source()), [SinkFormat.DELTA, SinkFormat.ICEBERG])
-    assert "io.delta" in wanted["spark.sql.extensions"]
-    assert "iceberg" in wanted["spark.sql.extensions"]
+def test_a_session_gets_delta_s_extension_where_a_sink_writes_delta() -> None:
+    assert "io.delta" in settings(Pipeline("p", Source()), [SinkFormat.DELTA])["spark.sql.extensions"]
+    assert "spark.sql.extensions" not in settings(Pipeline("p", Source()), [SinkFormat.PARQUET])
 
 
 def test_an_error_of_ours_inside_of_sparks_is_what_is_said() -> None:

@@ -1,0 +1,197 @@
+"""An Iceberg table through Iceberg's own Java library in the driver: its columns, its snapshots, files added to it.
+
+Iceberg's catalog for Spark is not used: that of Spark 4.1 cannot be loaded by Spark 4.2, and there is none for 4.2. The
+catalog is configured as for Spark all the same (`spark.sql.catalog.NAME.*`). The invariant: files come into the table
+by one commit, or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.run.faults import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from pytubemq.spark.pipeline.sinks.columns import Change
+
+PACKAGE: Final = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+MAPPING: Final = "schema.name-mapping.default"
+"""The table's property by which its readers find the columns of files that have names and no field ids, as Spark's."""
+LOOKED_BACK: Final = 1000
+"""Snapshots among which a batch is looked for."""
+
+
+class IcebergTable:
+    """A table, by its name `catalog.database.table`; there or still to be made."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self._spark: Any = spark
+        self._jvm = cast("Any", spark.sparkContext._jvm)
+        self._catalog_name, _, rest = name.partition(".")
+        self._catalog: Any = self._open()
+        self._identifier: Any = self._jvm.org.apache.iceberg.catalog.TableIdentifier.parse(rest)
+        self._table: Any = None
+        if self._catalog.tableExists(self._identifier):
+            self._table = self._catalog.loadTable(self._identifier)
+
+    @property
+    def exists(self) -> bool:
+        """Whether it has been made."""
+        return self._table is not None
+
+    @property
+    def columns(self) -> StructType:
+        """Its columns, as Spark's."""
+        from pyspark.sql.types import StructType
+
+        converted = self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(self._table.schema())
+        return StructType.fromJson(json.loads(converted.json()))
+
+    @property
+    def partition_columns(self) -> list[str]:
+        """The columns that its files are parted by.
+
+        Raises:
+            ConfigError: it is parted by something else than columns as they are.
+        """
+        names = []
+        for part in self._table.spec().fields():
+            if not part.transform().isIdentity():
+                raise ConfigError(
+                    f"the Iceberg table {self._identifier.toString()} is partitioned by {part.transform().toString()}",
+                    hint="the runner adds files to tables that are partitioned by columns as they are, or not at all",
+                )
+            names.append(str(self._table.schema().findColumnName(part.sourceId())))
+        return names
+
+    @property
+    def data(self) -> str:
+        """The directory below which our files lie."""
+        return f"{self._table.location()}/data/tubemq"
+
+    def create(self, columns: StructType, partition_by: Sequence[str]) -> None:
+        """Make it, and its database."""
+        iceberg = self._jvm.org.apache.iceberg
+        schema = iceberg.spark.SparkSchemaUtil.convert(self._struct(columns))
+        spec = iceberg.PartitionSpec.builderFor(schema)
+        for name in partition_by:
+            spec = spec.identity(name)
+        namespace = self._identifier.namespace()
+        if not namespace.isEmpty() and not self._catalog.namespaceExists(namespace):
+            self._catalog.createNamespace(namespace)
+        properties = self._jvm.java.util.HashMap()
+        properties.put(MAPPING, self._mapping(schema))
+        self._table = self._catalog.createTable(self._identifier, schema, spec.build(), properties)
+
+    def change(self, change: Change) -> None:
+        """Add and widen columns."""
+        if self._table.properties().get(MAPPING) is None:
+            self._table.updateProperties().set(MAPPING, self._mapping(self._table.schema())).commit()
+        if change.is_none:
+            return
+        update = self._table.updateSchema()
+        convert = self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert
+        for field in change.added:
+            update.addColumn(field.name, convert(self._type(field.dataType)))
+        for field in change.widened:
+            update.updateColumn(field.name, convert(self._type(field.dataType)))
+        update.commit()
+        self._table.refresh()
+
+    def rows_of(self, name: str, value: str) -> int | None:
+        """The rows that the snapshot with this property added; None if there is no such snapshot."""
+        snapshot = self._table.currentSnapshot()
+        for _ in range(LOOKED_BACK):
+            if snapshot is None:
+                return None
+            if snapshot.summary().get(name) == value:
+                return int(snapshot.summary().get("added-records") or 0)
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else self._table.snapshot(parent)
+        return None
+
+    def add_files(self, directory: str, name: str, value: str) -> int:
+        """Add the Parquet files below a directory in one snapshot with a property; returns their rows."""
+        iceberg = self._jvm.org.apache.iceberg
+        mapping = iceberg.mapping.NameMappingParser.fromJson(self._table.properties().get(MAPPING))
+        config = iceberg.MetricsConfig.forTable(self._table)
+        append = self._table.newAppend()
+        rows = 0
+        for path in self._files(directory):
+            file = self._table.io().newInputFile(path)
+            metrics = iceberg.parquet.ParquetUtil.fileMetrics(file, config, mapping)
+            if not metrics.recordCount():
+                continue
+            rows += int(metrics.recordCount())
+            built = iceberg.DataFiles.builder(self._table.spec()).withInputFile(file).withFormat("PARQUET")
+            if parts := self._parts(path, directory):
+                built = built.withPartitionValues(parts)
+            append = append.appendFile(built.withMetrics(metrics).build())
+        if rows:
+            append.set(name, value)
+            append.commit()
+        return rows
+
+    def _open(self) -> Any:
+        from py4j.protocol import Py4JJavaError
+
+        prefix = f"spark.sql.catalog.{self._catalog_name}."
+        conf = self._spark.conf.getAll
+        properties = self._jvm.java.util.HashMap()
+        for key, value in conf.items():
+            if key.startswith(prefix):
+                properties.put(key.removeprefix(prefix), value)
+        if properties.isEmpty():
+            raise ConfigError(
+                f"the Spark session has no Iceberg catalog {self._catalog_name}",
+                hint=f"set in the pipeline's spark: conf: {prefix}type and {prefix}warehouse (or uri), as for Spark",
+            )
+        hadoop = self._spark._jsparkSession.sessionState().newHadoopConf()
+        try:
+            return self._jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(self._catalog_name, properties, hadoop)
+        except TypeError as error:  # a package that the JVM does not have cannot be called
+            raise ConfigError(
+                "the Spark session has no Iceberg", hint=f"add to the pipeline's spark: packages: [{PACKAGE}]"
+            ) from error
+        except Py4JJavaError as error:
+            raise PipelineError(
+                f"the Iceberg catalog {self._catalog_name} cannot be opened: {error.java_exception.getMessage()}"
+            ) from error
+
+    def _files(self, directory: str) -> list[str]:
+        path = self._jvm.org.apache.hadoop.fs.Path(directory)
+        files = path.getFileSystem(self._spark._jsparkSession.sessionState().newHadoopConf())
+        found = files.listFiles(path, True)
+        names = []
+        while found.hasNext():
+            name = str(found.next().getPath().toString())
+            if name.endswith(".parquet"):
+                names.append(name)
+        return sorted(names)
+
+    def _parts(self, path: str, directory: str) -> Any:
+        """The values of the partition columns that Spark wrote into a file's path, in the table's order."""
+        unescape = self._jvm.org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.unescapePathName
+        below = path.rpartition("/")[0].rpartition(directory.rstrip("/").rpartition("/")[2])[2]
+        found = dict(part.split("=", 1) for part in below.split("/") if "=" in part)
+        values = self._jvm.java.util.ArrayList()
+        for name in self.partition_columns:
+            values.add(unescape(found[name]))
+        return values
+
+    def _mapping(self, schema: Any) -> str:
+        mapping = self._jvm.org.apache.iceberg.mapping
+        return str(mapping.NameMappingParser.toJson(mapping.MappingUtil.create(schema)))
+
+    def _struct(self, columns: StructType) -> Any:
+        return self._jvm.org.apache.spark.sql.types.DataType.fromJson(columns.json())
+
+    def _type(self, kind: Any) -> Any:
+        return self._jvm.org.apache.spark.sql.types.DataType.fromJson(kind.json())
