@@ -1,0 +1,87 @@
+"""What the tests of sinks do in the session that has all jars: each function takes a session and plain values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytubemq.errors import TubeError
+from pytubemq.spark.pipeline.sinks.iceberg_table import IcebergTable
+from pytubemq.spark.pipeline.sinks.make import make_sink
+from pytubemq.spark.pipeline.sinks.port import SinkContext
+from pytubemq.spark.pipeline.spec.model import OnSchemaChange, Sink, SinkFormat
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def sink_of(values: dict[str, Any]) -> Sink:
+    """A sink from plain values."""
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return replace(
+        Sink("out", SinkFormat(given.pop("format"))),
+        **{**given, "on_schema_change": OnSchemaChange(given.get("on_schema_change", "fail"))},
+    )
+
+
+def frame(spark: SparkSession, rows: list[list[Any]], schema: str) -> DataFrame:
+    """Rows in two partitions, as a batch has them."""
+    return spark.createDataFrame([tuple(row) for row in rows], schema).repartition(2)
+
+
+def write(
+    spark: SparkSession,
+    sink: dict[str, Any],
+    batches: list[dict[str, Any]],
+    pipeline_id: str = "p-00000000-aaaa-bbbb-cccc-0123456789ab",
+    select: str | None = None,
+) -> dict[str, Any]:
+    """Check a sink, give it batches, and ask for each whether it is done; then read with `select`, if given.
+
+    A batch is `{"id": 0, "rows": [...], "schema": "...", "replayed": true}`; what it refuses is told as text.
+    """
+    writer = make_sink(sink_of(sink))
+    context = SinkContext(spark, pipeline_id)
+    told: list[Any] = []
+    try:
+        writer.check(spark, frame(spark, [], batches[0]["schema"]).schema if batches else None)
+    except TubeError as error:
+        return {"refused": str(error)}
+    for batch in batches:
+        rows = frame(spark, batch["rows"], batch["schema"])
+        before = writer.done(batch["id"], context) if batch.get("asked") else None
+        try:
+            written = writer.write(rows, batch["id"], context)
+        except TubeError as error:
+            written = -1
+            told.append(str(error))
+        told.append({"before": before, "written": written, "after": writer.done(batch["id"], context)})
+    return {"told": told, "rows": query(spark, select) if select else None}
+
+
+def iceberg(spark: SparkSession, table: str) -> list[list[str]]:
+    """The rows of an Iceberg table, read by Iceberg itself, each value as text, sorted."""
+    opened = IcebergTable(spark, table)
+    jvm: Any = spark.sparkContext._jvm
+    found = jvm.org.apache.iceberg.data.IcebergGenerics.read(opened._table).build()
+    width = len(opened.columns)
+    rows = [[str(row.get(at)) for at in range(width)] for row in found.iterator()]
+    found.close()
+    return sorted(rows)
+
+
+def query(spark: SparkSession, select: str) -> list[list[Any]]:
+    """The rows of a query, sorted."""
+    return sorted([list(row) for row in spark.sql(select).collect()], key=str)
+
+
+def jdbc(spark: SparkSession, url: str, table: str, options: dict[str, str]) -> list[list[Any]]:
+    """The rows of a table of a database, sorted."""
+    return sorted([list(row) for row in spark.read.jdbc(url, table, properties=options).collect()], key=str)
+
+
+def kafka(spark: SparkSession, servers: str, topic: str) -> list[list[Any]]:
+    """Keys and values of a Kafka topic, sorted."""
+    read = spark.read.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+    rows = read.load().selectExpr("CAST(key AS STRING)", "CAST(value AS STRING)").collect()
+    return sorted([list(row) for row in rows], key=str)
