@@ -2,7 +2,7 @@
 
 The query is the group's only member: it holds the partitions without reading from them. So a group that others use is
 refused, and so is a second query; and a query that is killed frees the group a few seconds later. The invariants: what
-is published lies never behind what the query's checkpoint has finished; nothing is read back, so a query never depends
+is published is never ahead of what the query's checkpoint has finished; nothing is read back, so a query never depends
 on it; once the query runs, a failure to publish is told and tried again, and never ends it.
 """
 
