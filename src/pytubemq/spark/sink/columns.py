@@ -27,7 +27,8 @@ BODY, TOPIC, TYPE, TIME, ATTRIBUTES, KEY, PARTITION = (
     "partition",
 )
 DEFAULT_ID_COLUMN: Final = "idempotencyKey"
-_TAKES: Final = {
+ID_TAKES: Final = ("string", "binary", "tinyint", "smallint", "int", "bigint")
+TAKES: Final = {
     BODY: ("binary", "string"),
     TOPIC: ("string",),
     TYPE: ("string",),
@@ -35,8 +36,9 @@ _TAKES: Final = {
     ATTRIBUTES: ("map<string,string>",),
     KEY: ("string", "binary"),
     PARTITION: ("int", "string"),
+    DEFAULT_ID_COLUMN: ID_TAKES,
 }
-_ID_TAKES: Final = ("string", "binary", "tinyint", "smallint", "int", "bigint")
+"""The columns and the types that each may have; another may take the place of the last one."""
 _SOURCES_OWN: Final = ("brokerId", "offset", "timestamp", "messageId")
 """Columns that the source has and that a message cannot be given."""
 
@@ -62,7 +64,7 @@ def sink_columns(schema: StructType, options: SinkOptions) -> SinkColumns:
         ConfigError: a column is missing, unknown, of the wrong type, or there twice; or idempotent mode cannot tell the
             rows apart.
     """
-    known = {name.lower(): name for name in _TAKES}
+    known = {name.lower(): name for name in TAKES if name != DEFAULT_ID_COLUMN}
     id_name = (options.idempotency_key or DEFAULT_ID_COLUMN).lower()
     if id_name in known and options.idempotency_key is not None and id_name != KEY:
         raise ConfigError(f"the column {options.idempotency_key} cannot be the idempotency key", hint="copy it to one")
@@ -71,7 +73,7 @@ def sink_columns(schema: StructType, options: SinkOptions) -> SinkColumns:
     for place, field in enumerate(schema.fields):
         lower = field.name.lower()
         if lower == id_name:
-            _check_type(field.name, field.dataType, _ID_TAKES)
+            _check_type(field.name, field.dataType, ID_TAKES)
             id_place = place
             if lower not in known:
                 continue
@@ -80,7 +82,7 @@ def sink_columns(schema: StructType, options: SinkOptions) -> SinkColumns:
             raise _unknown(field.name, known)
         if name in places:
             raise ConfigError(f"the rows have the column {name} twice", hint="drop one of them")
-        _check_type(field.name, field.dataType, _TAKES[name])
+        _check_type(field.name, field.dataType, TAKES[name])
         places[name] = place
     _check_needed(places, id_place, options)
     return SinkColumns(
@@ -105,6 +107,11 @@ def _check_needed(places: dict[str, int], id_place: int | None, options: SinkOpt
         raise ConfigError("no topic is named", hint='set .option("topic", ...), or give the rows a column topic')
     if options.idempotency_key is not None and id_place is None:
         raise ConfigError(f"the rows have no column {options.idempotency_key}, which idempotencyKey names")
+    if options.encoder is not None and options.plan_is_map_only and TIME not in places:
+        raise ConfigError(
+            "encode with planIsMapOnly=true needs a column msgTime",
+            hint="the time is in the encoded body, and a replay has to send the same body again",
+        )
     if options.idempotent and id_place is None and not options.plan_is_map_only:
         raise ConfigError(
             "idempotent=true needs a column idempotencyKey, or planIsMapOnly=true",

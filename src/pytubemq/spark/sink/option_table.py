@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
+from pytubemq.spark.sink.encode import OPTIONS as ENCODE_OPTIONS
+
 Where = Literal["both", "batch"]
 
 
@@ -104,13 +106,14 @@ OPTIONS: Final = (
         "none",
         "both",
         "inlong-msg",
-        "Wrap bodies into InLongMsg messages.",
+        "Wrap each body into an InLongMsg message of its own. Its `dt` is `msgTime`, or else the current time; with "
+        "`idempotent=true` by number the column `msgTime` has to be there.",
     ),
     SinkOption(
         "encode.*",
         "none",
         "both",
-        "what the encoder takes",
-        "Options of the encoder, as in `encode.groupId`.",
+        "; ".join(f"encode.{name}: {takes}" for name, takes in ENCODE_OPTIONS.items()),
+        "Options of the encoder.",
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
@@ -12,6 +12,7 @@ from pytubemq.core.sequences import MAX_EPOCH
 from pytubemq.errors import ConfigError, FormatError, MessageError
 from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address, check_topic
 from pytubemq.model.limits import MIB
+from pytubemq.spark.sink.encode import inlong_encoder
 from pytubemq.spark.sink.option_table import OPTIONS
 from pytubemq.wire.attributes import format_attributes
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import tzinfo
 
+    from pytubemq.spark.sink.encode import InLongEncoder
     from pytubemq.spark.sink.option_table import SinkOption
 
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
@@ -43,9 +45,7 @@ class SinkOptions:
     plan_is_map_only: bool
     query_id: str | None
     batch_id: int
-    encode: str | None = None
-    encode_options: Mapping[str, str] = field(default_factory=dict)
-    """Names in lower case, without `encode.`."""
+    encoder: InLongEncoder | None = None
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
@@ -67,10 +67,11 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
         plan_is_map_only=_flag("planIsMapOnly", given.get("planIsMapOnly", "false")),
         query_id=_query_id(given.get("queryId")),
         batch_id=_number("batchId", given.get("batchId", "0"), 0, MAX_EPOCH),
-        encode=_encode(given.get("encode")),
-        encode_options=encode_options,
+        encoder=_encoder(given.get("encode"), encode_options),
     )
     _check_together(given, found)
+    if found.encoder is not None and found.msg_type is None:
+        _msg_type(found.encoder.stream_id)
     return found
 
 
@@ -87,9 +88,6 @@ def _check_together(given: Mapping[str, str], options: SinkOptions) -> None:
         )
     if "batchId" in given and options.query_id is None:
         raise ConfigError("option batchId is given and queryId is not", hint="name the series with queryId, too")
-    if options.encode_options and options.encode is None:
-        name = next(iter(options.encode_options))
-        raise ConfigError(f"option encode.{name} is given and encode is not", hint=f"encode takes {_takes('encode')}")
 
 
 def _by_known_name(options: Mapping[str, str], *, streaming: bool) -> tuple[dict[str, str], dict[str, str]]:
@@ -193,7 +191,12 @@ def _query_id(text: str | None) -> str | None:
     return text
 
 
-def _encode(text: str | None) -> str | None:
-    if text is not None and text.strip().lower() != "inlong-msg":
+def _encoder(text: str | None, options: Mapping[str, str]) -> InLongEncoder | None:
+    if text is None:
+        for name in options:
+            hint = f"encode takes {_takes('encode')}"
+            raise ConfigError(f"option encode.{name} is given and encode is not", hint=hint)
+        return None
+    if text.strip().lower() != "inlong-msg":
         raise _bad("encode", text)
-    return None if text is None else "inlong-msg"
+    return inlong_encoder(options)

@@ -56,6 +56,7 @@ class RowReader:
         """`where` names the task in errors."""
         self._columns = columns
         self._zone = options.time_zone
+        self._encoder = options.encoder
         self._where = where
 
     def read(self, batch: pa.RecordBatch, first: int) -> Rows:
@@ -65,12 +66,16 @@ class RowReader:
             MessageError: a value cannot be sent.
         """
         columns = self._columns
+        bodies = self._bodies(batch.column(columns.body), first)
+        times = self._times(batch, columns.msg_time, first)
+        if self._encoder is not None:
+            bodies = self._encoder.encode(bodies, self._times_ms(batch, columns.msg_time, times))
         return Rows(
             first=first,
-            bodies=self._bodies(batch.column(columns.body), first),
+            bodies=bodies,
             topics=self._texts(batch, columns.topic, first, "topic", check_topic, needed=True),
             types=self._texts(batch, columns.msg_type, first, "msgType", _checked_type),
-            times=self._times(batch, columns.msg_time, first),
+            times=times,
             attributes=self._maps(batch, columns.attributes),
             keys=None if columns.key is None else _binary(batch.column(columns.key)).to_pylist(),
             partitions=self._partitions(batch, columns.partition, first),
@@ -136,6 +141,20 @@ class RowReader:
                 raise self.fault(row, "msgTime", "is not within the years 1000 to 9999") from error
         return found
 
+    def _times_ms(
+        self, batch: pa.RecordBatch, place: int | None, texts: list[str | None] | None
+    ) -> list[int | None] | None:
+        """Times in ms since 1970: as exact as the column tells them."""
+        if place is None or texts is None:
+            return None
+        column = batch.column(place)
+        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+            found: list[int | None] = pc.cast(
+                column.cast(pa.timestamp("ms", "UTC"), safe=False), pa.int64()
+            ).to_pylist()
+            return found
+        return [None if text is None else _minute_ms(text, self._zone) for text in texts]
+
     @staticmethod
     def _maps(batch: pa.RecordBatch, place: int | None) -> list[dict[str, str] | None] | None:
         if place is None:
@@ -194,3 +213,9 @@ def _minute(minute: int, zone: tzinfo | None) -> str:
     if local.year < 1000:
         raise ValueError(f"the year {local.year} has fewer than four digits")
     return local.strftime("%Y%m%d%H%M")
+
+
+@lru_cache(maxsize=4096)
+def _minute_ms(text: str, zone: tzinfo) -> int:
+    """`yyyyMMddHHmm` of a clock in `zone`, in ms since 1970."""
+    return int(datetime.strptime(text, "%Y%m%d%H%M").replace(tzinfo=zone).timestamp()) * 1000

@@ -87,6 +87,9 @@ class Sending:
         self._lead: str | None = None
         if identity is not None:
             self._lead = identity.by_number() if self._numbered else identity.by_key()
+        self._fixed_type = options.msg_type
+        if options.encoder is not None and options.msg_type is None:
+            self._fixed_type = options.encoder.stream_id
         self._partitions = partitions
         self._producers: dict[str, Producer] = {}
         self._flights: deque[_Flight] = deque()
@@ -177,7 +180,7 @@ class Sending:
         self, rows: Rows, places: Sequence[int], *, in_order: bool
     ) -> Iterator[tuple[str | None, str | None, Sequence[int]]]:
         """Rows by type and time; where their order counts, only those that follow each other."""
-        types, times, fixed = rows.types, rows.times, self._options.msg_type
+        types, times, fixed = rows.types, rows.times, self._fixed_type
         if types is None and times is None:
             yield fixed, None, places
             return

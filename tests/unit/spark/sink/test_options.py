@@ -6,6 +6,7 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
+from pytubemq.spark.sink.encode import InLongEncoder
 from pytubemq.spark.sink.options import parse_options
 
 NEEDED = {"master": "here:8715", "topic": "demo"}
@@ -43,9 +44,11 @@ def test_what_spark_adds_to_a_stream_is_passed_over() -> None:
         parse_options({**NEEDED, "checkpointLocation": "/c"}, streaming=False)
 
 
-def test_options_of_the_encoder_are_kept_for_it() -> None:
-    options = parse_options({**NEEDED, "encode": "inlong-msg", "encode.groupId": "g"}, streaming=False)
-    assert (options.encode, options.encode_options) == ("inlong-msg", {"groupid": "g"})
+def test_options_of_the_encoder_are_read() -> None:
+    given = {**NEEDED, "encode": "inlong-msg", "encode.groupId": "g", "encode.streamid": "s"}
+    assert parse_options(given, streaming=False).encoder == InLongEncoder("g", "s", 1, True)
+    given |= {"encode.version": "2", "encode.compress": "FALSE"}
+    assert parse_options(given, streaming=False).encoder == InLongEncoder("g", "s", 2, False)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +68,15 @@ def test_options_of_the_encoder_are_kept_for_it() -> None:
         ({**NEEDED, "msgType": "a,b"}, False, "msgType takes"),
         ({**NEEDED, "encode": "xml"}, False, "encode takes inlong-msg"),
         ({**NEEDED, "encode.groupId": "g"}, False, "encode is not"),
+        ({**NEEDED, "encode": "inlong-msg"}, False, "encode.groupId is ''"),
+        ({**NEEDED, "encode": "inlong-msg", "encode.groupid": "g"}, False, "encode.streamId is ''"),
+        ({**NEEDED, "encode": "inlong-msg", "encode.groupIt": "g"}, False, "did you mean encode.groupId"),
+        ({**NEEDED, "encode": "inlong-msg", "encode.groupId": "a&b"}, False, "without & = and ,"),
+        (
+            {**NEEDED, "encode": "inlong-msg", "encode.groupId": "g", "encode.streamId": "s", "encode.version": "9"},
+            False,
+            "it takes 0, 1, 2",
+        ),
         ({**NEEDED, "planIsMapOnly": "true"}, False, "idempotent is not"),
         ({**NEEDED, "idempotencyKey": "id"}, False, "idempotent is not"),
         (
