@@ -6,16 +6,21 @@ while the caller looks at what came the Broker reads on, one answer ahead.
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.client.cluster import check
 from pytubemq.client.gathered import Gathered, gather
+from pytubemq.client.process import new_client_id
 from pytubemq.errors import Code, ConfigError, CorruptError, OffsetMovedError
+from pytubemq.model.ids import Address
+from pytubemq.model.limits import DEFAULT_REQUEST_TIMEOUT_S
 from pytubemq.model.offset import messages_between
 from pytubemq.net.blocking import BlockingConnection
 from pytubemq.wire.codec import encode
 from pytubemq.wire.extensions import Capability
+from pytubemq.wire.messages.broker import AuthorizedInfo
 from pytubemq.wire.messages.extension import ReadRangeRequestC2B
 from pytubemq.wire.methods import Method, Service
 from pytubemq.wire.pack_fetch import check_packs, decode_read_range
@@ -23,8 +28,8 @@ from pytubemq.wire.pack_fetch import check_packs, decode_read_range
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytubemq.model.ids import Address, Partition
-    from pytubemq.wire.messages.broker import AuthorizedInfo
+    from pytubemq.client.look import Known
+    from pytubemq.model.ids import Partition
 
 MAX_WAIT_S: Final = 1.0
 """How long the Broker may hold a request for what is not there yet."""
@@ -38,6 +43,19 @@ class RangeWay:
     client_id: str
     auth_info: AuthorizedInfo
     request_timeout_s: float
+
+    @classmethod
+    def known(cls, known: Known, broker_id: int, *, client_name: str) -> RangeWay | None:
+        """The way by what another process has learned; None if it does not know the Broker."""
+        for broker, host, port in known.brokers:
+            if broker == broker_id:
+                return cls(
+                    Address(host, port),
+                    new_client_id(platform.node() or "localhost", name=client_name),
+                    AuthorizedInfo(visit_authorized_token=known.visit_token),
+                    DEFAULT_REQUEST_TIMEOUT_S,
+                )
+        return None
 
     def connect(self) -> RangeConnection:
         """A connection to the Broker.

@@ -13,7 +13,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import pytubemq.sync
 from pytubemq.core.retry import Backoff
 from pytubemq.errors import NotFoundError, TransportError, TubeError
 from pytubemq.spark.source.plan import Ends
@@ -44,7 +43,7 @@ class Cluster:
     def __init__(self, masters: tuple[Address, ...], *, known: Known | None = None) -> None:
         """`known`: what the driver has learned, so that a task need not ask a Master."""
         self.masters = masters
-        self._known = known
+        self.known = known
         self._told = False
         """Whether this process's connection has heard of it."""
 
@@ -108,16 +107,21 @@ class Cluster:
             tube.close()
 
     def tube(self) -> Tube:
-        """This process's connection to the cluster, opened when it is first needed."""
+        """This process's connection to the cluster, opened when it is first needed.
+
+        Most tasks do without: what the driver knows is enough for them, so the client is not even imported.
+        """
+        import pytubemq.sync
+
         key = (os.getpid(), self.masters)  # a forked worker must not use its parent's sockets
         with _open_lock:
             tube = _open.get(key)
             if tube is None:
-                tube = pytubemq.sync.connect(self.masters, client_name="spark", known=self._known)
+                tube = pytubemq.sync.connect(self.masters, client_name="spark", known=self.known)
                 _open[key] = tube.__enter__()
-            elif self._known is not None and not self._told:
-                tube.learn(self._known)
-            if self._known is not None:
+            elif self.known is not None and not self._told:
+                tube.learn(self.known)
+            if self.known is not None:
                 self._told = True
                 _reached.add(self.masters)
             return tube

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.client.cluster import is_refusal
+from pytubemq.client.range_reads import RangeWay
 from pytubemq.client.sync.ranges import range_way
 from pytubemq.core.retry import BRIEF_S, Backoff
 from pytubemq.errors import Code, NotFoundError, OffsetMovedError, TransportError, TubeError
@@ -167,7 +168,13 @@ class _Reading:
         self._was_kept = kept is not None
         if kept is not None:
             return kept
-        return range_way(self._cluster.tube(), self._wanted.partition, renew_token=self._refused_token).connect()
+        partition, known = self._wanted.partition, self._cluster.known
+        way = None
+        if known is not None and not self._tries:
+            way = RangeWay.known(known, partition.broker_id, client_name="spark")
+        if way is None:  # not known, or not there any more: the Master is asked
+            way = range_way(self._cluster.tube(), partition, renew_token=self._refused_token)
+        return way.connect()
 
 
 def close_kept() -> None:

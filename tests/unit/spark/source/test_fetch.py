@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import pytubemq.sync
+from pytubemq.client.look import Known
 from pytubemq.errors import Code, CorruptError, OffsetMovedError, TransportError
 from pytubemq.model.ids import Partition
 from pytubemq.net.iothread import IoThread
@@ -173,3 +174,22 @@ def test_a_message_that_cannot_be_read_ends_the_range_behind_those_before_it(
     assert next(found).column("body").to_pylist() == [b"a"]
     with pytest.raises(CorruptError, match="from offset 28 to before 56"):
         next(found)
+
+
+def test_a_task_that_is_told_where_the_broker_is_asks_no_master(mock: MockBroker) -> None:
+    with pytubemq.sync.connect(mock.masters) as tube:
+        tube.partitions("demo")
+        known = tube.known
+    asked = len(mock.received(Method.PRODUCER_REGISTER_P2M))
+    cluster = Cluster(parse_masters(mock.masters), known=known)
+    assert bodies(batches(cluster)) == [b"a", b"b", b"c"]
+    assert len(mock.received(Method.PRODUCER_REGISTER_P2M)) == asked
+    close_kept()
+
+
+def test_a_task_that_is_told_a_wrong_place_asks_the_master(mock: MockBroker) -> None:
+    known = Known(brokers=((1, "127.0.0.1", 1),), visit_token=0)
+    cluster = Cluster(parse_masters(mock.masters), known=known)
+    assert bodies(batches(cluster)) == [b"a", b"b", b"c"]
+    close_kept()
+    cluster.forget()
