@@ -19,7 +19,7 @@ from pytubemq.client.cluster import Cluster, check
 from pytubemq.client.lookup import Lookup
 from pytubemq.client.options import ConnectOptions
 from pytubemq.client.registration import UNREGISTER_TIMEOUT_S
-from pytubemq.errors import ClosedError, Code, CorruptError, TubeError
+from pytubemq.errors import ClosedError, Code, CorruptError, TransportError, TubeError
 from pytubemq.wire.codec import encode
 from pytubemq.wire.messages.broker import (
     CommitOffsetRequestC2B,
@@ -35,6 +35,7 @@ from pytubemq.wire.stored import StoredMessage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytubemq.client.look import Known
     from pytubemq.model.ids import Address, Partition
     from pytubemq.net.connection import RpcConnection
 
@@ -73,8 +74,16 @@ class Taken:
 class GroupRanges:
     """The way to a cluster for those who hold single partitions; `open` it, then `hold`."""
 
-    def __init__(self, masters: Sequence[Address], *, client_name: str = "", retry_for_s: float = 10.0) -> None:
-        self._cluster = Cluster(masters, ConnectOptions(client_name=client_name))
+    def __init__(
+        self,
+        masters: Sequence[Address],
+        *,
+        client_name: str = "",
+        retry_for_s: float = 10.0,
+        known: Known | None = None,
+    ) -> None:
+        """`known`: what another process has learned of the cluster; then no Master is asked before that is needed."""
+        self._cluster = Cluster(masters, ConnectOptions(client_name=client_name, known=known))
         self._lookup = Lookup(self._cluster, retry_for_s=retry_for_s)
 
     async def open(self) -> None:
@@ -118,13 +127,17 @@ class GroupRanges:
         """
         cluster = self._cluster
         cluster.check_usable()
-        known = cluster.brokers.get(partition.broker_id)
-        if known is None or cluster.pool.peek(known) is None:
-            try:
-                await self._lookup.refresh(partition.topic)
-            except TubeError:
-                if known is None:
-                    raise
+        address = cluster.brokers.get(partition.broker_id)
+        if address is None:
+            await self._lookup.refresh(partition.topic)
+            return await cluster.pool.get(cluster.address_of(partition.broker_id))
+        try:
+            return await cluster.pool.get(address)
+        except TransportError:
+            with contextlib.suppress(TubeError):
+                await self._lookup.refresh(partition.topic)  # perhaps it is somewhere else now
+            if cluster.address_of(partition.broker_id) == address:
+                raise
         return await cluster.pool.get(cluster.address_of(partition.broker_id))
 
 

@@ -95,6 +95,7 @@ def _fetched(
             columns,
             time_zone=options.time_zone,
             fail_on_data_loss=fail_on_data_loss,
+            known=partition.known,
             read_group=options.read_group,
             flushed_only=options.java_reads is JavaReads.FLUSHED,
             on_loss=on_loss,

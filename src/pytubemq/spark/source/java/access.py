@@ -15,6 +15,7 @@ from pytubemq.net.iothread import IoThread
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from pytubemq.client.look import Known
     from pytubemq.model.ids import Address
 
 T = TypeVar("T")
@@ -23,9 +24,10 @@ T = TypeVar("T")
 class Access:
     """A cluster's Brokers, for one process. Get it with `access`."""
 
-    def __init__(self, masters: tuple[Address, ...]) -> None:
+    def __init__(self, masters: tuple[Address, ...], known: Known | None) -> None:
         self._io = IoThread(name="pytubemq-java")
-        self.ranges = GroupRanges(masters, client_name="spark")
+        self._known = known
+        self.ranges = GroupRanges(masters, client_name="spark", known=known)
 
     def open(self) -> None:
         """Reach a Master."""
@@ -38,6 +40,12 @@ class Access:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the connection's thread."""
         return self._io.run(coroutine)
+
+    def learn(self, known: Known) -> None:
+        """Take what the driver knows by now, if this is news."""
+        if known != self._known:
+            self._known = known
+            self._io.call(lambda: self.ranges.cluster.learn(known))
 
     def close(self) -> None:
         """Close the connections. Idempotent."""
@@ -52,19 +60,23 @@ _open: dict[tuple[int, tuple[Address, ...]], Access] = {}
 _open_lock = threading.Lock()
 
 
-def access(masters: tuple[Address, ...]) -> Access:
+def access(masters: tuple[Address, ...], known: Known | None = None) -> Access:
     """This process's way to a cluster, made when it is asked for first.
 
+    `known` is what the driver had learned of the cluster: with it a task needs no Master.
+
     Raises:
-        UnreachableError: no Master answers.
+        UnreachableError: no Master answers, and nothing is known.
     """
     key = (os.getpid(), masters)
     with _open_lock:
         found = _open.get(key)
         if found is None:
-            found = Access(masters)
+            found = Access(masters, known)
             found.open()
             _open[key] = found
+        elif known is not None:
+            found.learn(known)
         return found
 
 

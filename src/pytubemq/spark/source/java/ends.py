@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import threading
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.errors import ConfigError, NotAllowedError, NotRegisteredError, OccupiedError, TransportError
+from pytubemq.client.patience import patiently
+from pytubemq.core.retry import BRIEF_S
+from pytubemq.errors import Code, ConfigError, NotAllowedError, NotRegisteredError, OccupiedError, TransportError
 from pytubemq.spark.source.java.access import access
 from pytubemq.spark.source.java.group import ends_group_names
 from pytubemq.spark.source.plan import Ends
@@ -99,31 +102,32 @@ class EndsWatch:
                 raise
 
     async def _take(self, partition: Partition) -> _Held:
-        renewed = False
+        """Hold a partition; a Broker that has just started may not know the topic or the Master's token yet."""
+        return await patiently(
+            lambda: self._take_once(partition),
+            for_s=BRIEF_S,
+            rng=random.random,
+            briefly_too=True,
+            renew_token=lambda: self._ranges.renew_token(partition.topic),
+        )
+
+    async def _take_once(self, partition: Partition) -> _Held:
         occupied: OccupiedError | None = None
-        names = list(ends_group_names(read_group=self._read_group))
-        while names:
-            hold = self._ranges.hold(
-                partition,
-                group=names[0],
-                flushed_only=self._flushed_only,
-                filters=NOTHING if self._flushed_only else (),
-            )
+        filters = NOTHING if self._flushed_only else ()
+        for name in ends_group_names(read_group=self._read_group):
+            hold = self._ranges.hold(partition, group=name, flushed_only=self._flushed_only, filters=filters)
             held = _Held(hold, flushed_only=self._flushed_only)
             try:
                 await held.begin()
             except OccupiedError as error:
                 occupied = error
-                del names[0]
-            except NotAllowedError:
-                if renewed:
-                    raise
-                renewed = True
-                await self._ranges.renew_token(partition.topic)
             else:
                 return held
-        assert occupied is not None
-        raise occupied
+        raise OccupiedError(
+            f"where partition {partition} ends is asked by others under every group for that",
+            hint="a driver that was killed is forgotten after 30 s",
+            code=Code.PARTITION_OCCUPIED,
+        ) from occupied
 
     async def _drop(self, partition: Partition) -> None:
         held = self._held.pop(partition, None)

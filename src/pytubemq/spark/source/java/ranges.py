@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from datetime import tzinfo
 
+    from pytubemq.client.look import Known
     from pytubemq.model.ids import Address
     from pytubemq.model.message import Message
     from pytubemq.spark.source.plan import Ends, OffsetRange
@@ -43,6 +44,7 @@ def java_batches(
     *,
     time_zone: tzinfo,
     fail_on_data_loss: bool,
+    known: Known | None = None,
     read_group: str | None = None,
     flushed_only: bool = False,
     on_loss: Callable[[OffsetRange, Ends], None] | None = None,
@@ -57,6 +59,7 @@ def java_batches(
         columns: names of `source.schema.COLUMNS`.
         time_zone: of `msgTime`.
         fail_on_data_loss: whether it is an error that some of the range is gone.
+        known: what the driver knows of the cluster, so that no Master need be asked.
         read_group: the one group that may read; None takes names of the query's own.
         flushed_only: read from disk only, never what the Broker may still lose.
         on_loss: told what is passed over, if loss is no error.
@@ -67,7 +70,7 @@ def java_batches(
         CorruptError: a message fails its checksum.
         TubeError: the Broker cannot be reached, refuses, or lets nothing through.
     """
-    way = access(masters)
+    way = access(masters, known)
     query, attempt = _task()
     reading = RangeReading(
         wanted,

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from pytubemq.client.look import Known
 from pytubemq.errors import CorruptError, OffsetMovedError
 from pytubemq.model.ids import Address, Partition
 from pytubemq.model.offset import OFFSET_UNIT
@@ -117,3 +118,25 @@ def test_the_guarantee_follows_from_what_is_read(flushed_only: bool, level: str)
     said, why = java_guarantee(flushed_only)
     assert said == level
     assert "Java Broker" in why
+
+
+async def test_a_task_that_is_told_what_the_driver_knows_needs_no_master(mock: MockBroker) -> None:
+    known = Known(((1, mock.broker_address.host, mock.broker_address.port),), -1)
+    nowhere = (Address("127.0.0.1", 1),)
+    wanted = OffsetRange(P0, 0, 10 * OFFSET_UNIT)
+
+    def rows() -> int:
+        try:
+            found = java_batches(
+                nowhere, wanted, COLUMNS, time_zone=ZoneInfo("UTC"), fail_on_data_loss=True, known=known
+            )
+            return sum(batch.num_rows for batch in found)
+        finally:
+            forget(nowhere)
+
+    assert await asyncio.to_thread(rows) == 10
+
+
+async def test_a_broker_that_does_not_know_the_token_yet_is_asked_again_for_ends(mock: MockBroker) -> None:
+    mock.fail_next(Method.CONSUMER_REGISTER_C2B, code=415, text="who are you", times=2)
+    assert await asyncio.to_thread(lambda: java_ends(masters(mock), [P0])) == {P0: Ends(0, 1000 * OFFSET_UNIT)}
