@@ -16,8 +16,8 @@ As options of `format("tubemq")` each is written `decode.<option>`; in a pipelin
 Names are the same in upper and lower case. An option that a format does not have is refused, with the nearest one.
 
 A column may be `BOOLEAN`, `TINYINT`, `SMALLINT`, `INT`, `BIGINT`, `FLOAT`, `DOUBLE`, `DECIMAL(p,s)`, `STRING`,
-`BINARY`, `DATE`, `TIMESTAMP`, `TIMESTAMP_NTZ`, and in json, avro, canal-json and debezium-json also `ARRAY<..>`, `MAP<..>` and
-`STRUCT<..>`. `NOT NULL` rejects the records that have nothing there.
+`BINARY`, `DATE`, `TIMESTAMP`, `TIMESTAMP_NTZ`, and in json, avro, canal-json and debezium-json also
+`ARRAY<..>`, `MAP<..>` and `STRUCT<..>`. `NOT NULL` rejects the records that have nothing there.
 """
 
 

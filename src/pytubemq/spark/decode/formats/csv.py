@@ -8,14 +8,14 @@ casts, and where it fails `texts` does it again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as arrow_csv
 
 from pytubemq.errors import ConfigError
 from pytubemq.spark.decode.formats.fields import FieldError, split_fields
+from pytubemq.spark.decode.formats.lines import BREAKS, TEXT, are_lines, joined, parsed
 from pytubemq.spark.decode.made import Fault, Made, merged, without
 from pytubemq.spark.decode.spark_types import arrow_schema_of, spark_schema_of
 from pytubemq.spark.decode.texts import TextColumn, TextRules, cast_all, texts_of
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
     from pytubemq.spark.decode.columns import Column
     from pytubemq.spark.decode.options import Values
-
-_TRUE: Final = ["true", "TRUE", "True", "1"]
-_FALSE: Final = ["false", "FALSE", "False", "0"]
-_TEXT: Final[Any] = pa.string()
 
 
 class CsvFormat:
@@ -52,7 +48,7 @@ class CsvFormat:
         self._delete_head = values.flag("deleteHeadDelimiter")
         self._drop_more = values.flag("ignoreTrailingUnmappable")
         self._fill_less = values.flag("insertNullsForMissingColumns")
-        self._odd = [mark for mark in ("\n", "\r", "\ufeff", self._quote, self._escape) if mark is not None]
+        self._marks = [mark for mark in (self._quote, self._escape) if mark is not None]
         self._well_quoted = _well_quoted(self._delimiter, self._quote or '"')
         self._parses = all(mark.isascii() and mark not in "\n\r\0" for mark in (self._delimiter, self._quote or ","))
 
@@ -73,25 +69,24 @@ class CsvFormat:
         plain = pa.array([row for row in range(len(texts)) if row not in taken], pa.int64())
         parts = [Made([], None, faults), self._one_by_one(texts, [row for row in odd if row not in set(rows)], leading)]
         if len(plain):
-            lines = _joined(pc.take(texts, plain))
+            lines = joined(pc.take(texts, plain))
             parts.append(self._plain(lines, len(plain), plain, [pc.take(each, plain) for each in leading]))
         return merged(parts, self._kinds)
 
     def _lines(self, texts: Any, has_null: bool) -> tuple[Any, list[int]]:
         """The records as lines, if all may be lines; else the rows of those that may not."""
         if not has_null and not texts.null_count:
-            lines = _joined(texts)
-            content = lines.to_pybytes()
-            if content.count(b"\n") == len(texts) and not any(mark.encode() in content for mark in self._odd[1:]):
+            lines = joined(texts)
+            if are_lines(lines, len(texts), self._marks):
                 return lines, []
         found = pc.is_null(texts)
-        for mark in self._odd:
+        for mark in (*BREAKS, *self._marks):
             has = pc.match_substring(texts, mark)
             if mark == self._quote:
                 has = pc.and_not(has, pc.match_substring_regex(texts, self._well_quoted))
             found = pc.or_(found, pc.fill_null(has, True))
         odd = pc.indices_nonzero(found).to_pylist()
-        return (None if odd else _joined(texts)), odd
+        return (None if odd else joined(texts)), odd
 
     def _plain(self, lines: Any, count: int, records: Any, leading: Sequence[Any]) -> Made:
         """Lines without anything odd; a line with too many or too few fields is skipped by the parser."""
@@ -106,7 +101,7 @@ class CsvFormat:
         if self._rules.null_literal is None and not self._rules.empty_is_null:
             fields, bad = self._typed(lines, casts, skip, skipped)
         else:
-            fields, bad = cast_all(casts, _parsed(lines, [_TEXT] * len(casts), self._delimiter, self._quote, skip))
+            fields, bad = cast_all(casts, parsed(lines, [TEXT] * len(casts), self._delimiter, self._quote, skip))
         first, bad_first = self._lead(leading, [row for row, _ in skipped], count)
         made = Made([*first, *fields], records)
         if not skipped and not bad and not bad_first:
@@ -125,11 +120,11 @@ class CsvFormat:
     def _typed(self, lines: Any, casts: Sequence[TextColumn], skip: Any, skipped: list[Any]) -> tuple[list[Any], Any]:
         try:
             kinds = [_parser_type(each.kind, self._rules) for each in casts]
-            found = _parsed(lines, kinds, self._delimiter, self._quote, skip)
+            found = parsed(lines, kinds, self._delimiter, self._quote, skip)
             return [each.localised(array) for each, array in zip(casts, found, strict=True)], self._null_rows(found)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             skipped.clear()
-            return cast_all(casts, _parsed(lines, [_TEXT] * len(casts), self._delimiter, self._quote, skip))
+            return cast_all(casts, parsed(lines, [TEXT] * len(casts), self._delimiter, self._quote, skip))
 
     def _null_rows(self, arrays: Sequence[Any]) -> dict[int, str]:
         bad: dict[int, str] = {}
@@ -191,7 +186,7 @@ class CsvFormat:
             kept.append(whole)
         if not kept:
             return Made([], None, faults)
-        arrays, bad = cast_all(self._casts, [pa.array(column, _TEXT) for column in zip(*kept, strict=True)])
+        arrays, bad = cast_all(self._casts, [pa.array(column, TEXT) for column in zip(*kept, strict=True)])
         faults += [Fault(records[row], detail) for row, detail in bad.items()]
         return without(Made(arrays, pa.array(records, pa.int64()), faults), bad)
 
@@ -203,55 +198,9 @@ def _well_quoted(delimiter: str, quote: str) -> str:
     return f"^{field}(?:{delimiter}{field})*$"
 
 
-def _joined(texts: Any) -> Any:
-    """All texts, a line feed after each, as one buffer."""
-    lines = pc.binary_join_element_wise(texts, pa.scalar("", _TEXT), pa.scalar("\n", _TEXT))
-    first, last = lines.offset, lines.offset + len(lines)
-    if not len(lines):
-        return pa.py_buffer(b"")
-    offsets = pa.Array.from_buffers(pa.int32(), last + 1, [None, lines.buffers()[1]])
-    start, end = offsets[first].as_py(), offsets[last].as_py()
-    return lines.buffers()[2].slice(start, end - start)
-
-
 def _parser_type(kind: Any, rules: TextRules) -> Any:
     if not pa.types.is_timestamp(kind):
         return kind
     if rules.time_format != "iso":
         raise pa.ArrowNotImplementedError("times that are cast by hand")
     return pa.timestamp("us")
-
-
-def _parsed(lines: Any, kinds: Sequence[Any], delimiter: str, quote: str | None, skip: Any) -> list[Any]:
-    names = [str(at) for at in range(len(kinds))]
-    table = arrow_csv.read_csv(
-        pa.BufferReader(lines),
-        arrow_csv.ReadOptions(use_threads=False, column_names=names, block_size=lines.size + 1),
-        arrow_csv.ParseOptions(
-            delimiter=delimiter,
-            quote_char=quote or False,
-            double_quote=quote is not None,
-            escape_char=False,
-            ignore_empty_lines=False,
-            invalid_row_handler=skip,
-        ),
-        arrow_csv.ConvertOptions(
-            column_types=dict(zip(names, kinds, strict=True)),
-            null_values=[""],
-            strings_can_be_null=False,
-            true_values=_TRUE,
-            false_values=_FALSE,
-            check_utf8=False,
-        ),
-    )
-    return [_whole(column, kind) for column, kind in zip(table.columns, kinds, strict=True)]
-
-
-def _whole(column: Any, kind: Any) -> Any:
-    match column.num_chunks:
-        case 0:
-            return pa.nulls(0, kind)
-        case 1:
-            return column.chunk(0)
-        case _:
-            return pa.concat_arrays(column.chunks)

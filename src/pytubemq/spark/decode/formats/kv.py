@@ -1,4 +1,7 @@
-"""`kv`: fields by name, `id=1&name=x`. Names that are no column are left out; of equal names the last counts."""
+"""`kv`: fields by name, `id=1&name=x`. Names that are no column are left out; of equal names the last counts.
+
+Records that all have the same names in the same order are parsed together, others one by one, to the same end.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import pyarrow.compute as pc
 
 from pytubemq.errors import ConfigError
 from pytubemq.spark.decode.formats.fields import FieldError, split_fields, split_pair
+from pytubemq.spark.decode.formats.lines import TEXT, are_lines, joined, parsed
 from pytubemq.spark.decode.made import Fault, Made, without
 from pytubemq.spark.decode.spark_types import arrow_schema_of, spark_schema_of
 from pytubemq.spark.decode.texts import TextColumn, TextRules, cast_all, texts_of
@@ -38,11 +42,16 @@ class KvFormat:
         self._quote = values.text_or_none("quoteChar")
         self._escape = values.text_or_none("escapeChar")
         self._charset = values.text("charset")
+        self._parses = self._quote is None and self._escape is None and self._entry.isascii() and self._entry >= " "
         self._must_have = values.flag("failOnMissingField")
 
     def decode(self, data: Any, *, leading: Sequence[Any] = ()) -> Made:
         """One row for each record."""
         texts, rows = texts_of(data, self._charset)
+        alike = None if rows else self._alike(texts, len(leading))
+        if alike is not None:
+            arrays, bad = cast_all(self._casts, [*leading[: len(self.columns)], *alike])
+            return without(Made(arrays, None, [Fault(row, detail) for row, detail in bad.items()]), bad)
         misread = set(rows)
         faults: list[Fault] = []
         records: list[int] = []
@@ -64,6 +73,31 @@ class KvFormat:
         arrays, bad = cast_all(self._casts, columns)
         faults += [Fault(records[row], detail) for row, detail in bad.items()]
         return without(Made(arrays, kept, faults), bad)
+
+    def _alike(self, texts: Any, leading: int) -> list[Any] | None:
+        """The texts of the columns where all records have the names of the first one in its order; else None."""
+        if not self._parses or not len(texts) or texts.null_count:
+            return None
+        lines = joined(texts)
+        if not are_lines(lines, len(texts), ()):
+            return None
+        names = [entry.partition(self._kv)[0] for entry in texts[0].as_py().split(self._entry)]
+        if len(set(names)) < len(names):
+            return None
+        wanted = [column.name for column in self.columns[leading:]]
+        if self._must_have and not set(wanted) <= set(names):
+            return None
+        fields = parsed(lines, [TEXT] * len(names), self._entry, None, lambda row: "skip")
+        if len(fields[0]) < len(texts):
+            return None
+        values: dict[str, Any] = {}
+        for name, field in zip(names, fields, strict=True):
+            prefix = name + self._kv
+            if not pc.all(pc.starts_with(field, prefix)).as_py():
+                return None
+            if name in wanted:
+                values[name] = pc.utf8_slice_codeunits(field, len(prefix))
+        return [values[name] if name in values else pa.nulls(len(texts), TEXT) for name in wanted]
 
     def _pairs(self, text: str, leading: int) -> dict[str, str]:
         found: dict[str, str] = {}

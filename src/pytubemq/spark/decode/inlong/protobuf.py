@@ -19,6 +19,11 @@ _GZIP: Final = b"\x1f\x8b"
 _COMPRESSION: Final = {"0": "none", "1": "gzip", "2": "snappy"}
 _RENAMED: Final = {"inlongGroupId": "groupId", "inlongStreamId": "streamId"}
 _SIGN: Final = 1 << 63
+_TIME_TAG: Final = 0x08
+_SOURCE_TAG: Final = 0x12
+_BODY_TAG: Final = 0x1A
+_PARAMS_TAG: Final = 0x22
+_PIECE_TAGS: Final = frozenset((_SOURCE_TAG, _BODY_TAG, _PARAMS_TAG))
 
 
 def parse_protobuf(body: bytes, attributes: Mapping[str, str], decompress: str, bounds: Bounds) -> list[Group]:
@@ -33,16 +38,16 @@ def parse_protobuf(body: bytes, attributes: Mapping[str, str], decompress: str, 
         if name in attributes:
             common[ours] = attributes[name]
     groups: list[Group] = []
-    last: tuple[int, tuple[bytes, ...]] | None = None
+    last: tuple[int, bytes, list[bytes]] | None = None
     count = 0
-    for number, value in _fields(content, 0, len(content)):
-        if number != 1 or not isinstance(value, tuple):
+    for number, began, ended in _pieces(content, 0, len(content)):
+        if number != 1:
             continue
-        time_ms, source, record, params = _record(content, *value)
+        time_ms, source, record, params = _record(content, began, ended)
         count += 1
         if count > bounds.records:
             raise InLongError("too many records")
-        key = (time_ms, (source, *params))
+        key = (time_ms, source, params)
         if key == last:
             groups[-1].records.append(record)
             continue
@@ -90,54 +95,76 @@ def _unpacked(body: bytes, attributes: Mapping[str, str], decompress: str, bound
             raise InLongError(f"compressType = {attributes.get('compressType')!r} is not known")
 
 
-def _fields(content: bytes, at: int, end: int) -> Iterator[tuple[int, int | tuple[int, int]]]:
-    """Number and value of each field; of a text or bytes where it begins and ends."""
+def _pieces(content: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Number, begin and end of each field that is a text, bytes or a message."""
     while at < end:
+        began = at
         tag, at = read_varint(content, at, end)
-        number, kind = tag >> 3, tag & 7
-        if kind == 0:
-            value, at = read_varint(content, at, end)
-            yield number, value
-            continue
-        if kind == 2:
+        if tag & 7 == 2:
             size, at = read_varint(content, at, end)
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
+            if tag >> 3 == 0 or size > end - at:
+                raise InLongError("a protobuf message that is cut off")
+            yield tag >> 3, at, at + size
+            at += size
         else:
-            raise InLongError("the bytes are no protobuf message of InLong")
-        if number == 0 or size > end - at:
-            raise InLongError("a protobuf message that is cut off")
-        if kind == 2:
-            yield number, (at, at + size)
-        at += size
+            at = _skipped(content, began, end)
 
 
 def _record(content: bytes, at: int, end: int) -> tuple[int, bytes, bytes, list[bytes]]:
+    """One record. Written out, for it is called for each: lengths below 128 and known tags take no call."""
     time_ms, source, record = 0, b"", b""
     params: list[bytes] = []
-    for number, value in _fields(content, at, end):
-        if isinstance(value, int):
-            if number == 1:
-                time_ms = value - (1 << 64) if value & _SIGN else value
-            continue
-        piece = content[value[0] : value[1]]
-        if number == 2:
-            source = piece
-        elif number == 3:
-            record = piece
-        elif number == 4:
-            params.append(piece)
-    return time_ms, source, record, params
+    while at < end:
+        tag = content[at]
+        at += 1
+        if tag == _TIME_TAG:
+            time_ms, at = read_varint(content, at, end)
+        elif tag in _PIECE_TAGS and at < end:
+            size = content[at]
+            at += 1
+            if size > 0x7F:
+                size, at = read_varint(content, at - 1, end)
+            stop = at + size
+            if stop > end:
+                raise InLongError("a protobuf message that is cut off")
+            piece = content[at:stop]
+            at = stop
+            if tag == _BODY_TAG:
+                record = piece
+            elif tag == _PARAMS_TAG:
+                params.append(piece)
+            else:
+                source = piece
+        else:
+            at = _skipped(content, at - 1, end)
+    return time_ms - (1 << 64) if time_ms & _SIGN else time_ms, source, record, params
+
+
+def _skipped(content: bytes, at: int, end: int) -> int:
+    """Where a field ends that is not known."""
+    tag, at = read_varint(content, at, end)
+    match tag & 7:
+        case 0:
+            return read_varint(content, at, end)[1]
+        case 2:
+            size, at = read_varint(content, at, end)
+        case 1:
+            size = 8
+        case 5:
+            size = 4
+        case _:
+            raise InLongError("the bytes are no protobuf message of InLong")
+    if tag >> 3 == 0 or size > end - at:
+        raise InLongError("a protobuf message that is cut off")
+    return at + size
 
 
 def _pair(entry: bytes, bounds: Bounds) -> tuple[str, str]:
     if len(entry) > bounds.attribute_bytes:
         raise InLongError("params that are too long")
     name = value = ""
-    for number, place in _fields(entry, 0, len(entry)):
-        if isinstance(place, int):
-            continue
-        text = read_utf(entry[place[0] : place[1]])
+    for number, began, ended in _pieces(entry, 0, len(entry)):
+        text = read_utf(entry[began:ended])
         if number == 1:
             name = text
         elif number == 2:
