@@ -189,7 +189,7 @@ def split(
     Args:
         ranges: what is to be read.
         max_rows: most rows of one range.
-        min_tasks: ranges are cut in proportion to their rows until there are about so many.
+        min_tasks: ranges are cut in proportion to their rows until there are as many; never below a row.
         whole: partitions that must not be cut.
     """
     total = sum(messages_between(one.start, one.end) for one in ranges)
@@ -198,7 +198,7 @@ def split(
         rows = messages_between(one.start, one.end)
         pieces = 1 if max_rows is None else -(-rows // max_rows)
         if min_tasks is not None and min_tasks > len(ranges):
-            pieces = max(pieces, round(min_tasks * rows / total))
+            pieces = max(pieces, -(-min_tasks * rows // total))
         if one.partition in whole:
             pieces = 1
         pieces = max(1, min(pieces, rows))

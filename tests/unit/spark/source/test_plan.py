@@ -168,7 +168,10 @@ def test_a_split_has_the_same_rows_once_each(
         assert all(part.start < part.end for part in mine)
         if one.partition == P0:
             assert len(mine) == 1
-        elif max_rows is not None:
+        elif min_tasks is not None and len(ranges) < min_tasks <= min(messages_between(x.start, x.end) for x in ranges):
+            total = sum(messages_between(x.start, x.end) for x in ranges)
+            assert len(mine) >= min_tasks * len(rows) / total
+        if one.partition != P0 and max_rows is not None:
             assert max(messages_between(part.start, part.end) for part in mine) <= max_rows
 
 
