@@ -154,7 +154,8 @@ OPTIONS: Final = (
         "none",
         Scope.BOTH,
         "a number of tasks, at least 1",
-        "Splits ranges, large ones more, until there are as many tasks, if there are rows for them. Java Brokers' partitions are not split.",
+        "Splits ranges, large ones more, until there are as many tasks, if there are rows for them. Java Brokers' "
+        "partitions are not split.",
     ),
     SourceOption(
         "filters",
