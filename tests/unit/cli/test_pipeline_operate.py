@@ -1,0 +1,235 @@
+"""The commands that look after a pipeline, as far as they need neither Spark nor a cluster."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pytubemq.cli.options import GlobalOptions
+from pytubemq.cli.pipeline.display import Json, Lines, Nothing, Shown, chosen, display, figures, line
+from pytubemq.cli.pipeline.spark_log import MOST_BYTES, log_place, spark_log
+from pytubemq.spark.decode.rejected import REJECTED_ARROW
+from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Started, Totals
+from pytubemq.spark.pipeline.watch.record import RunRecord
+
+from .conftest import Ran
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytubemq.spark.pipeline.run.events import Event
+
+Tube = Callable[..., Ran]
+
+
+def batch(number: int, **more: Any) -> BatchDone:
+    fields: dict[str, Any] = {
+        "batch_id": number, "rows_in": 1_000, "rows_out": {"lake": 990}, "rejected": 10, "lag_rows": 2_000,
+        "lag_s": 7.0, "seconds": 0.5, "parts": {}, "offsets": {"1:t:0": 28}, "reasons": {"decode.json": 10},
+        "at_s": 1_770_000_000.0 + number,
+    }  # fmt: skip
+    return BatchDone(**fields | more)
+
+
+STARTED = Started("orders", "f00d", "cafe", "/state", ("lake",), ("main",), 1_770_000_000.0)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A pipeline whose last run has failed, with three dead letters."""
+    path = tmp_path / "orders.yaml"
+    path.write_text(
+        "name: orders\nsource: {topic: t, master: '127.0.0.1:1', start: earliest}\n"
+        "decode: {format: json, schema: 'id BIGINT'}\n"
+        f"sinks: [{{name: lake, format: parquet, path: {tmp_path / 'lake'}}}]\n"
+        f"dead_letter: {{path: {tmp_path / 'dead'}}}\nstate: st\n"
+    )
+    state = tmp_path / "st"
+    state.mkdir()
+    facts = {
+        "pipeline": "orders", "run_id": "f00d", "pid": 1, "host": "elsewhere", "started": 1_770_000_000.0,
+        "ended": 1_770_000_009.0, "heartbeat": 1_770_000_009.0, "status": "failed", "error": "the disk is full",
+    }  # fmt: skip
+    (state / "run.json").write_text(json.dumps(facts))
+    from pytubemq.spark.pipeline.run.events import as_json
+
+    (state / "progress.jsonl").write_text("\n".join(json.dumps(as_json(batch(number))) for number in range(3)))
+    (state / "checkpoint").mkdir()
+    dead = tmp_path / "dead" / "batch=q-000000"
+    dead.mkdir(parents=True)
+    letters = [
+        {"reason": "decode.json", "detail": "d", "stage": "message", "topic": "t", "offset": n} for n in range(3)
+    ]
+    pq.write_table(pa.Table.from_pylist(letters, schema=REJECTED_ARROW), dead / "part-0.parquet")
+    return path
+
+
+def test_status_tells_how_the_last_run_ended_and_its_exit_code_says_it(tube: Tube, file: Path) -> None:
+    ran = tube("pipeline", "status", str(file), "-o", "json")
+    found = json.loads(ran.out)
+    assert (ran.code, found["status"], found["message"], found["rows_in"]) == (10, "failed", "the disk is full", 3_000)
+    assert tube("pipeline", "status", str(file.parent / "st"), "-o", "name").out == "orders\n"
+    shown = tube("pipeline", "status", str(file)).out
+    assert "the disk is full" in shown
+    assert "lake" in shown
+
+
+def test_a_pipeline_that_has_never_run_is_not_found(tube: Tube, file: Path) -> None:
+    other = file.with_name("other.yaml")
+    other.write_text(file.read_text().replace("state: st", "state: none"))
+    for command in ("status", "stop", "report"):
+        ran = tube("pipeline", command, str(other))
+        assert ran.code == 3
+        assert "has not run yet" in ran.err
+    assert not (file.parent / "none").exists()
+
+
+def test_a_file_with_a_fault_is_refused_with_its_place(tube: Tube, file: Path) -> None:
+    file.write_text(file.read_text().replace("schema:", "shema:"))
+    ran = tube("pipeline", "run", str(file), "--once")
+    assert ran.code == 78
+    assert f"{file}:3:" in ran.err
+
+
+def test_only_what_runs_is_stopped(tube: Tube, file: Path) -> None:
+    ran = tube("pipeline", "stop", str(file), "--wait", "1")
+    assert ran.code == 4
+    assert "failed" in ran.err
+
+
+def test_the_report_is_written_where_it_is_asked_for(tube: Tube, file: Path) -> None:
+    page = file.parent / "new" / "page.html"
+    ran = tube("pipeline", "report", str(file), "--out", str(page), "-o", "json")
+    assert json.loads(ran.out) == {"report": str(page), "bytes": page.stat().st_size}
+    assert "exactly once" in page.read_text()
+    assert tube("pipeline", "report", str(file), "--out", str(file / "below")).code == 78
+
+
+def test_progress_is_forgotten_only_when_it_is_said(tube: Tube, file: Path) -> None:
+    assert tube("pipeline", "reset", str(file)).code == 2
+    looked = tube("pipeline", "reset", str(file), "--dry-run", "-o", "json")
+    assert json.loads(looked.out)["offsets"] == {"1:t:0": 28}
+    assert (file.parent / "st" / "checkpoint").is_dir()
+    ran = tube("pipeline", "reset", str(file), "--yes")
+    assert ran.code == 0
+    assert (file.parent / "st" / "forgotten" / "checkpoint").is_dir()
+
+
+def test_dead_letters_are_listed_shown_and_dropped(tube: Tube, file: Path) -> None:
+    [listed] = json.loads(tube("pipeline", "dlq", "list", str(file), "-o", "json").out)
+    assert (listed["reason"], listed["records"]) == ("decode.json", 3)
+    assert len(json.loads(tube("pipeline", "dlq", "show", str(file), "-n", "2", "-o", "json").out)) == 2
+    assert tube("pipeline", "dlq", "drop", str(file)).code == 2
+    assert tube("pipeline", "dlq", "redrive", str(file)).code == 2
+    assert json.loads(tube("pipeline", "dlq", "redrive", str(file), "--dry-run", "-o", "json").out)["meant"] == 3
+    assert json.loads(tube("pipeline", "dlq", "drop", str(file), "--dry-run", "-o", "json").out)["dropped"] == 0
+    assert json.loads(tube("pipeline", "dlq", "drop", str(file), "--yes", "-o", "json").out)["dropped"] == 3
+    assert json.loads(tube("pipeline", "dlq", "list", str(file), "-o", "json").out) == []
+
+
+def test_a_backfill_and_a_stage_are_checked_before_anything_starts(tube: Tube, file: Path) -> None:
+    assert tube("pipeline", "backfill", str(file), "--from", "earliest").code == 2
+    assert tube("pipeline", "backfill", str(file), "--from", "earliest", "--id", "../x", "--yes").code == 78
+    ran = tube("pipeline", "tap", str(file), "lakes")
+    assert ran.code == 78
+    assert "did you mean lake?" in ran.err
+
+
+def test_status_and_stop_load_neither_spark_nor_arrow(file: Path) -> None:
+    code = (
+        "import sys; from pytubemq.cli.main import run;"
+        f"run(['pipeline', 'status', {str(file)!r}, '-o', 'json']); run(['pipeline', 'stop', {str(file)!r}, '-q']);"
+        "print([name for name in ('pyspark', 'pyarrow') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def told(*events: Event) -> RunRecord:
+    record = RunRecord()
+    for event in events:
+        record.take(event)
+    return record
+
+
+def test_auto_is_bars_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert chosen(Shown.AUTO, GlobalOptions()) is Shown.LOG
+    assert chosen(Shown.AUTO, GlobalOptions(quiet=True)) is Shown.NONE
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert chosen(Shown.AUTO, GlobalOptions()) is Shown.BARS
+    assert chosen(Shown.JSON, GlobalOptions()) is Shown.JSON
+    assert isinstance(display(Shown.NONE, io.StringIO(), colour=False), Nothing)
+
+
+def test_a_line_has_speed_lag_time_and_what_was_rejected() -> None:
+    assert line(told(STARTED)) == "orders  no batch yet"
+    assert figures(told(STARTED, batch(0))) == "2,000 rows/s  batch 0 in 0.5 s  2,000 behind (7 s)  10 rejected"
+
+
+@pytest.mark.parametrize("kind", [Shown.LOG, Shown.BARS, Shown.JSON])
+def test_every_display_takes_every_event_and_ends(kind: Shown) -> None:
+    stream = io.StringIO()
+    shown = display(kind, stream, colour=False)
+    record = RunRecord()
+    failed = Failed("it broke", None, None, Totals(), 1.0, 1_770_000_009.0)
+    for event in (STARTED, batch(0), batch(1, lag_rows=None, lag_s=None), failed):
+        record.take(event)
+        shown.show(event, record)
+    shown.close()
+    assert "orders" in stream.getvalue()
+    if kind is Shown.JSON:
+        events = [json.loads(each)["event"] for each in stream.getvalue().splitlines()]
+        assert events == ["Started", "BatchDone", "BatchDone", "Failed"]
+
+
+def test_a_run_that_never_began_leaves_a_clean_screen() -> None:
+    for kind in (Shown.LOG, Shown.BARS, Shown.JSON):
+        stream = io.StringIO()
+        display(kind, stream, colour=False).close()
+        assert "Traceback" not in stream.getvalue()
+
+
+def test_a_long_batch_is_told_of_while_it_lasts() -> None:
+    import threading
+
+    seen = threading.Event()
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            if "no batch yet" in text:
+                seen.set()
+            return super().write(text)
+
+    lines = Lines(Stream(), every_s=0.01)
+    lines.show(STARTED, told(STARTED))
+    assert seen.wait(30)
+    lines.close()
+    Json(io.StringIO()).close()
+
+
+def test_what_spark_says_goes_to_its_log_and_what_we_say_does_not(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = log_place(str(tmp_path / "state"), "orders")
+    with spark_log(place) as talk:
+        os.write(2, b"from the JVM\n")
+        print("from us", file=talk)
+    os.write(2, b"afterwards\n")
+    assert capfd.readouterr().err == "from us\nafterwards\n"
+    assert place.read_text() == "from the JVM\n"
+    os.truncate(place, MOST_BYTES + 1)
+    with spark_log(place):
+        pass
+    assert place.with_name("spark.log.1").stat().st_size == MOST_BYTES + 1
+    assert place.stat().st_size == 0

@@ -1,0 +1,107 @@
+"""Forgetting progress, a range again, and stages to look at: the decisions, without Spark or a cluster."""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytubemq.errors import ConfigError, RefusedError
+from pytubemq.spark.pipeline.spec.model import Pipeline, Sink, SinkFormat, Source, Step, TriggerKind
+from pytubemq.spark.pipeline.watch.backfill import backfill_of, effects
+from pytubemq.spark.pipeline.watch.files import state_files
+from pytubemq.spark.pipeline.watch.plain import plain
+from pytubemq.spark.pipeline.watch.reset import forget, progress
+from pytubemq.spark.pipeline.watch.tap import check_stage, stages
+
+from .state import write_state
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PIPELINE = Pipeline(
+    "orders",
+    Source(topics=("t",), commit_group="g"),
+    steps=(Step("paid", sql="SELECT 1"),),
+    sinks=(Sink("lake", SinkFormat.PARQUET), Sink("db", SinkFormat.JDBC, keys=("id",)), Sink("out", SinkFormat.TUBEMQ)),
+    state="/state",
+)
+
+
+def test_progress_is_put_aside_and_all_else_stays(tmp_path: Path) -> None:
+    place = write_state(tmp_path / "state", status="finished")
+    for name in ("checkpoint", "checkpoint-step-day", "dead_letter", "backfill"):
+        (place / name).mkdir()
+    files = state_files(str(place))
+    found = progress(files)
+    assert (found.batches, found.rows_in, found.offsets) == (3, 3_000, {"1:t:0": 56})
+    aside = forget(files)
+    assert {path.name for path in aside.iterdir()} == set(found.names)
+    assert {path.name for path in place.iterdir()} == {"run.json", "forgotten", "dead_letter", "backfill"}
+    (place / "checkpoint").mkdir()
+    forget(files)
+    assert {path.name for path in aside.iterdir()} == {"checkpoint"}
+
+
+def test_the_progress_of_a_run_at_work_is_not_forgotten(tmp_path: Path) -> None:
+    place = write_state(tmp_path / "state")
+    (place / "checkpoint").mkdir()
+    with pytest.raises(RefusedError, match="runs"):
+        forget(state_files(str(place)))
+    assert (place / "checkpoint").is_dir()
+
+
+def test_a_backfill_has_a_state_of_its_own_that_follows_from_its_range() -> None:
+    first = backfill_of(PIPELINE, "2026-01-01T00:00:00Z", "latest")
+    assert first.id == backfill_of(PIPELINE, "2026-01-01T00:00:00Z", "latest").id
+    assert first.id != backfill_of(PIPELINE, "earliest", "latest").id
+    assert first.pipeline.state == f"/state/backfill/{first.id}"
+    assert (first.pipeline.source.commit_group, first.pipeline.trigger.kind) == (None, TriggerKind.AVAILABLE_NOW)
+    assert backfill_of(PIPELINE, "earliest", "latest", id="january").pipeline.state == "/state/backfill/january"
+
+
+def test_a_time_ago_is_the_time_that_it_is_when_it_is_asked_for() -> None:
+    source = backfill_of(PIPELINE, "-10m", "-1m").pipeline.source
+    begun, ended = (datetime.fromisoformat(str(place)) for place in (source.start, source.end))
+    assert (ended - begun).total_seconds() == pytest.approx(540, abs=1)
+
+
+@pytest.mark.parametrize("id", ["", "../up", ".hidden", "a b", "x" * 65])
+def test_an_id_that_is_no_name_is_refused(id: str) -> None:
+    with pytest.raises(ConfigError, match="no id"):
+        backfill_of(PIPELINE, "earliest", "latest", id=id)
+
+
+def test_only_topics_have_ranges() -> None:
+    with pytest.raises(ConfigError, match="parquet"):
+        backfill_of(Pipeline("p", Source(format="parquet")), "earliest", "latest")
+
+
+def test_what_becomes_of_each_sink_is_told_before() -> None:
+    said = effects(PIPELINE)
+    assert [line.partition(":")[0] for line in said] == ["lake", "db", "out"]
+    assert re.search("twice", said[0])
+    assert re.search("replaced", said[1])
+    assert re.search("sent again", said[2])
+
+
+def test_a_stage_that_is_not_there_is_told_with_the_nearest_one() -> None:
+    assert stages(PIPELINE) == ("source", "input", "paid", "lake", "db", "out", "rejected")
+    with pytest.raises(ConfigError) as caught:
+        check_stage(PIPELINE, "payd")
+    assert caught.value.hint == "did you mean paid?"
+
+
+def test_values_of_rows_come_out_as_json_has_them() -> None:
+    assert plain({"a": [datetime(2026, 1, 1, tzinfo=UTC), date(2026, 1, 2), Decimal("1.50")]}) == {
+        "a": ["2026-01-01T00:00:00Z", "2026-01-02", "1.50"]
+    }
+    assert plain(b"text") == "text"
+    assert base64.b64decode(plain(b"\xff\x00")["base64"]) == b"\xff\x00"
+    assert plain([("k", 1)]) == {"k": 1}
+    assert plain(math.inf) == "inf"

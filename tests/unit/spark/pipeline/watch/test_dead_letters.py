@@ -1,0 +1,144 @@
+"""Dead letters in Parquet files: what is listed, chosen and dropped, and what a redrive is made of."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pytubemq.errors import ConfigError, NotFoundError
+from pytubemq.spark.decode.rejected import REJECTED_ARROW
+from pytubemq.spark.pipeline.spec.model import DeadLetter, Decode, Pipeline, SinkFormat, Source
+from pytubemq.spark.pipeline.watch.dead_letters import Choice, DeadLetterFiles, dead_letter_files, rows_of
+from pytubemq.spark.pipeline.watch.redrive import stage_redrive, unfinished
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def letter(offset: int, reason: str = "decode.json", **more: Any) -> dict[str, Any]:
+    found = {
+        "reason": reason,
+        "detail": "no JSON",
+        "stage": "message",
+        "topic": "t",
+        "brokerId": 1,
+        "partition": 0,
+        "offset": offset,
+        "record": None,
+        "timestamp": datetime(2026, 2, 2, 2, 40, offset % 60, tzinfo=UTC),
+        "raw": b"bad",
+        "attributes": [("k", "v")],
+    }
+    return found | more
+
+
+def write(place: Path, batch: int, *letters: dict[str, Any]) -> None:
+    directory = place / f"batch=q1-{batch:06d}"
+    directory.mkdir(parents=True)
+    (directory / "_SUCCESS").write_bytes(b"")
+    (directory / ".part-0.parquet.crc").write_bytes(b"sum")
+    pq.write_table(pa.Table.from_pylist(list(letters), schema=REJECTED_ARROW), directory / "part-0.parquet")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    write(tmp_path, 0, *(letter(n) for n in range(10)))
+    write(tmp_path, 1, letter(10, "decode.csv.columns"), letter(11), letter(12, record=3, stage="record", raw=b"\xff"))
+    hidden = tmp_path / "_staging" / "batch=q1-000002"
+    hidden.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist([letter(99)], schema=REJECTED_ARROW), hidden / "part-0.parquet")
+    return tmp_path
+
+
+def pipeline_of(tmp_path: Path, place: Path) -> Pipeline:
+    return Pipeline(
+        "orders",
+        Source(topics=("t",), columns=("offset",)),
+        decode=Decode("json", "id BIGINT"),
+        dead_letter=DeadLetter(path=str(place), max_rows=5),
+        state=str(tmp_path / "state"),
+    )
+
+
+def test_reasons_are_listed_with_the_most_frequent_first(place: Path) -> None:
+    first, second = DeadLetterFiles(str(place)).by_reason()
+    assert (first["reason"], first["records"], first["topics"]) == ("decode.json", 12, ["t"])
+    assert (first["first"], first["last"]) == ("2026-02-02T02:40:00Z", "2026-02-02T02:40:12Z")
+    assert (second["reason"], second["records"]) == ("decode.csv.columns", 1)
+
+
+def test_the_beginning_of_a_reason_means_all_that_is_below_it(place: Path) -> None:
+    files = DeadLetterFiles(str(place))
+    assert files.take(Choice("decode")).rows.num_rows == 13
+    assert files.take(Choice("decode.csv")).rows.num_rows == 1
+    assert files.take(Choice("dec")).rows.num_rows == 0
+    assert files.take(Choice("decode.json", most=11)).rows.num_rows == 11
+
+
+def test_each_dead_letter_is_shown_with_its_place_and_its_bytes(place: Path) -> None:
+    rows = rows_of(DeadLetterFiles(str(place)).take(Choice()))
+    assert (rows[0]["id"], rows[0]["raw"], rows[0]["attributes"]) == ("1:t:0:0", "bad", {"k": "v"})
+    assert (rows[-1]["id"], rows[-1]["raw"]) == ("1:t:0:12#3", {"base64": "/w=="})
+
+
+def test_dropped_twice_is_dropped_once_and_every_batch_keeps_its_directory(place: Path) -> None:
+    files = DeadLetterFiles(str(place))
+    taken = files.take(Choice("decode.json"))
+    assert (files.drop(dict(taken.keys)), files.drop(dict(taken.keys))) == (12, 0)
+    assert [row["reason"] for row in files.by_reason()] == ["decode.csv.columns"]
+    assert len(files.files()) == 2
+    assert not list(place.rglob("*.crc"))[1:]  # a file that was not changed keeps its own
+
+
+def test_what_comes_while_a_redrive_runs_is_not_dropped_with_it(place: Path, tmp_path: Path) -> None:
+    files = DeadLetterFiles(str(place))
+    redrive = stage_redrive(pipeline_of(tmp_path, place), files.take(Choice()))
+    write(place, 7, letter(0))  # rejected again: the same place in the topic, another file
+    assert redrive.finish(files) == 13
+    assert [row["records"] for row in files.by_reason()] == [1]
+
+
+def test_a_redrive_is_a_run_of_its_own_over_the_messages_as_they_were(place: Path, tmp_path: Path) -> None:
+    pipeline = pipeline_of(tmp_path, place)
+    redrive = stage_redrive(pipeline, DeadLetterFiles(str(place)).take(Choice()))
+    assert redrive.stages() == ["message", "record"]
+    whole, single = (redrive.pipeline(pipeline, stage) for stage in redrive.stages())
+    assert whole.decode is not None
+    assert single.decode is not None
+    assert (whole.decode.of_records, single.decode.of_records) == (False, True)
+    assert len({pipeline.state, whole.state, single.state}) == 3
+    assert whole.source.columns == ("offset",)
+    assert whole.dead_letter is not None
+    assert (whole.dead_letter.path, whole.dead_letter.max_rows) == (str(place), None)
+    [message] = pq.read_table(single.source.path).to_pylist()
+    assert (message["body"], message["offset"], message["attributes"]) == (b"\xff", 12, [("k", "v")])
+
+
+def test_a_redrive_that_was_killed_comes_before_another(place: Path, tmp_path: Path) -> None:
+    pipeline = pipeline_of(tmp_path, place)
+    assert unfinished(pipeline) is None
+    files = DeadLetterFiles(str(place))
+    (tmp_path / "state" / "redrive" / ".123").mkdir(parents=True)  # killed while it was written down
+    stage_redrive(pipeline, files.take(Choice(most=3)))
+    left = unfinished(pipeline)
+    assert left is not None
+    assert left.rows == 3
+    assert left.finish(files) == 3
+    assert unfinished(pipeline) is None
+    assert list((tmp_path / "state" / "redrive").iterdir()) == []
+
+
+def test_what_cannot_be_read_here_is_named(tmp_path: Path) -> None:
+    base = pipeline_of(tmp_path, tmp_path / "none")
+    with pytest.raises(NotFoundError, match="no dead letters in"):
+        dead_letter_files(base)
+    other = Pipeline("o", base.source, dead_letter=DeadLetter(SinkFormat.TUBEMQ, topic="dlq"), state=base.state)
+    with pytest.raises(ConfigError, match="tubemq"):
+        dead_letter_files(other)
+    nothing = DeadLetterFiles(str(tmp_path / "none"))
+    with pytest.raises(ConfigError, match="no dead letter is meant"):
+        stage_redrive(base, nothing.take(Choice()))
