@@ -83,7 +83,7 @@ tests:
   - name: wrong
     given: [{body: {id: 1, currency: EUR, amount: 2}}]
     tables: {rates: [{currency: EUR, rate: 2.0}]}
-    expect: {all: [{id: 1, price: 5}, {id: 7}], types: [{typ: x}], dead_letter: [{reason: decode.json}]}
+    expect: {all: [{id: 1, price: 5}, {id: 7}], types: [{mgsType: x}], dead_letter: [{reason: decode.json}]}
   - name: no table
     given: [a]
     expect: {all: []}
@@ -111,7 +111,7 @@ def test_steps_tables_and_dead_letters_are_tested_as_a_run_has_them(
         ({"id": 1, "price": 5}, ("price",)),
         ({"id": 7}, ()),
     ]
-    assert wrong["types"][0].unknown == {"typ": "msgType"}
+    assert wrong["types"][0].unknown == {"mgsType": "msgType"}
     assert [one.expected for one in wrong["dead_letter"]] == [{"reason": "decode.json"}]
     assert found["wrong"].line == 35
     assert "table rates" in str(found["no table"].error)

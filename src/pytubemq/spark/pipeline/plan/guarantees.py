@@ -24,13 +24,12 @@ class Case(StrEnum):
     """What decides among the rows of one sink."""
 
     ALWAYS = "always"
-    LAYOUT_BATCHES = "layout: batches"
-    LAYOUT_LOG = "layout: log"
     WITH_KEYS = "with keys"
     WITHOUT_KEYS = "without keys"
     KEY_COLUMN = "with idempotency_key"
     MAP_ONLY = "steps look at one row at a time"
     STATEFUL = "steps keep state"
+    NOT_IDEMPOTENT = "with options.idempotent: false"
 
 
 class SourceKind(StrEnum):
@@ -53,18 +52,16 @@ class Promise:
 
 
 SINKS: Final[dict[tuple[SinkFormat, Case], Promise]] = {
-    (SinkFormat.PARQUET, Case.LAYOUT_BATCHES): Promise(
+    (SinkFormat.PARQUET, Case.ALWAYS): Promise(
         _EXACT,
         "a batch is written aside and renamed to the directory of its batch id; a replay finds it there",
         "a file system whose rename is atomic (local, HDFS)",
     ),
-    (SinkFormat.PARQUET, Case.LAYOUT_LOG): Promise(
-        _EXACT,
-        "Spark's file log names the files of each batch; a replay replaces what it named",
-        "readers that follow the log (`_spark_metadata`), as Spark does; others see files of broken batches",
-    ),
-    (SinkFormat.DELTA, Case.ALWAYS): Promise(
+    (SinkFormat.DELTA, Case.WITHOUT_KEYS): Promise(
         _EXACT, "rows and batch id are one commit (txnAppId, txnVersion); Delta skips a version that it has"
+    ),
+    (SinkFormat.DELTA, Case.WITH_KEYS): Promise(
+        _EXACT, "rows replace those of their keys in one commit; a batch that comes again replaces them by the same"
     ),
     (SinkFormat.ICEBERG, Case.ALWAYS): Promise(
         _EXACT, "the batch id lies in the snapshot that adds the rows, and is looked for before another is made"
@@ -89,10 +86,11 @@ SINKS: Final[dict[tuple[SinkFormat, Case], Promise]] = {
         "pytubemq Brokers; steps that give the same rows each time (no rand(), uuid(), current_timestamp())",
     ),
     (SinkFormat.TUBEMQ, Case.STATEFUL): Promise(
-        _EXACT,
-        "rows are put in a fixed order and numbered by it, and the Broker drops a number that it has",
-        "pytubemq Brokers; steps that give the same rows each time (no rand(), uuid(), current_timestamp())",
+        _LEAST,
+        "rows of a step that keeps state have no number that stays when a batch is done again",
+        "the run refuses to begin without idempotency_key or options.idempotent: false",
     ),
+    (SinkFormat.TUBEMQ, Case.NOT_IDEMPOTENT): Promise(_LEAST, "a replay sends the batch again"),
     (SinkFormat.CONSOLE, Case.ALWAYS): Promise(_LEAST, "a replay prints the batch again"),
 }
 """In the order of the docs."""
@@ -109,11 +107,11 @@ SOURCES: Final[dict[SourceKind, Promise]] = {
 
 def case_of(sink: Sink, *, stateful: bool) -> Case:
     """Which row of the table a sink stands in."""
-    if sink.format is SinkFormat.PARQUET:
-        return Case.LAYOUT_LOG if sink.layout == "log" else Case.LAYOUT_BATCHES
-    if sink.format is SinkFormat.JDBC:
+    if sink.format in {SinkFormat.JDBC, SinkFormat.DELTA}:
         return Case.WITH_KEYS if sink.keys else Case.WITHOUT_KEYS
     if sink.format is SinkFormat.TUBEMQ:
+        if sink.options.get("idempotent", "true").lower() == "false":
+            return Case.NOT_IDEMPOTENT
         if sink.idempotency_key is not None:
             return Case.KEY_COLUMN
         return Case.STATEFUL if stateful else Case.MAP_ONLY

@@ -213,12 +213,13 @@ SINK: Final = Section(
         Key("path", Kind.TEXT, "Of parquet and delta: directory or URI."),
         Key("table", Kind.TEXT, "Of iceberg, delta and jdbc."),
         Key("url", Kind.TEXT, "Of jdbc."),
-        Key("topic", Kind.TEXT, "Of tubemq and kafka, unless rows have a column `topic`."),
+        Key("topic", Kind.TEXT, "Of tubemq and kafka, unless rows have a column `topic`. Rows without a column "
+            "`body` (kafka: `value`) go as JSON."),
         Key("master", Kind.TEXT, "Of tubemq.", default="the source's"),
         Key("partition_by", Kind.TEXTS, "Of parquet, delta and iceberg: columns that name directories."),
-        Key("keys", Kind.TEXTS, "Of jdbc: columns that name a row, which is then replaced."),
-        Key("layout", Kind.CHOICE, "Of parquet: `log` keeps Spark's file log, `batches` a directory for each batch.",
-            choices=("log", "batches"), default="batches"),
+        Key("keys", Kind.TEXTS, "Of jdbc and delta: columns that name a row, which is then replaced; of kafka: those "
+            "of the message's key."),
+        Key("layout", Kind.CHOICE, "Of parquet: a directory for each batch.", choices=("batches",), default="batches"),
         Key("idempotency_key", Kind.TEXT, "Of tubemq: a column that tells a row sent twice."),
         Key("guarantee", Kind.CHOICE, "What you ask for; refused if the sink cannot promise it.",
             enum=model.Guarantee),

@@ -11,7 +11,7 @@ from typing import Final
 
 _SPEC: Final = """\
 # Spark's own declarative pipelines: https://spark.apache.org/docs/latest/declarative-pipelines-programming-guide.html
-#   pip install 'pyspark[pipelines]' 'pytubemq[spark]'
+# pyspark with its extra [pipelines], and pytubemq with [spark], must be installed where this runs.
 #   spark-pipelines dry-run --spec {directory}/spark-pipeline.yml
 #   spark-pipelines run --spec {directory}/spark-pipeline.yml
 name: {name}

@@ -112,7 +112,7 @@ spark:
 sinks:
   - name: lake
     format: kafka
-    topic: {name}
+    topic: {name}                          # rows go as JSON, unless they have a column `value`
     guarantee: at_least_once               # what Spark's Kafka sink gives
     options:
       kafka.bootstrap.servers: 127.0.0.1:9092
@@ -124,7 +124,7 @@ spark:
 sinks:
   - name: lake
     format: tubemq
-    topic: {name}_paid
+    topic: {name}_paid                     # rows go as JSON, unless they have a column `body`
     guarantee: exactly_once
 """,
     "console": """
@@ -133,12 +133,6 @@ sinks:
     format: console
 """,
 }
-
-_TO_MESSAGES: Final = """
-  # A message needs a body; this sink takes topic, msgType, msgTime and attributes, too, where rows have them.
-  - name: messages
-    sql: SELECT to_json(struct(*)) AS {column} FROM paid
-"""
 
 _DEAD_LETTER: Final = """
 dead_letter:
@@ -167,18 +161,14 @@ def template(*, name: str, file: str, topic: str, message: str = "json", sink: s
         _HEAD.format(file=file, name=name, topic=topic),
         _DECODE[message],
         _STEPS,
-        _TO_MESSAGES.format(column="value" if sink == "kafka" else "body") if sink in {"kafka", "tubemq"} else "",
         _SINK[sink].format(name=name),
         _DEAD_LETTER.format(name=name),
-        _tests(message, sink),
+        _tests(message),
     ]
     return "".join(parts)
 
 
-def _tests(message: str, sink: str) -> str:
-    expected = {"kafka": "{value: '" + _JSON_OUT + "'}", "tubemq": "{body: '" + _JSON_OUT + "'}"}.get(
-        sink, "{id: 1, day: 2026-01-01}"
-    )
+def _tests(message: str) -> str:
     good = _inlong_message() if message == "inlong-msg" else "'" + _GOOD[message] + "'"
     return f"""
 tests:
@@ -187,12 +177,11 @@ tests:
       - body: {good}
       - body: {_BAD}
     expect:
-      lake: [{expected}]
+      lake: [{{id: 1, day: 2026-01-01}}]
       dead_letter: [{{reason: {_REASONS[message]}}}]
 """
 
 
-_JSON_OUT: Final = '{"id":1,"at":"2026-01-01T12:00:00.000Z","amount":5.00,"day":"2026-01-01"}'
 _REASONS: Final = {"json": "decode.json", "csv": "decode.csv", "inlong-msg": "decode.inlong-msg"}
 
 

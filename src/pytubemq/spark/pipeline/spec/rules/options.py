@@ -30,7 +30,7 @@ _KEY_OF_SOURCE_OPTION: Final = {
     "failondataloss": "on_data_loss", "columns": "columns", "dedup": "dedup",
 }  # fmt: skip
 _KEY_OF_SINK_OPTION: Final = {"master": "master", "topic": "topic", "idempotencykey": "idempotency_key"}
-_SET_BY_THE_RUNNER: Final = frozenset({"idempotent", "planismaponly", "queryid", "batchid"})
+_SET_BY_THE_RUNNER: Final = frozenset({"planismaponly", "queryid", "batchid"})
 _MOST_FAULTS: Final = 20
 
 
@@ -134,6 +134,8 @@ def _sink(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
             yield places.fault(FaultCode.SINK_OPTION, here, "has a key of its own", hint, at_key=True)
         elif lower in _SET_BY_THE_RUNNER:
             yield places.fault(FaultCode.SINK_OPTION, here, "is set by the runner", "delete it", at_key=True)
+        elif lower == "idempotent" and value.lower() == "true":
+            continue  # as it is without it; the runner adds what goes with it
         elif lower not in known or "${" not in value:
             passed[name] = value
 

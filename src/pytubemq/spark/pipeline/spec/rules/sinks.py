@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 TAKES: Final[dict[SinkFormat, tuple[str, ...]]] = {
     SinkFormat.PARQUET: ("path", "partition_by", "layout", "on_schema_change"),
-    SinkFormat.DELTA: ("path", "table", "partition_by", "on_schema_change"),
-    SinkFormat.ICEBERG: ("table", "path", "partition_by", "on_schema_change"),
+    SinkFormat.DELTA: ("path", "table", "partition_by", "keys", "on_schema_change"),
+    SinkFormat.ICEBERG: ("table", "partition_by", "on_schema_change"),
     SinkFormat.JDBC: ("url", "table", "keys", "on_schema_change"),
-    SinkFormat.KAFKA: ("topic",),
+    SinkFormat.KAFKA: ("topic", "keys"),
     SinkFormat.TUBEMQ: ("topic", "master", "idempotency_key"),
     SinkFormat.CONSOLE: (),
 }
