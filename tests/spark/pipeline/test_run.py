@@ -264,3 +264,19 @@ def test_a_pipeline_without_an_end_stops_after_the_batch_when_the_file_asks(
     assert result.status is RunStatus.STOPPED
     assert not (tmp_path / "state" / "stop").exists()
     assert spark.read.parquet(str(tmp_path / "lake")).count() == 1
+
+
+def test_the_file_log_of_spark_takes_rows_exactly_once_and_its_rejects_are_counted_beside_it(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    pipeline = orders(
+        topic, tmp_path, sinks=(Sink("lake", SinkFormat.PARQUET, path=str(tmp_path / "lake"), layout="log"),)
+    )
+    send(topic, order(1), order(2), "broken")
+    result = run(pipeline, spark=spark, once=True)
+    assert result.totals.rows_out == {"dead_letter": 1, "lake": 2}
+    assert (result.totals.rows_in, result.totals.rejected) == (3, 1)
+    send(topic, order(3))
+    assert run(pipeline, spark=spark, once=True).totals.rows_out == {"dead_letter": 0, "lake": 1}
+    assert (tmp_path / "lake" / "_spark_metadata").is_dir()
+    assert spark.read.parquet(str(tmp_path / "lake")).count() == 3

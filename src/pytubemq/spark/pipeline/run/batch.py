@@ -216,8 +216,9 @@ class MapOnlyBody(BatchBody):
             frames.hold(rows)
             with result.timed("read"):
                 self._count(rows, entry, result)
-        made = apply_steps(self._opened.accepted(rows), self._pipeline)
-        for name in set(used) - {DEAD_LETTER}:
+        taken = set(used) - {DEAD_LETTER}
+        made = apply_steps(self._opened.accepted(rows), self._pipeline) if taken else {}
+        for name in taken:
             shared = used.count(name) > 1 and name != INPUT
             frames[name] = frames.hold(made[name]) if shared else made[name]
         if self._opened.decoded:

@@ -19,7 +19,7 @@ from pytubemq.spark.pipeline.run.batch import Shared
 from pytubemq.spark.pipeline.run.events import RunResult, RunStatus, Totals
 from pytubemq.spark.pipeline.run.faults import failed
 from pytubemq.spark.pipeline.run.lock import RunLock
-from pytubemq.spark.pipeline.run.progress import ProgressListener, batch_done
+from pytubemq.spark.pipeline.run.progress import ProgressListener, batch_done, log_result
 from pytubemq.spark.pipeline.run.queries import Query, plan_queries
 from pytubemq.spark.pipeline.run.session import check_session, open_session
 from pytubemq.spark.pipeline.run.state import StateDirectory
@@ -88,6 +88,11 @@ class _Run:
         self._begun = time.monotonic()
         self._listener: ProgressListener | None = None
         self._pipeline_id = ""
+        self._logs: dict[str, str] = {}
+        """By query, the sink that is Spark's own."""
+        self._counting = ""
+        """The query whose records count: each query reads the source for itself."""
+        self._told: set[tuple[str, int]] = set()
 
     def go(self, given: SparkSession | None) -> RunResult:
         """The whole run."""
@@ -126,6 +131,8 @@ class _Run:
             session.streams.removeListener(listener)
 
     def _watch(self, queries: list[Query], session: SparkSession) -> RunStatus:
+        self._counting = queries[0].name
+        self._logs = {query.name: query.log.name for query in queries if query.log is not None}
         for query in queries:
             query.start(self._pipeline.trigger)
         self._pipeline_id = queries[0].pipeline_id()
@@ -178,6 +185,9 @@ class _Run:
 
     def _tell(self, name: str, progress: Any) -> None:
         result = self._shared.results.pop((name, progress.batchId), None)
+        if result is None and name in self._logs and (name, progress.batchId) not in self._told:
+            result = log_result(name, self._logs[name], progress)
+            self._told.add((name, progress.batchId))
         if result is None:
             return
         event = batch_done(result, progress)
@@ -199,7 +209,7 @@ class _Run:
             rows_out[sink] = rows_out.get(sink, 0) + rows
         self._totals = Totals(
             batches=self._totals.batches + 1,
-            rows_in=self._totals.rows_in + event.rows_in,
+            rows_in=self._totals.rows_in + (event.rows_in if event.query == self._counting else 0),
             rows_out=rows_out,
             rejected=self._totals.rejected + event.rejected,
         )

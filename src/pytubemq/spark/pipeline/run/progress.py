@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import queue
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from pytubemq.spark.pipeline.run.batch import BatchResult
 from pytubemq.spark.pipeline.run.events import BatchDone
 
 if TYPE_CHECKING:
@@ -18,12 +20,14 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-    from pytubemq.spark.pipeline.run.batch import BatchResult
-
 INDEX_BYTES: Final = 28
 """One message in an index; offsets count these bytes."""
 PREFIX: Final = "pytubemq:"
 """Before the name of a query of ours, as Spark knows it."""
+
+
+LOG_ROWS: Final = "tubemq_rows"
+"""The name of the count of rows that Spark's own file sink got."""
 
 
 class ProgressListener(StreamingQueryListener):
@@ -46,6 +50,14 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Nothing to tell: the engine sees it at the query."""
+
+
+def log_result(name: str, sink: str, progress: Any) -> BatchResult | None:
+    """What came of a batch that Spark's own file sink wrote; None if there was none."""
+    observed = progress.observedMetrics.get(LOG_ROWS)
+    if not progress.numInputRows or observed is None:
+        return None
+    return BatchResult(name, progress.batchId, rows_out={sink: int(observed["rows"])}, ended_s=time.time())
 
 
 def batch_done(result: BatchResult, progress: Any) -> BatchDone:

@@ -15,12 +15,13 @@ from pytubemq.spark.pipeline.run.batch import MapOnlyBody, Output, StateBody
 from pytubemq.spark.pipeline.run.faults import PipelineError, of_spark, said
 from pytubemq.spark.pipeline.run.identity import check_source
 from pytubemq.spark.pipeline.run.ledger import Ledger
-from pytubemq.spark.pipeline.run.progress import PREFIX
+from pytubemq.spark.pipeline.run.progress import LOG_ROWS, PREFIX
 from pytubemq.spark.pipeline.run.source import check_decode, open_source
 from pytubemq.spark.pipeline.run.state_need import keeps_state
 from pytubemq.spark.pipeline.run.steps import apply_steps, input_of, make_tables
 from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER, dead_letter_spec, make_sink
 from pytubemq.spark.pipeline.spec.model import DeadLetter, OnError, SinkFormat, TriggerKind
+from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,27 +29,25 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.run.batch import BatchBody, Shared
     from pytubemq.spark.pipeline.run.source import Opened
     from pytubemq.spark.pipeline.run.state import StateDirectory
-    from pytubemq.spark.pipeline.spec.model import Pipeline, Trigger
+    from pytubemq.spark.pipeline.spec.model import Pipeline, Sink, Trigger
 
 MAIN: Final = "main"
 
 
 @dataclass(slots=True)
 class Query:
-    """A query of a run."""
+    """A query of a run: batches that a body puts into sinks, or, without a body, Spark's own file sink."""
 
     name: str
     rows: DataFrame
-    body: BatchBody
+    sinks: tuple[str, ...]
+    """The names of the sinks that it feeds."""
     state: StateDirectory
     pipeline: str
+    body: BatchBody | None = None
+    log: Sink | None = None
     mode: str = "append"
     _running: Any = None
-
-    @property
-    def sinks(self) -> tuple[str, ...]:
-        """The sinks that it feeds."""
-        return self.body.sinks
 
     @property
     def checkpoint(self) -> str:
@@ -66,10 +65,18 @@ class Query:
         writer: Any = self.rows.writeStream.queryName(f"{PREFIX}{self.pipeline}:{self.name}").outputMode(self.mode)
         writer = writer.option("checkpointLocation", self.state.of_spark(self.checkpoint))
         try:
-            self._running = writer.trigger(**_trigger(trigger)).foreachBatch(self.body).start()
+            self._running = self._into(writer.trigger(**_trigger(trigger))).start()
         except PySparkException as error:
             hint = "an aggregate needs a watermark, or sinks with keys" if self.name != MAIN else None
             raise of_spark(error, f"Spark does not run {self.name} as a stream", hint=hint) from error
+
+    def _into(self, writer: Any) -> Any:
+        if self.body is not None:
+            return writer.foreachBatch(self.body)
+        assert self.log is not None
+        writer = writer.format("parquet").options(**{k: resolve(v) for k, v in self.log.options.items()})
+        writer = writer.partitionBy(*self.log.partition_by) if self.log.partition_by else writer
+        return writer.option("path", resolve(self.log.path or ""))
 
     def pipeline_id(self) -> str:
         """The name of this query's progress: new when the checkpoint is."""
@@ -135,53 +142,67 @@ def plan_queries(spark: SparkSession, pipeline: Pipeline, state: StateDirectory,
                 hint=f"the steps are {', '.join(made)}",
             )
     stateful = {name for name in {output.step for output in outputs} if keeps_state(made[name])}
-    main = [output for output in outputs if output.step not in stateful]
+    own = [output for output in outputs if output.step in stateful or _is_log(output)]
+    main = [output for output in outputs if output not in own]
     if opened.decoded and pipeline.decode is not None and pipeline.decode.on_error is OnError.DEAD_LETTER:
         main.insert(0, Output(make_sink(dead_letter_spec(dead_letter_of(pipeline, state))), DEAD_LETTER))
-    for output in [*main, *(one for one in outputs if one.step in stateful)]:
+    for output in [*main, *own]:
         schema = opened.rejected(opened.rows).schema if output.step == DEAD_LETTER else made[output.step].schema
-        output.writer.check(spark, schema)
-    return _queries(pipeline, state, shared, opened, made, main, [one for one in outputs if one.step in stateful])
+        output.writer.check(spark, None if _is_log(output) else schema)
+    queries = [_main_query(pipeline, state, shared, opened, main)] if main or opened.decoded else []
+    return [*queries, *_own_queries(pipeline, state, shared, made, own)]
 
 
-def _queries(
-    pipeline: Pipeline,
-    state: StateDirectory,
-    shared: Shared,
-    opened: Opened,
-    made: dict[str, DataFrame],
-    main: list[Output],
-    stateful: list[Output],
+def _is_log(output: Output) -> bool:
+    return output.writer.spec.layout == "log"
+
+
+def _main_query(
+    pipeline: Pipeline, state: StateDirectory, shared: Shared, opened: Opened, outputs: list[Output]
+) -> Query:
+    """The query of all that goes batch by batch; it counts what is rejected even if it feeds no sink."""
+    body = MapOnlyBody(
+        opened,
+        pipeline,
+        outputs,
+        shared=shared,
+        ledger=Ledger(state),
+        pipeline_id=lambda: progress_id(state, "checkpoint", pipeline.name),
+    )
+    return Query(MAIN, opened.rows, body.sinks, state, pipeline.name, body)
+
+
+def _own_queries(
+    pipeline: Pipeline, state: StateDirectory, shared: Shared, made: dict[str, DataFrame], outputs: list[Output]
 ) -> list[Query]:
-    queries = []
-    if main:
-        body: BatchBody = MapOnlyBody(
-            opened,
-            pipeline,
-            main,
-            shared=shared,
-            ledger=Ledger(state),
-            pipeline_id=lambda: progress_id(state, "checkpoint", pipeline.name),
-        )
-        queries.append(Query(MAIN, opened.rows, body, state, pipeline.name))
     groups: dict[tuple[str, str], list[Output]] = {}
-    for output in stateful:
+    queries = []
+    for output in outputs:
+        if _is_log(output):
+            queries.append(_log_query(output, pipeline, state, made))
+            continue
         mode = "update" if output.writer.spec.keys else "append"
         groups.setdefault((output.step, mode), []).append(output)
     for (step, mode), taking in groups.items():
         name = f"step-{step}" if mode == "append" else f"step-{step}-update"
-        queries.append(_state_query(name, step, mode, pipeline, state, shared, made, taking))
+        queries.append(_state_query(name, made[step], mode, pipeline, state, shared, taking))
     return queries
+
+
+def _log_query(output: Output, pipeline: Pipeline, state: StateDirectory, made: dict[str, DataFrame]) -> Query:
+    from pyspark.sql import functions as f
+
+    rows = made[output.step].observe(LOG_ROWS, f.count(f.lit(1)).alias("rows"))
+    return Query(f"log-{output.name}", rows, (output.name,), state, pipeline.name, log=output.writer.spec)
 
 
 def _state_query(
     name: str,
-    step: str,
+    rows: DataFrame,
     mode: str,
     pipeline: Pipeline,
     state: StateDirectory,
     shared: Shared,
-    made: dict[str, DataFrame],
     outputs: list[Output],
 ) -> Query:
     body = StateBody(
@@ -192,7 +213,7 @@ def _state_query(
         ledger=Ledger(state, query=name),
         pipeline_id=lambda: progress_id(state, f"checkpoint-{name}", pipeline.name),
     )
-    return Query(name, made[step], body, state, pipeline.name, mode)
+    return Query(name, rows, body.sinks, state, pipeline.name, body, mode=mode)
 
 
 def _trigger(trigger: Trigger) -> dict[str, Any]:

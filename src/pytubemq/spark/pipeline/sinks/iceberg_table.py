@@ -86,14 +86,12 @@ class IcebergTable:
         namespace = self._identifier.namespace()
         if not namespace.isEmpty() and not self._catalog.namespaceExists(namespace):
             self._catalog.createNamespace(namespace)
-        properties = self._jvm.java.util.HashMap()
-        properties.put(MAPPING, self._mapping(schema))
-        self._table = self._catalog.createTable(self._identifier, schema, spec.build(), properties)
+        self._table = self._catalog.createTable(self._identifier, schema, spec.build())
+        self._map_names()
 
     def change(self, change: Change) -> None:
         """Add and widen columns."""
-        if self._table.properties().get(MAPPING) is None:
-            self._table.updateProperties().set(MAPPING, self._mapping(self._table.schema())).commit()
+        self._map_names()
         if change.is_none:
             return
         update = self._table.updateSchema()
@@ -186,9 +184,13 @@ class IcebergTable:
             values.add(unescape(found[name]))
         return values
 
-    def _mapping(self, schema: Any) -> str:
+    def _map_names(self) -> None:
+        """Let readers find columns by name; Iceberg itself keeps that up to date when columns change."""
+        if self._table.properties().get(MAPPING) is not None:
+            return
         mapping = self._jvm.org.apache.iceberg.mapping
-        return str(mapping.NameMappingParser.toJson(mapping.MappingUtil.create(schema)))
+        names = mapping.NameMappingParser.toJson(mapping.MappingUtil.create(self._table.schema()))
+        self._table.updateProperties().set(MAPPING, names).commit()
 
     def _struct(self, columns: StructType) -> Any:
         return self._jvm.org.apache.spark.sql.types.DataType.fromJson(columns.json())

@@ -1,0 +1,199 @@
+"""Each sink on its real target: batches that come twice, keys, changes of columns, targets that are not there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.sinks.make import make_sink
+from pytubemq.spark.pipeline.sinks.port import SinkContext
+from pytubemq.spark.pipeline.spec.model import Sink, SinkFormat
+from tests.spark.kafka import KafkaNode
+from tests.spark.pipeline.sink_session import SinkSession
+from tests.spark.postgres import Postgres
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from tests.spark.conftest import Topic
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+COLUMNS = "n INT, t STRING"
+ROWS = [[1, "a"], [2, "b"], [3, "c"]]
+FIRST = {"id": 0, "rows": ROWS, "schema": COLUMNS, "asked": True}
+KEYED = {"id": 1, "rows": [[1, "z"], [9, "n"]], "schema": COLUMNS}
+MORE = {"id": 1, "rows": [[4, "d", 0.5]], "schema": "n INT, t STRING, x DOUBLE"}
+WIDER = {"id": 2, "rows": [[1 << 40, "e", 1.5]], "schema": "n BIGINT, t STRING, x DOUBLE"}
+ONCE = [{"before": None, "written": 3, "after": 3}, {"before": 3, "written": 3, "after": 3}]
+"""What is told of a batch that comes twice."""
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SinkSession]:
+    with SinkSession(tmp_path_factory.mktemp("sinks")) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    with Postgres(tmp_path_factory.mktemp("postgres")) as postgres:
+        yield postgres
+
+
+def reader(session: SinkSession, sink: dict[str, Any]) -> Callable[[str], list[list[str]]]:
+    """What reads columns of a sink's table, each value as text, sorted."""
+
+    def read(columns: str) -> list[list[str]]:
+        if sink["format"] == "iceberg":
+            rows = session.call("iceberg", table=sink["table"])
+        elif sink["format"] == "jdbc":
+            rows = session.call("jdbc", url=sink["url"], table=sink["table"], options=sink.get("options", {}))
+        else:
+            rows = session.call("query", select=f"SELECT {columns} FROM {sink['format']}.`{sink['path']}`")
+        return sorted([str(value) for value in row] for row in rows)
+
+    return read
+
+
+def target(format: str, tmp_path: Path, postgres: Callable[[], Postgres]) -> dict[str, Any]:
+    """A sink of a format with a target that is not there yet."""
+    if format in ("parquet", "delta"):
+        return {"format": format, "path": str(tmp_path / "table")}
+    if format == "iceberg":
+        return {"format": format, "table": f"ice.db.{tmp_path.name}"}
+    if format == "derby":
+        return {"format": "jdbc", "url": f"jdbc:derby:{tmp_path / 'derby'};create=true", "table": "rows_of_n"}
+    server = postgres()
+    options = {"user": server.user, "password": server.password}
+    return {"format": "jdbc", "url": server.url, "table": tmp_path.name, "options": options}
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta", "iceberg", "derby", "postgres"])
+def test_a_batch_that_comes_twice_is_there_once_and_the_table_follows_its_columns(
+    session: SinkSession, tmp_path: Path, request: pytest.FixtureRequest, format: str
+) -> None:
+    sink = target(format, tmp_path, lambda: request.getfixturevalue("postgres"))
+    read = reader(session, sink)
+    told = session.call("write", sink=sink, batches=[FIRST, FIRST])
+    assert told["told"] == ONCE
+    assert read("n, t") == [["1", "a"], ["2", "b"], ["3", "c"]]
+
+    refused = session.call("write", sink=sink, batches=[MORE])["refused"]
+    assert refused.splitlines()[0] == "sink out: the table lacks x"
+    refused = session.call("write", sink=sink, batches=[{**WIDER, "schema": "n BIGINT, t STRING"}])["refused"]
+    assert "column n is bigint, but int in the table" in refused
+    session.call("write", sink={**sink, "on_schema_change": "add-columns"}, batches=[MORE])
+    ignored = {"id": 2, "rows": [[5]], "schema": "n INT"}
+    session.call("write", sink={**sink, "on_schema_change": "ignore"}, batches=[ignored])
+    if format == "parquet":  # readers of mixed files give the columns themselves
+        return
+    rows = [["1", "a", "None"], ["2", "b", "None"], ["3", "c", "None"], ["4", "d", "0.5"], ["5", "None", "None"]]
+    assert read("n, t, x") == rows
+    told = session.call("write", sink={**sink, "on_schema_change": "widen"}, batches=[{**WIDER, "id": 3}])["told"]
+    if format == "derby":
+        assert "changes in PostgreSQL only" in told[0]
+    else:
+        assert read("n, t, x") == sorted([*rows, [str(1 << 40), "e", "1.5"]])
+
+
+@pytest.mark.parametrize("format", ["delta", "derby", "postgres"])
+def test_with_keys_a_row_takes_the_place_of_the_one_that_is_there(
+    session: SinkSession, tmp_path: Path, request: pytest.FixtureRequest, format: str
+) -> None:
+    sink = {**target(format, tmp_path, lambda: request.getfixturevalue("postgres")), "keys": ["n"]}
+    session.call("write", sink=sink, batches=[FIRST, FIRST, KEYED, KEYED], pipeline_id="k-0123456789ac")
+    assert reader(session, sink)("n, t") == [["1", "z"], ["2", "b"], ["3", "c"], ["9", "n"]]
+
+
+def test_iceberg_files_are_parted_by_columns_whatever_their_values(session: SinkSession, tmp_path: Path) -> None:
+    sink = {"format": "iceberg", "table": "ice.db.parted", "partition_by": ["t"]}
+    session.call("write", sink=sink, batches=[{"id": 0, "rows": [[1, "a b/c=d"], [2, None]], "schema": COLUMNS}])
+    assert session.call("iceberg", table="ice.db.parted") == [["1", "a b/c=d"], ["2", "None"]]
+
+
+@pytest.mark.parametrize(
+    ("sink", "said"),
+    [
+        ({"format": "jdbc", "url": "jdbc:derby:/nowhere/at/all", "table": "x"}, "Database '/nowhere/at/all' not found"),
+        ({"format": "jdbc", "url": "jdbc:postgresql://127.0.0.1:1/x", "table": "x"}, "127.0.0.1:1 refused"),
+        ({"format": "jdbc", "url": "jdbc:h2:mem:x", "table": "x"}, "the JDBC driver org.h2.Driver is not in"),
+        ({"format": "iceberg", "table": "none.db.t"}, "the Spark session has no Iceberg catalog none"),
+        ({"format": "kafka", "topic": "x", "options": {"kafka.bootstrap.servers": "127.0.0.1:1"}}, "no Kafka broker"),
+        ({"format": "parquet", "path": "/proc/none/x"}, "/proc/none/x cannot be written"),
+    ],
+)
+def test_a_target_that_is_not_there_is_refused_by_the_check(
+    session: SinkSession, sink: dict[str, Any], said: str
+) -> None:
+    refused = session.call("write", sink=sink, batches=[FIRST])["refused"]
+    assert said in refused
+    assert len(refused.splitlines()) == 2
+
+
+def test_kafka_gets_each_row_as_json_with_its_key_or_as_it_is(session: SinkSession, tmp_path: Path) -> None:
+    with KafkaNode(tmp_path / "kafka") as kafka:
+        options = {"kafka.bootstrap.servers": kafka.servers}
+        sink = {"format": "kafka", "topic": "rows", "keys": ["n"], "options": options}
+        told = session.call("write", sink=sink, batches=[FIRST])["told"]
+        assert told == [{"before": None, "written": 3, "after": None}]
+        found = session.call("kafka", servers=kafka.servers, topic="rows")
+        assert [(key, json.loads(value)) for key, value in found] == [(str(n), {"n": n, "t": t}) for n, t in ROWS]
+        as_is = {"id": 0, "rows": [["k", "v"]], "schema": "key STRING, value STRING"}
+        session.call("write", sink={"format": "kafka", "topic": "raw", "options": options}, batches=[as_is])
+        assert session.call("kafka", servers=kafka.servers, topic="raw") == [["k", "v"]]
+
+
+def test_a_topic_gets_each_row_as_json_and_a_reader_that_drops_repeats_sees_it_once(
+    spark: SparkSession, topic: Topic
+) -> None:
+    writer = make_sink(Sink("out", SinkFormat.TUBEMQ, master=topic.master, topic=topic.name))
+    rows = spark.createDataFrame([(1, "a"), (2, "b")], COLUMNS).coalesce(1)
+    context = SinkContext(spark, "p-1")
+    writer.check(spark, rows.schema)
+    assert [writer.write(rows, 0, context), writer.write(rows, 0, context)] == [2, 2]
+    read = spark.read.format("tubemq").options(**topic.options, dedup="true").load()
+    bodies = [json.loads(bytes(row.body)) for row in read.collect()]
+    assert sorted(bodies, key=str) == [{"n": 1, "t": "a"}, {"n": 2, "t": "b"}]
+    with pytest.raises(ConfigError, match="shuffled or made at random"):
+        writer.write(rows.repartition(3), 1, context)
+    with pytest.raises(ConfigError, match="keeps state"):
+        writer.write(rows, 1, SinkContext(spark, "p-1", map_only=False))
+
+
+def test_a_topic_that_is_not_there_is_refused_by_the_check(spark: SparkSession, topic: Topic) -> None:
+    writer = make_sink(Sink("out", SinkFormat.TUBEMQ, master=topic.master, topic="no_such_topic"))
+    with pytest.raises(ConfigError, match=r"sink out: .*no_such_topic"):
+        writer.check(spark, None)
+
+
+def test_the_console_prints_the_first_rows(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = spark.createDataFrame([(n, "x") for n in range(5)], COLUMNS)
+    writer = make_sink(Sink("out", SinkFormat.CONSOLE, options={"rows": "1"}))
+    assert writer.write(rows, 7, SinkContext(spark, "p")) == 5
+    assert capsys.readouterr().out == '{"n":0,"t":"x"}\n... and 4 more rows of batch 7\n'
+
+
+def test_without_its_jars_a_sink_says_which_package_to_add(spark: SparkSession) -> None:
+    for sink in (
+        Sink("out", SinkFormat.DELTA, path="/tmp/x"),
+        Sink("out", SinkFormat.KAFKA, topic="x", options={"kafka.bootstrap.servers": "x:1"}),
+    ):
+        with pytest.raises(ConfigError, match=r"sink out: the Spark session has no .*\n.*packages: \["):
+            make_sink(sink).check(spark, None)
+
+
+def test_pyarrow_reads_what_the_parquet_sink_wrote(session: SinkSession, tmp_path: Path) -> None:
+    from pyarrow import dataset
+
+    sink = {"format": "parquet", "path": str(tmp_path / "t"), "partition_by": ["t"]}
+    session.call("write", sink=sink, batches=[FIRST])
+    table = dataset.dataset(str(tmp_path / "t"), format="parquet", partitioning="hive").to_table()
+    assert sorted(table.column("n").to_pylist()) == [1, 2, 3]
+    assert Path(tmp_path / "t" / "_schema.json").exists()
