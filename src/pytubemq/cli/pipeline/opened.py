@@ -34,11 +34,18 @@ def opened(options: GlobalOptions, file: str, variables: Mapping[str, str]) -> P
     pipeline = load_checked(file, variables=variables).require()
     if pipeline.source.format == TUBEMQ and not pipeline.source.master:
         pipeline = replace(pipeline, source=replace(pipeline.source, master=masters(options, None)))
+
+    def elsewhere() -> str:  # where neither a sink nor the source names a cluster, and only then, the profile is asked
+        return pipeline.source.master or masters(options, None)
+
     sinks = tuple(
-        replace(sink, master=masters(options, None)) if sink.format.value == TUBEMQ and not sink.master else sink
+        replace(sink, master=elsewhere()) if sink.format.value == TUBEMQ and not sink.master else sink
         for sink in pipeline.sinks
     )
-    return replace(pipeline, sinks=sinks, state=state_location(pipeline, file))
+    letters = pipeline.dead_letter
+    if letters is not None and letters.format.value == TUBEMQ and not letters.master:
+        letters = replace(letters, master=elsewhere())
+    return replace(pipeline, sinks=sinks, dead_letter=letters, state=state_location(pipeline, file))
 
 
 def files_of(place: str, variables: Mapping[str, str]) -> Files:

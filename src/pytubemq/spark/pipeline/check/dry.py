@@ -137,6 +137,8 @@ class _DryRun:
             from pytubemq.spark.decode.rejected import REJECTED_SCHEMA
 
             letters = dead_letter_spec(self._pipeline.dead_letter)
+            if letters.format is SinkFormat.PARQUET and letters.path is None:
+                letters = replace(letters, path=f"{self._pipeline.state}/{letters.name}")
             yield _tried("dead_letter", self._checker(letters, REJECTED_SCHEMA))
 
     def _checker(self, sink: Sink, schema: StructType | None) -> Callable[[], str]:

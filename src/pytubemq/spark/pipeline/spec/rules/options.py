@@ -5,6 +5,7 @@ The invariant: what is refused here is what those parts refuse when the pipeline
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -96,16 +97,20 @@ def _source(source: Source, places: Places) -> Iterator[Fault]:
         parse_source_options(base | dict(options))
 
     for error, option in _asked(ask, passed):
-        path = f"source.options.{option}" if option is not None else _source_key(error, source)
+        path = f"source.options.{option}" if option is not None else _source_key(error)
         yield places.fault(FaultCode.SOURCE_OPTION, path, error.message, error.hint, at_key=option is not None)
 
 
 def _base(source: Source) -> dict[str, str]:
     """What the file's keys come to as options, where they hold no reference."""
-    topics = ",".join(topic for topic in source.topics if "${" not in topic)
-    base = {"master": _ANYWHERE, "topic": topics if re.fullmatch(r"[A-Za-z][\w,]*", topics) else "demo"}
+    topics = ",".join(source.topics)
+    known = re.fullmatch(r"[A-Za-z]\w*(,[A-Za-z]\w*)*", topics, re.ASCII) is not None
+    base = {"master": _ANYWHERE, "topic": topics if known else "any"}
     for word, value in (("starting", source.start), ("ending", source.end)):
-        if isinstance(value, str) and "${" not in value:
+        if value is not None and not isinstance(value, str):
+            if known:  # it names topics
+                base[f"{word}Offsets"] = json.dumps(value)
+        elif value is not None and "${" not in value:
             edge = value in ("earliest", "latest") or value.startswith("group:")
             base[f"{word}{'Offsets' if edge else 'Timestamp'}"] = value
     plain = {
@@ -114,11 +119,10 @@ def _base(source: Source) -> dict[str, str]:
     return base | {name: value for name, value in plain.items() if value and "${" not in value}
 
 
-def _source_key(error: ConfigError, source: Source) -> str:
-    for name, key in _KEY_OF_SOURCE_OPTION.items():
-        if re.search(rf"\b{name}\b", error.message, re.IGNORECASE):
-            return f"source.{key}"
-    return "source"
+def _source_key(error: ConfigError) -> str:
+    words = re.findall(r"\w+", error.message.lower())
+    key = next((_KEY_OF_SOURCE_OPTION[word] for word in words if word in _KEY_OF_SOURCE_OPTION), None)
+    return "source" if key is None else f"source.{key}"
 
 
 def _sink(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
