@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(400)]
 
@@ -162,7 +163,7 @@ def test_a_stream_of_what_is_flushed_has_each_message_once_though_the_broker_is_
     assert found == consumed(cluster, KILLED, found.total())
 
 
-def stream(spark: SparkSession, cluster: JavaCluster, topic: str, home: Path, **options: str):  # type: ignore[no-untyped-def]
+def stream(spark: SparkSession, cluster: JavaCluster, topic: str, home: Path, **options: str) -> DataStreamWriter:
     """A query from the topic's begin into Parquet."""
     read = spark.readStream.format("tubemq").options(master=cluster.master, topic=topic, startingOffsets="earliest")
     rows = read.options(**options).option("columns", "partition,body").load()

@@ -43,6 +43,8 @@ LEASE_S: Final = 35.0
 """How long a group that is the only one allowed is waited for: a Broker frees what a dead reader held after 30 s."""
 POLL_S: Final = 0.4
 """The pause after a fetch that brought nothing and moved nowhere, as the original's consumers make it."""
+NO_CODE: Final = 0
+"""What a Java Broker answers where reading its files failed behind the first message."""
 PAUSES: Final = Backoff(first_s=0.1, most_s=2.0)
 
 
@@ -294,4 +296,6 @@ def _patience_s(error: TubeError) -> float | None:
         return None  # they were waited for already
     if isinstance(error, (NotRegisteredError, NotAllowedError)):
         return OUTAGE_S  # its hold, the topic or the token is not known (yet): a Broker that has restarted
+    if isinstance(error, RefusedError) and error.code == NO_CODE:
+        return OUTAGE_S
     return None if verdict(error) is Verdict.GIVE_UP else OUTAGE_S

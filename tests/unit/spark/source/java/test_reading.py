@@ -19,6 +19,7 @@ from pytubemq.errors import (
     OffsetMovedError,
     ThrottledError,
     TubeError,
+    refused,
 )
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT
@@ -318,6 +319,11 @@ async def test_a_refusal_for_good_is_raised_at_once_and_a_new_token_is_fetched_f
     hold = Scripted(NotAllowedError("who are you", code=415), taken([0, 1], 0, 2))
     assert await ids(reading(lambda _: hold, 0, 2, clock=clock)) == [0, 1]
     assert clock.renewed == 1
+
+
+async def test_a_read_that_failed_in_the_middle_is_asked_for_anew() -> None:
+    hold = Scripted(refused(0, "Ok"), taken([0, 1], 0, 2))
+    assert await ids(reading(lambda _: hold, 0, 2)) == [0, 1]
 
 
 @pytest.mark.parametrize(
