@@ -19,7 +19,7 @@ from pytubemq.spark.pipeline.spec.sql_names import names_read, words_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytubemq.spark.pipeline.plan.look import Looked
+    from pytubemq.spark.pipeline.plan.look import Looked, PartitionLook
     from pytubemq.spark.pipeline.spec.model import DeadLetter, Pipeline, Step
 
 EXACTLY: Final = "exactly once"
@@ -47,6 +47,8 @@ class PlannedSource:
     batches: int | None = None
     """Of what waits now; None where it is not known, or nothing bounds a batch."""
     brokers: str | None = None
+    offsets: tuple[PartitionLook, ...] = ()
+    """Of each partition: where the next batch begins, and where its messages end now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,8 @@ def plan(
         promise = promise_of(sink, source=kind, stateful=state_of.get(name.lower(), False))
         sinks.append(_sink(sink, name, promise.guarantee, promise.why, promise.needs))
     letters = None
-    if pipeline.decode is not None and pipeline.decode.on_error is OnError.DEAD_LETTER:
+    decode = pipeline.decode
+    if decode is not None and decode.format != "raw" and decode.on_error is OnError.DEAD_LETTER:
         as_sink = _letters(pipeline.dead_letter, pipeline.state)
         promise = promise_of(as_sink, source=kind)
         letters = _sink(as_sink, "rejects", promise.guarantee, promise.why, promise.needs)
@@ -176,7 +179,9 @@ def _source(pipeline: Pipeline, looked: Looked | None, brokers: str) -> PlannedS
     if pipeline.trigger.kind is TriggerKind.ONCE:
         batches = min(1, looked.waiting)
     start = "where the last run ended" if looked.goes_on else start
-    return PlannedSource(source.format, what, start, len(looked.partitions), looked.waiting, batches, brokers)
+    return PlannedSource(
+        source.format, what, start, len(looked.partitions), looked.waiting, batches, brokers, looked.partitions
+    )
 
 
 def _steps(pipeline: Pipeline, columns: Mapping[str, str]) -> tuple[PlannedStep, ...]:

@@ -14,9 +14,9 @@ def words(plan: Plan) -> list[str]:
     """Lines of text."""
     head = _head(plan)
     ends = [(_way(plan, sink), sink) for sink in plan.sinks]
-    lines = _graph(head, ends)
     if plan.dead_letter is not None:
-        lines.append(f"{' ' * len(head)} ─ rejects ─ {_end(plan.dead_letter)}")
+        ends.append((["rejects"], plan.dead_letter))
+    lines = _graph(head, ends)
     lines += ["", *_parts(plan)]
     for sink in [*plan.sinks, *([plan.dead_letter] if plan.dead_letter else [])]:
         lines.append(f"{sink.name}: {sink.guarantee}: {sink.why}")
@@ -55,7 +55,9 @@ def _graph(head: str, ends: list[tuple[list[str], PlannedSink]]) -> list[str]:
     lines = []
     for index, (way, sink) in enumerate(ends):
         left = head if index == 0 else " " * len(head)
-        lines.append(f"{left} ─ {_joined(way).ljust(width)} ─ {_end(sink)}" if width else f"{left} ─ {_end(sink)}")
+        branch = "─" if len(ends) == 1 else "┬" if index == 0 else "└" if index == len(ends) - 1 else "├"
+        path = f"{_joined(way)} {'─' * (width - len(_joined(way)) + 1)} " if width else ""
+        lines.append(f"{left} {'─' if index == 0 else ' '}{branch}─ {path}{_end(sink)}")
     return lines
 
 
