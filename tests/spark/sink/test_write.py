@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import pytubemq.sync
+from pytubemq.spark.sink import in_fixed_order
 from tests.spark.conftest import PARTITIONS, Topic
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ def messages_of(topic: Topic) -> list[Message]:
     return found
 
 
-def write(frame: DataFrame, topic: Topic, **options: Any) -> None:
-    frame.write.format("tubemq").options(**{**topic.options, **options}).mode("append").save()
+def write(frame: DataFrame, to: Topic, **options: Any) -> None:
+    frame.write.format("tubemq").options(**{**to.options, **options}).mode("append").save()
 
 
 def test_every_column_arrives_as_consumers_read_it(spark: SparkSession, topic: Topic) -> None:
@@ -97,3 +98,82 @@ def test_a_stream_goes_from_topic_to_topic(
     found = messages_of(two)
     assert sorted(int(message.body) for message in found) == list(range(6_000))
     assert all(message.attributes == {"n": message.body.decode()} for message in found)
+
+
+def test_what_a_write_cannot_do_is_refused_before_anything_is_sent(spark: SparkSession, topic: Topic) -> None:
+    frame = spark.range(10).select(F.col("id").cast("string").alias("body"))
+    for changed, options, says in (
+        (frame, {"topic": "no_such_topic"}, "no_such_topic"),
+        (frame.withColumn("offset", F.lit(1)), {}, "given by the Broker"),
+        (frame, {"idempotent": "true"}, "needs a column idempotencyKey, or planIsMapOnly=true"),
+        (frame, {"deliveryTimeot": "1s"}, "did you mean deliveryTimeout"),
+        (frame.select(F.when(F.col("body") != "7", F.col("body")).alias("body")), {}, "column body is null"),
+    ):
+        with pytest.raises(Exception, match=says):
+            write(changed.coalesce(1), topic, **options)
+    with pytest.raises(Exception, match="cannot be overwritten"):
+        frame.write.format("tubemq").options(**topic.options).mode("overwrite").save()
+    spark.conf.set("spark.sql.execution.arrow.compression.codec", "lz4")
+    try:
+        with pytest.raises(Exception, match="lz4 is refused"):
+            write(frame.coalesce(1), topic)
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.compression.codec")
+    assert messages_of(topic) == []
+
+
+def test_a_message_that_is_too_long_is_named_by_its_row(spark: SparkSession, topic: Topic) -> None:
+    frame = spark.range(3, numPartitions=1).select(
+        F.when(F.col("id") == 2, F.repeat(F.lit("x"), 2 << 20)).otherwise("short").alias("body")
+    )
+    with pytest.raises(Exception, match="row 2 of Spark partition 0: the message has 2,097,152 bytes"):
+        write(frame, topic)
+
+
+def test_a_batch_that_is_written_again_under_its_number_adds_nothing(spark: SparkSession, topic: Topic) -> None:
+    frame = spark.range(30_000, numPartitions=2).select(F.col("id").cast("string").alias("body"))
+    by_number = {"idempotent": "true", "planIsMapOnly": "true", "queryId": f"copy-{topic.name}"}
+    for batch in ("1", "1", "2"):
+        write(frame, topic, **by_number, batchId=batch)
+    found = messages_of(topic)
+    assert sorted(int(message.body) for message in found) == sorted([*range(30_000), *range(30_000)])
+    assert {message.attributes["bid"] for message in found} == {"1", "2"}
+    numbers = {(message.attributes["bid"], message.attributes["pid"], message.attributes["seq"]) for message in found}
+    assert len(numbers) == 60_000
+    other = frame.select(F.concat("body", F.lit("!")).alias("body"))
+    with pytest.raises(Exception, match="was sent before under the same number with something else in it"):
+        write(other, topic, **by_number, batchId="2")
+    with pytest.raises(Exception, match="epoch"):
+        write(frame.limit(10), topic, **by_number, batchId="1", deliveryTimeout="1s")
+    assert len(messages_of(topic)) == 60_000
+
+
+def test_rows_in_a_fixed_order_can_be_numbered_behind_a_shuffle(spark: SparkSession, topic: Topic) -> None:
+    by_number = {"idempotent": "true", "planIsMapOnly": "true", "queryId": f"counts-{topic.name}", "batchId": "1"}
+    ids = spark.range(20_000)
+    for shuffled in (ids.repartition(2), ids.repartition(5, "id").orderBy(F.desc("id"))):
+        counted = shuffled.groupBy((F.col("id") % 500).alias("n")).count()
+        rows = counted.select(
+            F.col("n").cast("string").alias("body"),
+            F.create_map(F.lit("count"), F.col("count").cast("string")).alias("attributes"),
+        )
+        write(in_fixed_order(rows, partitions=2, keys=["body"]), topic, **by_number)
+    assert sorted(int(message.body) for message in messages_of(topic)) == list(range(500))
+
+
+def test_bodies_as_inlong_messages_are_read_as_typed_columns(spark: SparkSession, topic: Topic) -> None:
+    frame = spark.range(100).select(
+        F.concat_ws(",", "id", F.lit("a")).alias("body"),
+        F.timestamp_seconds(F.lit(1_357_034_400) + F.col("id")).alias("msgTime"),
+    )
+    options = {"encode": "inlong-msg", "encode.groupId": "g", "encode.streamId": "s"}
+    write(frame, topic, **options, idempotent="true", planIsMapOnly="true")
+    assert {(message.msg_type, message.msg_time) for message in messages_of(topic)} >= {("s", "201301011000")}
+    decoded = (
+        spark.read.format("tubemq")
+        .options(**topic.options)
+        .options(**{"decode": "inlong-msg", "decode.inner": "csv", "decode.schema": "id BIGINT, name STRING"})
+        .load()
+    )
+    rows = {(row.id, row.name) for row in decoded.collect()}
+    assert rows == {(n, "a") for n in range(100)}

@@ -221,11 +221,13 @@ class Sending:
             stop = _pack_end(made, start)
             part = made if stop - start == len(made) else made[start:stop]
             some = [rows.first + at for at in places[start:stop]]
+            sizes = list(map(len, part))
+            longest = sizes.index(max(sizes))
             try:
-                encoded = producer.encode_payloads(part, flag=flag, msg_type=msg_type, msg_time=msg_time)
+                producer.check_payload(part[longest], flag)
             except MessageError as error:
-                longest = max(range(len(part)), key=lambda n: len(part[n]))
                 raise self._row_fault(some[longest], error) from error
+            encoded = producer.encode_payloads(part, flag=flag, msg_type=msg_type, msg_time=msg_time)
             self._wait_for(encoded.messages, encoded.size_bytes)
             future = producer.submit_encoded(encoded, partition=target)
             self._fly(_Flight(topic, some, encoded, future, encoded.messages, encoded.size_bytes))
