@@ -18,7 +18,7 @@ from pytubemq.spark.listener import LagListener, observe_times
 from pytubemq.spark.pipeline.run.engine import run
 from pytubemq.spark.pipeline.spec.model import DeadLetter, Decode, Limit, Pipeline, Sink, SinkFormat, Source, Step
 from pytubemq.spark.pipeline.watch.backfill import backfill_of, ranges
-from pytubemq.spark.pipeline.watch.dead_letters import Choice, dead_letter_files
+from pytubemq.spark.pipeline.watch.dead_letters import Choice, dead_letters_of
 from pytubemq.spark.pipeline.watch.files import state_files
 from pytubemq.spark.pipeline.watch.page import page
 from pytubemq.spark.pipeline.watch.record import RunRecord, recorded
@@ -73,7 +73,7 @@ def test_a_hundred_dead_letters_are_listed_and_redriven_into_the_table(
     record = RunRecord()
     run(pipeline, spark=spark, once=True, on_event=record.take)
     assert (record.rows_in, record.rejected, rows_in(spark, tmp_path)) == (500, BAD, GOOD)
-    letters = dead_letter_files(pipeline)
+    letters = dead_letters_of(pipeline)
     [listed] = letters.by_reason()
     assert (listed["records"], listed["topics"]) == (BAD, [topic.name])
 

@@ -53,12 +53,12 @@ def dlq() -> None:
 @global_options
 def list_letters(file: str, variables: dict[str, str]) -> None:
     """Dead letters of FILE by reason, the most frequent first."""
-    from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_files
+    from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of
 
     options = current()
     rows: list[dict[str, Any]] = []
     try:
-        rows = dead_letter_files(opened(options, file, variables)).by_reason()
+        rows = dead_letters_of(opened(options, file, variables)).by_reason()
     except NotFoundError as error:
         options.say(error.message)
     emit_rows(options, rows, REASONS, name="reason")
@@ -76,10 +76,10 @@ def list_letters(file: str, variables: dict[str, str]) -> None:
 @global_options
 def show(file: str, reason: str | None, most: int | None, variables: dict[str, str]) -> None:
     """Dead letters of FILE: where each stood, why it was rejected, and its bytes."""
-    from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_files, rows_of
+    from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of, rows_of
 
     options = current()
-    taken = dead_letter_files(opened(options, file, variables)).take(_choice(reason, most))
+    taken = dead_letters_of(opened(options, file, variables)).take(_choice(reason, most))
     emit_rows(options, rows_of(taken), LETTERS, name="id")
 
 
@@ -99,25 +99,26 @@ def redrive(
     killed is finished first, and no sink gets a row twice.
     """
     _sure(dry_run, yes, "this writes to the sinks")
-    from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_files
+    from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of
     from pytubemq.spark.pipeline.watch.redrive import stage_redrive, unfinished
 
     options = current()
     pipeline = opened(options, file, variables)
     left = unfinished(pipeline)
     if dry_run:
-        count = dead_letter_files(pipeline).take(_choice(reason, most)).rows.num_rows
+        count = dead_letters_of(pipeline).take(_choice(reason, most)).rows.num_rows
         emit_object(options, {"pipeline": pipeline.name, "redriven": 0, "meant": count}, name="pipeline")
         options.say("nothing was written" + ("" if left is None else f"; {left.rows:,} of a killed redrive come first"))
         return ExitCode.DONE
+    letters, choice = dead_letters_of(pipeline), _choice(reason, most)
+    letters.check_settling(choice)
     done = 0
     if left is not None:
         options.say(f"finishing a redrive of {count_of(left.rows, 'dead letter')} that was killed")
         done += _carry_out(options, pipeline, left)
-    if left is None or dead_letter_files(pipeline).take(_choice(reason, most)).rows.num_rows:
-        done += _carry_out(
-            options, pipeline, stage_redrive(pipeline, dead_letter_files(pipeline).take(_choice(reason, most)))
-        )
+    taken = letters.take(choice)
+    if left is None or taken.rows.num_rows:
+        done += _carry_out(options, pipeline, stage_redrive(pipeline, taken))
     emit_object(options, {"pipeline": pipeline.name, "redriven": done}, name="pipeline")
     return ExitCode.DONE
 
@@ -132,12 +133,13 @@ def redrive(
 def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bool, variables: dict[str, str]) -> None:
     """Drop dead letters of FILE for good."""
     _sure(dry_run, yes, "this drops records for good")
-    from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_files
+    from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of
 
     options = current()
     pipeline = opened(options, file, variables)
-    files = dead_letter_files(pipeline)
-    taken = files.take(_choice(reason, most))
+    files, choice = dead_letters_of(pipeline), _choice(reason, most)
+    files.check_settling(choice)
+    taken = files.take(choice)
     dropped = 0 if dry_run else files.drop(dict(taken.keys))
     emit_object(options, {"pipeline": pipeline.name, "dropped": dropped, "meant": taken.rows.num_rows}, name="pipeline")
 
@@ -145,11 +147,11 @@ def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bo
 def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive) -> int:
     """Run it, then take the dead letters away; how many."""
     from pytubemq.cli.pipeline.run import engine_run
-    from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_files
+    from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of
 
     for stage in wanted.stages():
         engine_run(options, wanted.pipeline(pipeline, stage), once=True, progress=Shown.AUTO)
-    return wanted.finish(dead_letter_files(pipeline))
+    return wanted.finish(dead_letters_of(pipeline))
 
 
 def _choice(reason: str | None, most: int | None) -> Choice:

@@ -7,7 +7,7 @@ is known by its directory; a dead letter is told from others by where its record
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +19,7 @@ from pytubemq.spark.pipeline.spec.secrets import resolve
 from pytubemq.spark.pipeline.watch.plain import plain, plain_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from pytubemq.spark.pipeline.spec.model import Pipeline
 
@@ -79,22 +79,12 @@ class DeadLetterFiles:
         return sorted(name for name in names if not _is_hidden(name.removeprefix(self._root)))
 
     def by_reason(self) -> list[dict[str, Any]]:
-        """Reasons, the most frequent first: how many, when the first and the last, and an example."""
-        found: dict[str, dict[str, Any]] = {}
-        for _, batch in self._batches():
-            for row in batch.select(["reason", "stage", "topic", "timestamp", "detail"]).to_pylist():
-                entry = found.setdefault(
-                    str(row["reason"]),
-                    {"reason": row["reason"], "stage": row["stage"], "records": 0, "first": None, "last": None,
-                     "topics": set(), "example": row["detail"]},
-                )  # fmt: skip
-                entry["records"] += 1
-                entry["topics"].add(row["topic"] or "")
-                if (at := row["timestamp"]) is not None:
-                    entry["first"] = at if entry["first"] is None else min(at, entry["first"])
-                    entry["last"] = at if entry["last"] is None else max(at, entry["last"])
-        ordered = sorted(found.values(), key=lambda entry: (-entry["records"], str(entry["reason"])))
-        return [{name: plain(sorted(v) if name == "topics" else v) for name, v in entry.items()} for entry in ordered]
+        """Reasons, the most frequent first."""
+        named = ["reason", "stage", "topic", "timestamp", "detail"]
+        return by_reason(row for _, batch in self._batches() for row in batch.select(named).to_pylist())
+
+    def check_settling(self, choice: Choice) -> None:
+        """Every choice can be taken out of files."""
 
     def take(self, choice: Choice) -> Taken:
         """The dead letters that are meant."""
@@ -112,7 +102,7 @@ class DeadLetterFiles:
                 break
         return Taken(pa.concat_tables(tables) if tables else pa.table({}), keys)
 
-    def drop(self, keys: dict[str, Collection[Key]]) -> int:
+    def drop(self, keys: Mapping[str, Collection[Key]]) -> int:
         """Take dead letters out of their files; returns how many there were. Done twice it is done once."""
         dropped = 0
         for name, gone in keys.items():
@@ -148,25 +138,70 @@ class DeadLetterFiles:
                     yield name, _in_utc(batch)
 
 
-def dead_letter_files(pipeline: Pipeline) -> DeadLetterFiles:
+class DeadLetters(Protocol):
+    """Dead letters, wherever they lie."""
+
+    location: str
+
+    def by_reason(self) -> list[dict[str, Any]]:
+        """Reasons, the most frequent first."""
+        ...
+
+    def take(self, choice: Choice) -> Taken:
+        """Those that are meant."""
+        ...
+
+    def check_settling(self, choice: Choice) -> None:
+        """Refuse a choice that could not be dropped."""
+        ...
+
+    def drop(self, keys: Mapping[str, Collection[Key]]) -> int:
+        """Take them away; returns how many there were. Done twice it is done once."""
+        ...
+
+
+def dead_letters_of(pipeline: Pipeline) -> DeadLetters:
     """Those of a pipeline.
 
     Raises:
-        ConfigError: they are no Parquet files.
+        ConfigError: they lie where they are not read from here.
         NotFoundError: there are none yet.
     """
     said = pipeline.dead_letter or DeadLetter()
+    if said.format is SinkFormat.TUBEMQ and said.topic is not None:
+        from pytubemq.spark.pipeline.watch.dead_letter_topic import topic_of
+
+        master = said.master or pipeline.source.master
+        return topic_of(master=resolve(master or ""), topic=resolve(said.topic), state=pipeline.state)
     if said.format is not SinkFormat.PARQUET:
-        where = said.topic or said.table or said.path or said.url
+        where = said.table or said.path or said.url
         raise ConfigError(
             f"the dead letters of {pipeline.name} go to {said.format.value} ({where}), which is not read here",
-            hint="read them with that system's own tools" if said.topic is None else f"pytubemq consume {said.topic}",
+            hint="read them with that system's own tools",
         )
     location = resolve(said.path) if said.path else f"{pipeline.state}/{DEFAULT}"
     files = DeadLetterFiles(location)
     if not files.files():
         raise NotFoundError(f"there are no dead letters in {location}", hint="nothing was rejected so far")
     return files
+
+
+def by_reason(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Reasons, the most frequent first: how many, when the first and the last, of which topics, and an example."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        entry = found.setdefault(
+            str(row["reason"]),
+            {"reason": row["reason"], "stage": row["stage"], "records": 0, "first": None, "last": None,
+             "topics": set(), "example": row["detail"]},
+        )  # fmt: skip
+        entry["records"] += 1
+        entry["topics"].add(row["topic"] or "")
+        if (at := row["timestamp"]) is not None:
+            entry["first"] = at if entry["first"] is None else min(at, entry["first"])
+            entry["last"] = at if entry["last"] is None else max(at, entry["last"])
+    ordered = sorted(found.values(), key=lambda entry: (-entry["records"], str(entry["reason"])))
+    return [{name: plain(sorted(v) if name == "topics" else v) for name, v in entry.items()} for entry in ordered]
 
 
 def rows_of(taken: Taken) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from pytubemq.spark.pipeline.spec.model import Source, Trigger, TriggerKind
 
 if TYPE_CHECKING:
     from pytubemq.spark.pipeline.spec.model import Pipeline
-    from pytubemq.spark.pipeline.watch.dead_letters import DeadLetterFiles, Key, Taken
+    from pytubemq.spark.pipeline.watch.dead_letters import DeadLetters, Key, Taken
 
 DIRECTORY: Final = "redrive"
 SCHEMA: Final = (
@@ -58,7 +58,7 @@ class Redrive:
         dead_letter = _beside(pipeline)
         return replace(pipeline, source=source, decode=decode, state=state, trigger=trigger, dead_letter=dead_letter)
 
-    def finish(self, files: DeadLetterFiles) -> int:
+    def finish(self, files: DeadLetters) -> int:
         """Take the dead letters out of their table; returns how many there were."""
         keys = json.loads((self.place / "taken.json").read_text("utf-8"))["keys"]
         dropped = files.drop({name: {tuple(key) for key in listed} for name, listed in keys.items()})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pytubemq.errors import ConfigError, NotFoundError
+import pytubemq.sync
+from pytubemq.errors import ConfigError, CorruptError, NotFoundError
+from pytubemq.server.cluster import ThreadedCluster
 from pytubemq.spark.decode.rejected import REJECTED_ARROW
 from pytubemq.spark.pipeline.spec.model import DeadLetter, Decode, Pipeline, SinkFormat, Source
-from pytubemq.spark.pipeline.watch.dead_letters import Choice, DeadLetterFiles, dead_letter_files, rows_of
+from pytubemq.spark.pipeline.watch.dead_letters import Choice, DeadLetterFiles, dead_letters_of, rows_of
 from pytubemq.spark.pipeline.watch.redrive import stage_redrive, unfinished
 
 if TYPE_CHECKING:
@@ -135,10 +140,38 @@ def test_a_redrive_that_was_killed_comes_before_another(place: Path, tmp_path: P
 def test_what_cannot_be_read_here_is_named(tmp_path: Path) -> None:
     base = pipeline_of(tmp_path, tmp_path / "none")
     with pytest.raises(NotFoundError, match="no dead letters in"):
-        dead_letter_files(base)
-    other = Pipeline("o", base.source, dead_letter=DeadLetter(SinkFormat.TUBEMQ, topic="dlq"), state=base.state)
-    with pytest.raises(ConfigError, match="tubemq"):
-        dead_letter_files(other)
+        dead_letters_of(base)
+    other = Pipeline("o", base.source, dead_letter=DeadLetter(SinkFormat.JDBC, table="dlq"), state=base.state)
+    with pytest.raises(ConfigError, match="jdbc"):
+        dead_letters_of(other)
+    topic = Pipeline("o", base.source, dead_letter=DeadLetter(SinkFormat.TUBEMQ, topic="dlq"), state=base.state)
+    with pytest.raises(ConfigError, match="no Master"):
+        dead_letters_of(topic)
     nothing = DeadLetterFiles(str(tmp_path / "none"))
     with pytest.raises(ConfigError, match="no dead letter is meant"):
         stage_redrive(base, nothing.take(Choice()))
+
+
+def test_dead_letters_in_a_topic_are_settled_in_their_order(tmp_path: Path) -> None:
+    pipeline = replace(pipeline_of(tmp_path, tmp_path), dead_letter=DeadLetter(SinkFormat.TUBEMQ, topic="dlq"))
+    with ThreadedCluster() as cluster, pytubemq.sync.connect(cluster.master) as tube:
+        cluster.create_topic("dlq", partitions=2)
+        pipeline = replace(pipeline, source=replace(pipeline.source, master=cluster.master))
+        with tube.producer("dlq") as producer:
+            for number in range(6):
+                found = letter(number, raw=base64.b64encode(b"\xff").decode(), attributes={"k": "v"})
+                producer.send(json.dumps(found | {"timestamp": "2026-02-02T02:40:00.000Z"}).encode())
+        letters = dead_letters_of(pipeline)
+        assert [(row["reason"], row["records"]) for row in letters.by_reason()] == [("decode.json", 6)]
+        assert rows_of(letters.take(Choice(most=1)))[0]["raw"] == {"base64": "/w=="}
+        with pytest.raises(ConfigError, match="middle"):
+            letters.check_settling(Choice("decode.json"))
+        redrive = stage_redrive(pipeline, letters.take(Choice(most=4)))
+        assert redrive.finish(letters) == 4
+        assert [row["records"] for row in letters.by_reason()] == [2]
+        rest = letters.take(Choice())
+        assert (letters.drop(dict(rest.keys)), letters.drop(dict(rest.keys))) == (2, 0)
+        with tube.producer("dlq") as producer:
+            producer.send(b"something else")
+        with pytest.raises(CorruptError, match="no dead letter"):
+            letters.by_reason()

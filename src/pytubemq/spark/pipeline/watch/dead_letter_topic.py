@@ -1,0 +1,147 @@
+"""The dead letters of a pipeline, where they go to a topic: read from where they were last settled up to its end.
+
+A topic lets nothing be taken out of its middle, so what is settled (redriven or dropped) is a place in each partition,
+kept in the pipeline's state. The invariants: a place only moves forward, past messages that were taken; a message that
+is no dead letter of ours is never passed over in silence.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+import pytubemq.sync
+from pytubemq.errors import ConfigError, CorruptError, NotFoundError
+from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.spark.decode.rejected import REJECTED_ARROW
+from pytubemq.spark.pipeline.watch.dead_letters import Choice, Taken, by_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from pytubemq.model.ids import Partition
+    from pytubemq.model.message import Message
+    from pytubemq.spark.pipeline.watch.dead_letters import Key
+
+SETTLED: Final = "dead_letters_settled.json"
+
+
+class DeadLetterTopic:
+    """Dead letters in a topic."""
+
+    def __init__(self, *, master: str, topic: str, state: str) -> None:
+        """`state`: the pipeline's state directory, of this machine."""
+        self.location = topic
+        self._master = master
+        self._place = Path(state) / SETTLED
+
+    def by_reason(self) -> list[dict[str, Any]]:
+        """Reasons, the most frequent first."""
+        return by_reason(row for _, _, row in self._letters())
+
+    def take(self, choice: Choice) -> Taken:
+        """The dead letters that are meant: all of them, or the first ones of each partition in turn.
+
+        Raises:
+            NotFoundError: the topic is not there.
+        """
+        rows: list[dict[str, Any]] = []
+        spans: dict[str, tuple[int, int]] = {}
+        for partition, offset, row in self._letters():
+            if choice.most is not None and len(rows) >= choice.most:
+                break
+            if choice.has(row.get("reason")):
+                rows.append(row)
+                begun, _ = spans.get(str(partition), (offset, offset))
+                spans[str(partition)] = (begun, offset + OFFSET_UNIT)
+        keys: dict[str, frozenset[Key]] = {key: frozenset({span}) for key, span in spans.items()}
+        return Taken(pa.Table.from_pylist(rows, schema=REJECTED_ARROW), keys)
+
+    def check_settling(self, choice: Choice) -> None:
+        """Refuse to settle what does not stand in a row.
+
+        Raises:
+            ConfigError: only a reason is meant.
+        """
+        if choice.reason is not None:
+            raise ConfigError(
+                f"the dead letters lie in the topic {self.location}, and nothing is taken out of its middle",
+                hint="leave out --reason: they are settled in their order; -n takes the first ones",
+            )
+
+    def drop(self, keys: Mapping[str, Collection[Key]]) -> int:
+        """Settle all up to the places; returns how many messages that are. Done twice it is done once."""
+        settled = self._settled()
+        count = 0
+        for name, spans in keys.items():
+            for begun, end in sorted(spans):
+                there = max(int(begun), settled.get(name, 0))
+                count += max(0, int(end) - there) // OFFSET_UNIT
+                settled[name] = max(there, int(end))
+        self._place.parent.mkdir(parents=True, exist_ok=True)
+        beside = self._place.with_name(f".{SETTLED}.tmp")
+        beside.write_text(json.dumps(settled, sort_keys=True), "utf-8")
+        beside.replace(self._place)
+        return count
+
+    def _settled(self) -> dict[str, int]:
+        try:
+            return {str(key): int(value) for key, value in json.loads(self._place.read_text("utf-8")).items()}
+        except FileNotFoundError:
+            return {}
+
+    def _letters(self) -> Iterator[tuple[Partition, int, dict[str, Any]]]:
+        settled = self._settled()
+        with pytubemq.sync.connect(self._master, client_name="pipeline dlq") as tube:
+            for partition, (first, end) in sorted(tube.offsets(tube.partitions(self.location)).items()):
+                start = max(first, settled.get(str(partition), 0))
+                if start >= end:
+                    continue
+                with tube.reader(partition, start=start, end=end, end_exists=True) as reader:
+                    for batch in reader.batches():
+                        for message in batch.messages:
+                            yield partition, message.offset or 0, letter_of(message)
+
+
+def letter_of(message: Message) -> dict[str, Any]:
+    """A dead letter out of the JSON object that the sink made of it.
+
+    Raises:
+        CorruptError: the message is none.
+    """
+    from datetime import datetime
+
+    try:
+        found = json.loads(message.body)
+        row = {name: found.get(name) for name in REJECTED_ARROW.names}
+        row["raw"] = None if row["raw"] is None else base64.b64decode(row["raw"], validate=True)
+        row["timestamp"] = None if row["timestamp"] is None else datetime.fromisoformat(row["timestamp"])
+        row["attributes"] = None if row["attributes"] is None else list(row["attributes"].items())
+    except (ValueError, AttributeError, TypeError) as error:
+        raise CorruptError(
+            f"a message of {message.partition} at offset {message.offset} is no dead letter: {error}",
+            hint="the topic of a pipeline's dead letters is for nothing else",
+        ) from error
+    return row
+
+
+def topic_of(*, master: str | None, topic: str, state: str | None) -> DeadLetterTopic:
+    """The topic of a pipeline's dead letters.
+
+    Raises:
+        ConfigError: no Master is named, or the state is not on this machine.
+        NotFoundError: the pipeline has no state.
+    """
+    if not master:
+        raise ConfigError(
+            f"the dead letters go to the topic {topic}, and no Master is named", hint="add master: host:8715"
+        )
+    if state is None:
+        raise NotFoundError("the pipeline has no state", hint="pytubemq pipeline run FILE")
+    if "://" in state:
+        raise ConfigError(f"the state {state} is not on this machine: what is settled is kept there")
+    return DeadLetterTopic(master=master, topic=topic, state=state)
