@@ -120,3 +120,14 @@ def test_every_code_is_explained(tube: Tube) -> None:
     ran = tube("errors", "show", "TUBE-P012", "-o", "json")
     assert json.loads(ran.out)["name"] == "unknown-key"
     assert tube("errors", "show", "pipeline-file").code == ExitCode.DONE
+
+
+@pytest.mark.parametrize("command", ["test", "dry-run", "plan"])
+def test_without_pyspark_the_extra_is_named(tube: Tube, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    import importlib.util
+
+    tube("pipeline", "init", "orders.yaml")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    ran = tube("pipeline", command, "orders.yaml")
+    assert ran.code == ExitCode.BAD_CONFIG
+    assert "[local-spark]" in ran.err

@@ -10,7 +10,7 @@ import click
 
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_rows
-from pytubemq.cli.pipeline.options import file_argument, on_path, set_option
+from pytubemq.cli.pipeline.options import file_argument, need_spark, on_path, set_option
 from pytubemq.cli.words import count_of
 from pytubemq.errors import ExitCode
 
@@ -42,6 +42,7 @@ def dry_run(file: str, messages: int, variables: dict[str, str]) -> int:
     loaded = load_checked(file, variables=variables)
     loaded.require()
     pipeline = opened(options, file, variables)
+    need_spark("pipeline dry-run")
     on_path(file)
     human = options.output in {None, "table"}
     checks: list[Check] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from pytubemq.errors import MissingExtraError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,3 +48,13 @@ def on_path(file: str) -> None:
     known = os.environ.get("PYTHONPATH", "")
     if beside not in known.split(os.pathsep):
         os.environ["PYTHONPATH"] = os.pathsep.join(part for part in (beside, known) if part)
+
+
+def need_spark(what: str) -> None:
+    """Say what to install before anything of Spark is imported.
+
+    Raises:
+        MissingExtraError: pyspark or pyarrow is not installed.
+    """
+    if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("pyarrow") is None:
+        raise MissingExtraError("local-spark", what)

@@ -10,7 +10,7 @@ import click
 
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_object
-from pytubemq.cli.pipeline.options import file_argument, on_path, set_option
+from pytubemq.cli.pipeline.options import file_argument, need_spark, on_path, set_option
 from pytubemq.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
         files = state_files(pipeline.state)
     except NotFoundError:
         files = None
+    if schema or not offline:
+        need_spark("pipeline plan")
     looked = None if offline or pipeline.source.format != "tubemq" else look(pipeline, files)
     last = read_object(files, SPEC) or None if files is not None else None
     columns = _columns(pipeline, loaded.places, file) if schema else None

@@ -11,7 +11,7 @@ import click
 
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_rows
-from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.cli.pipeline.options import file_argument, need_spark, on_path, set_option
 from pytubemq.cli.words import count_of
 from pytubemq.errors import ConfigError, ExitCode
 
@@ -34,7 +34,6 @@ def test(file: str, only: str, variables: dict[str, str]) -> int:
 
     Ends with 1 if a test fails, and with 78 if the file has errors or no test.
     """
-    from pytubemq.cli.pipeline.options import on_path
     from pytubemq.cli.pipeline.spark_log import spark_log
     from pytubemq.spark.pipeline.spec import load_checked
 
@@ -45,6 +44,7 @@ def test(file: str, only: str, variables: dict[str, str]) -> int:
     if not chosen:
         text = f"{file} has no test with {only!r} in its name" if only else f"{file} has no tests"
         raise ConfigError(text, hint="see `tests` in docs/reference/pipeline-file.md")
+    need_spark("pipeline test")
     on_path(file)
     results = []
     needs = any(table.name not in case.tables for case in chosen for table in pipeline.tables)
