@@ -20,6 +20,8 @@ MOST_BARS: Final = 240
 SERIES: Final = 8
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 8, 8, 24
 _TICKS: Final = 4
+_LEAST: Final = 1e-9
+"""What is smaller is drawn as if this were the top: no figure of a run is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def _inner() -> float:
 
 def _step(most: float) -> float:
     """1, 2 or 5 times a power of ten, so that about `_TICKS` lines fit."""
-    raw = most / _TICKS
+    raw = max(most, _LEAST) / _TICKS
     power = 10.0 ** math.floor(math.log10(raw))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999)
 
