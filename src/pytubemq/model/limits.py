@@ -241,5 +241,9 @@ MAX_PIPELINE_NODES: Final = 100_000
 MAX_DECODED_MESSAGE_BYTES: Final = 64 * MIB
 """One message's records after decompression; what says that it is larger is not unpacked."""
 MAX_RECORDS_PER_MESSAGE: Final = 1_000_000
+MAX_REPEATED_ATTRIBUTE_BYTES: Final = 256 * MIB
+"""The attributes of one message's records, counted at each record: few bytes can say that many records have many."""
+MAX_ATTRIBUTE_PAIRS: Final = 4_000_000
+"""Pairs of one message's attributes, counted at each run of records that have the same."""
 MAX_RECORD_ATTRIBUTE_BYTES: Final = 64 * KIB
 """The attributes of one group of records inside a message (the length field of the original has 16 bits)."""

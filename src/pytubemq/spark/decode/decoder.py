@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 PIECE_BYTES: Final = 16 * 1024 * 1024
 """Bodies decoded together: enough for Arrow's speed, little enough for a worker's memory."""
 
+KEPT_BYTES: Final = 64 * 1024 * 1024
+"""What is kept of messages, in the rows handed out together."""
+_PAIR_BYTES: Final = 32
+"""What a pair of a map is counted beside its value."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
@@ -96,24 +101,35 @@ class Decoder:
         schema = self._schema_with(batch, keep)
         for first, part in _parts(batch):
             for records in self._records(part, first):
-                yield self._one(batch, records, schema, keep, first, len(part))
+                yield from self._made(batch, records, schema, keep, first, len(part))
 
     def _records(self, part: Any, first: int) -> Iterator[Records]:
         found = iter([_plain(part)]) if self._wrapper is None else self._wrapper.records(part, first)
         for records in found:
-            yield records if self._line_delimiter is None else in_lines(records, self._line_delimiter)
+            if self._line_delimiter is None:
+                yield records
+            else:
+                yield from in_lines(records, self._line_delimiter, first)
 
-    def _one(self, batch: Any, records: Records, schema: Any, keep: Sequence[str], first: int, count: int) -> Decoded:
+    def _made(
+        self, batch: Any, records: Records, schema: Any, keep: Sequence[str], first: int, count: int
+    ) -> Iterator[Decoded]:
         made = self._format.decode(records.data, leading=records.leading)
         extra = records.extra if made.records is None else [pc.take(each, made.records) for each in records.extra]
-        kept = _kept(batch, keep, records.rows, made.records, first, count)
+        arrays = [*made.arrays, *extra]
         rejections = [*records.rejections, *self._rejections(records, made.faults, first)]
         rejections.sort(key=lambda each: each.row)
-        return Decoded(
-            pa.RecordBatch.from_arrays([*made.arrays, *extra, *kept], schema=schema),
-            rejected_batch(rejections, batch) if rejections else _NONE_REJECTED,
-            pa.array([each.row for each in rejections], pa.int64()),
-        )
+        rejected = rejected_batch(rejections, batch) if rejections else _NONE_REJECTED
+        rejected_rows = pa.array([each.row for each in rejections], pa.int64())
+        rows = _rows(records.rows, made.records, first)
+        for begin, length in _cuts(batch, keep, rows, len(arrays[0])):
+            part = [each.slice(begin, length) for each in arrays]
+            if rows is None:
+                part += [batch.column(name).slice(first, count) for name in keep]
+            else:
+                part += [pc.take(batch.column(name), rows.slice(begin, length)) for name in keep]
+            yield Decoded(pa.RecordBatch.from_arrays(part, schema=schema), rejected, rejected_rows)
+            rejected, rejected_rows = _NONE_REJECTED, pa.array([], pa.int64())
 
     def _rejections(self, records: Records, faults: Sequence[Fault], first: int) -> Iterator[Rejection]:
         if not faults:
@@ -155,17 +171,47 @@ def _parts(batch: Any) -> Iterator[tuple[int, Any]]:
         yield first, batch.slice(first, step)
 
 
-def _kept(batch: Any, keep: Sequence[str], rows: Any, records: Any, first: int, count: int) -> list[Any]:
-    """The columns kept, a value for each row."""
-    if not keep:
-        return []
+def _rows(rows: Any, records: Any, first: int) -> Any:
+    """Of each made row, its message's row in the batch; None: the messages in turn, all of them."""
     if rows is None:
-        if records is None:
-            return [batch.column(name).slice(first, count) for name in keep]
-        rows = pc.add(records, first)
-    elif records is not None:
-        rows = pc.take(rows, records)
-    return [pc.take(batch.column(name), rows) for name in keep]
+        return None if records is None else pc.add(records, first)
+    return rows if records is None else pc.take(rows, records)
+
+
+def _cuts(batch: Any, keep: Sequence[str], rows: Any, count: int) -> Iterator[tuple[int, int]]:
+    """Begin and length of portions of the rows: what is kept of a message is there again for each of its records."""
+    costs = None if rows is None else _costs(batch, keep)
+    if costs is None or not count:
+        yield 0, count
+        return
+    of_rows = pc.take(costs, rows)
+    if pc.sum(of_rows).as_py() <= KEPT_BYTES:
+        yield 0, count
+        return
+    begin = size = 0
+    for at, cost in enumerate(of_rows.to_pylist()):
+        size += cost
+        if size > KEPT_BYTES and at > begin:
+            yield begin, at - begin
+            begin, size = at, cost
+    yield begin, count - begin
+
+
+def _costs(batch: Any, keep: Sequence[str]) -> Any:
+    """About how many bytes the kept columns of varying size have in each row of the batch; None: there are none."""
+    total = None
+    for name in keep:
+        column = batch.column(name)
+        if pa.types.is_binary(column.type) or pa.types.is_string(column.type):
+            size = pc.binary_length(column)
+        elif pa.types.is_map(column.type):
+            maps = pa.ListArray.from_arrays(column.offsets, pc.binary_length(column.items)).to_pylist()
+            size = pa.array([sum(each or 0 for each in lengths) + _PAIR_BYTES * len(lengths) for lengths in maps])
+        else:
+            continue
+        size = pc.fill_null(size.cast(pa.int64()), 0)
+        total = size if total is None else pc.add(total, size)
+    return total
 
 
 def _concatenated(batches: Sequence[Any], schema: Any) -> Any:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from pytubemq.model.limits import MAX_RECORDS_PER_MESSAGE
+from pytubemq.spark.decode.rejected import Rejection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pytubemq.spark.decode.columns import Column
-    from pytubemq.spark.decode.rejected import Rejection
+
+LINES_REASON: Final = "decode.lines"
 
 
 @dataclass(slots=True)
@@ -34,6 +38,18 @@ class Records:
     rejections: list[Rejection] = field(default_factory=list)
     """Messages that were not taken apart."""
 
+    def part(self, begin: int, end: int) -> Records:
+        """Some of the records, with nothing rejected."""
+        count = end - begin
+        return Records(
+            data=self.data.slice(begin, count),
+            rows=None if self.rows is None else self.rows.slice(begin, count),
+            leading=[each.slice(begin, count) for each in self.leading],
+            extra=[each.slice(begin, count) for each in self.extra],
+            attributes=self.attributes,
+            groups=None if self.groups is None else self.groups.slice(begin, count),
+        )
+
 
 class Wrapper(Protocol):
     """Takes messages apart."""
@@ -47,9 +63,36 @@ class Wrapper(Protocol):
         ...
 
 
-def in_lines(records: Records, delimiter: str) -> Records:
-    """Each record cut at a delimiter; what the last one ends is no record of its own."""
+def in_lines(records: Records, delimiter: str, first_row: int) -> Iterator[Records]:
+    """Each record cut at a delimiter, in portions of bounded count; what the last one ends is no record of its own.
+
+    Where the records tell no rows, they are counted from `first_row`. A record of more than `MAX_RECORDS_PER_MESSAGE`
+    lines is rejected.
+    """
     mark = delimiter.encode()
+    if records.rows is None:
+        records.rows = pa.array(range(first_row, first_row + len(records.data)), pa.int64())
+    counts = pc.count_substring(records.data, mark).to_pylist()
+    begun, lines = 0, 0
+    for at, count in enumerate(counts):
+        if count is None:
+            records.rejections.append(Rejection(records.rows[at].as_py(), None, LINES_REASON, "there is no body", None))
+            continue
+        lines += count + 1
+        if lines > MAX_RECORDS_PER_MESSAGE:
+            yield _cut(records.part(begun, at), mark)
+            begun, lines = at, count + 1
+            if lines > MAX_RECORDS_PER_MESSAGE:
+                told = f"{lines} records, more than the {MAX_RECORDS_PER_MESSAGE} allowed"
+                row, data = records.rows[at].as_py(), records.data[at].as_py()
+                records.rejections.append(Rejection(row, None, LINES_REASON, told, data))
+                begun, lines = at + 1, 0
+    last = _cut(records.part(begun, len(counts)), mark)
+    last.rejections = records.rejections
+    yield last
+
+
+def _cut(records: Records, mark: bytes) -> Records:
     trimmed = records.data
     ended = pc.ends_with(trimmed, mark)
     if pc.any(ended).as_py():
@@ -57,19 +100,17 @@ def in_lines(records: Records, delimiter: str) -> Records:
     lists = pc.split_pattern(trimmed, mark)
     parents = pc.list_parent_indices(lists).cast(pa.int64())
     data = pc.list_flatten(lists)
-    if delimiter == "\n":
+    if mark == b"\n":
         returns = pc.ends_with(data, b"\r")
         if pc.any(returns).as_py():
             data = pc.if_else(returns, pc.binary_slice(data, 0, -1), data)
-    rows = parents if records.rows is None else pc.take(records.rows, parents)
     return Records(
         data=data,
-        rows=rows,
+        rows=pc.take(records.rows, parents),
         leading=[pc.take(each, parents) for each in records.leading],
         extra=[pc.take(each, parents) for each in records.extra],
         attributes=records.attributes,
         groups=None if records.groups is None else pc.take(records.groups, parents),
-        rejections=records.rejections,
     )
 
 

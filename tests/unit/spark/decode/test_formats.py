@@ -11,7 +11,9 @@ import fastavro
 import pyarrow as pa
 import pytest
 
+from pytubemq.model.limits import MAX_RECORDS_PER_MESSAGE
 from pytubemq.spark.decode import make_decoder
+from pytubemq.spark.decode.decoder import KEPT_BYTES
 from pytubemq.spark.decode.formats.avro_schema import fingerprint
 from tests.unit.spark.decode.test_neighbours import AVRO, datum
 
@@ -96,6 +98,33 @@ def test_a_message_of_lines_is_as_many_records_and_each_is_rejected_alone() -> N
     ]
     (bad,) = done.rejected.to_pylist()
     assert (bad["record"], bad["stage"], bad["raw"], bad["offset"]) == (2, "record", b"x", 0)
+
+
+def test_a_message_of_too_many_lines_is_rejected_whole_and_harms_no_other() -> None:
+    decoder = make_decoder("raw", options={"lineDelimiter": "\\n"})
+    most = MAX_RECORDS_PER_MESSAGE
+    bodies = pa.array([b"a\nb", b"\n" * most, None, b"c", b"\n" * (most - 1), b"d"])
+    parts = list(decoder.pieces(pa.record_batch({"body": bodies})))
+    assert max(part.rows.num_rows for part in parts) <= most
+    values = [value for part in parts for value in part.rows.column(0).to_pylist() if value]
+    assert values == [b"a", b"b", b"c", b"d"]
+    rejected = [row for part in parts for row in part.rejected.to_pylist()]
+    assert [(row["reason"], row["stage"]) for row in rejected] == [("decode.lines", "message")] * 2
+    assert [row["detail"] for row in rejected] == ["1000001 records, more than the 1000000 allowed", "there is no body"]
+
+
+def test_what_is_kept_of_a_message_of_many_records_comes_in_bounded_portions() -> None:
+    decoder = make_decoder("raw", options={"lineDelimiter": "|"})
+    kind = pa.map_(pa.string(), pa.string())
+    bodies = pa.array([b"|" * 20_000, b"last"])
+    pairs = pa.array([[("k", "v" * 10_000)], None], kind)
+    batch = pa.RecordBatch.from_arrays([bodies, pairs], ["body", "attributes"])
+    parts = [part.rows for part in decoder.pieces(batch, keep=["body", "attributes"])]
+    assert len(parts) > 5
+    assert sum(part.num_rows for part in parts) == 20_001
+    assert max(part.nbytes for part in parts) < 2 * KEPT_BYTES
+    (last,) = parts[-1].slice(parts[-1].num_rows - 1).to_pylist()
+    assert last == {"value": b"last", "body": b"last", "attributes": None}
 
 
 def test_kv_reads_by_name_and_the_last_of_equal_names_counts() -> None:

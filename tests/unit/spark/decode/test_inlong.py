@@ -273,3 +273,21 @@ def test_records_that_were_rejected_are_decoded_again_with_their_attributes() ->
     again = pa.RecordBatch.from_arrays([rejected.column("raw"), rejected.column("attributes")], ["body", "attributes"])
     (row,) = lenient.decode(again).rows.to_pylist()
     assert (row["a"], row["n"], row["inlongmsg_time"].year) == (7, "x", 2023)
+
+
+def test_attributes_that_few_bytes_repeat_many_times_are_refused() -> None:
+    long = {"k": "v" * 60_000}
+    message = encode_inlong([(long, [b""] * 10_000)], created_ms=1)
+    assert len(message) < 64_000
+    batch = pa.record_batch({"body": [message]})
+    (row,) = make_decoder("inlong-msg").decode(batch).rejected.to_pylist()
+    assert row["detail"] == "attributes of 600010000 bytes, counted at each record"
+    without = make_decoder("inlong-msg", options={"attributesColumn": ""})
+    assert without.decode(batch).rows.num_rows == 10_000
+    common = {str(n): "" for n in range(100)}
+    own = [(b"", {"n": str(n % 2)}) for n in range(20)]
+    bounds = Bounds(1 << 20, 1000, 1 << 16, pairs=1000)
+    with pytest.raises(InLongError, match="more than 1000 attributes"):
+        parse(encode_inlong_v3([(common, own)], created_ms=1), bounds)
+    with pytest.raises(InLongError, match="more than 1000 attributes"):
+        parse_protobuf(encode_inlong_protobuf([(n, b"", {}) for n in range(20)]), common, "auto", bounds)

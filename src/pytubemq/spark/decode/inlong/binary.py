@@ -62,4 +62,4 @@ def parse_binary(body: bytes, bounds: Bounds) -> list[Group]:
     if not flags & OWN_ATTRIBUTES:
         return [Group(common, split_records(content, bounds.records), time_ms)]
     records = own_attributes(content, 0, len(content), bounds)
-    return [Group(each.attributes, each.records, time_ms) for each in joined(records, common, common_wins=True)]
+    return [Group(each.attributes, each.records, time_ms) for each in joined(records, common, bounds, common_wins=True)]

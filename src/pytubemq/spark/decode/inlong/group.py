@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytubemq.model.limits import MAX_ATTRIBUTE_PAIRS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -29,3 +31,4 @@ class Bounds:
     size_bytes: int
     records: int
     attribute_bytes: int
+    pairs: int = MAX_ATTRIBUTE_PAIRS

@@ -134,15 +134,25 @@ def own_attributes(content: bytes, at: int, end: int, bounds: Bounds) -> list[tu
     return found
 
 
-def joined(records: list[tuple[bytes, str]], common: dict[str, str], *, common_wins: bool) -> list[Group]:
-    """Records with own attributes as groups: those in a row that have the same become one."""
+def joined(
+    records: list[tuple[bytes, str]], common: dict[str, str], bounds: Bounds, *, common_wins: bool
+) -> list[Group]:
+    """Records with own attributes as groups: those in a row that have the same become one.
+
+    Raises:
+        InLongError: the attributes of all groups together are more than the bound.
+    """
     groups: list[Group] = []
     last: str | None = None
+    left = bounds.pairs
     for record, text in records:
         if text == last:
             groups[-1].records.append(record)
             continue
         own = parse_attributes(text)
+        left -= len(common) + len(own)
+        if left < 0:
+            raise InLongError(f"more than {bounds.pairs} attributes")
         groups.append(Group({**own, **common} if common_wins else {**common, **own}, [record]))
         last = text
     return groups
@@ -158,7 +168,7 @@ def _with_own_attributes(content: bytes, common: dict[str, str], bounds: Bounds)
         at += 4
         if size < 0 or at + size > end:
             raise InLongError(f"records of {size} bytes where {end - at} are left")
-        groups += joined(own_attributes(content, at, at + size, bounds), common, common_wins=False)
+        groups += joined(own_attributes(content, at, at + size, bounds), common, bounds, common_wins=False)
         at += size
     return groups
 

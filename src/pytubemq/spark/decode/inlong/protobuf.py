@@ -39,7 +39,7 @@ def parse_protobuf(body: bytes, attributes: Mapping[str, str], decompress: str, 
             common[ours] = attributes[name]
     groups: list[Group] = []
     last: tuple[int, bytes, list[bytes]] | None = None
-    count = 0
+    count = pairs = 0
     for number, began, ended in _pieces(content, 0, len(content)):
         if number != 1:
             continue
@@ -51,6 +51,9 @@ def parse_protobuf(body: bytes, attributes: Mapping[str, str], decompress: str, 
         if key == last:
             groups[-1].records.append(record)
             continue
+        pairs += len(common) + len(params)
+        if pairs > bounds.pairs:
+            raise InLongError(f"more than {bounds.pairs} attributes")
         own = dict(_pair(entry, bounds) for entry in params)
         if source:
             own["sourceIp"] = read_utf(source)

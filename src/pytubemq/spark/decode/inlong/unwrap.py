@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pytubemq.model.limits import MAX_RECORD_ATTRIBUTE_BYTES
+from pytubemq.model.limits import MAX_RECORD_ATTRIBUTE_BYTES, MAX_REPEATED_ATTRIBUTE_BYTES
 from pytubemq.spark.decode.columns import Column, Type
 from pytubemq.spark.decode.inlong.attributes import predefined_values, stream_of, time_us
 from pytubemq.spark.decode.inlong.group import Bounds, Group, InLongError
@@ -111,6 +111,9 @@ class InLongWrapper:
             groups = parse_protobuf(body, attributes, self._decompress, self._bounds)
         else:
             groups = parse(body, self._bounds)
+        repeated = sum(len(group.records) * _size_of(group.attributes) for group in groups)
+        if self._attributes_column and repeated > MAX_REPEATED_ATTRIBUTE_BYTES:
+            raise InLongError(f"attributes of {repeated} bytes, counted at each record")
         if self._must_tell:
             for group in groups:
                 if stream_of(group.attributes) is None:
@@ -183,6 +186,10 @@ class _Portion:
     def _repeated(self, values: list[int]) -> Any:
         runs = pa.RunEndEncodedArray.from_arrays(pa.array(self._ends, pa.int32()), pa.array(values, pa.int64()))
         return pc.run_end_decode(runs)
+
+
+def _size_of(attributes: Mapping[str, str]) -> int:
+    return sum(map(len, attributes)) + sum(map(len, attributes.values()))
 
 
 def _attributes_of(batch: Any) -> list[dict[str, str]] | None:
