@@ -41,46 +41,70 @@ class _Word(NamedTuple):
 
 def names_read(sql: str) -> list[Read]:
     """The names of one part that `sql` reads, each where it is first met; `db.table` and files are left out."""
-    words = _words(sql)
-    own = {words[index].lower for index in range(len(words)) if _is_common_table(words, index)}
-    found: dict[str, Read] = {}
-    depth = 0
-    listing: set[int] = set()  # depths of parentheses at which a list of tables is being read
-    expected = False
-    functions: list[bool] = []  # of each open parenthesis, whether it is a function's
-    for index, word in enumerate(words):
-        if expected and word.lower in _NO_TABLE and not (word.lower == "table" and _next(words, index) != "("):
-            expected = word.lower in {"stream", "only"}
-            if word.lower in {"stream", "only"}:
+    return _Scan(sql).names()
+
+
+class _Scan:
+    """One pass over a query's words."""
+
+    def __init__(self, sql: str) -> None:
+        self.sql = sql
+        self.words = _words(sql)
+        self.own = {word.lower for index, word in enumerate(self.words) if _is_common_table(self.words, index)}
+        self.found: dict[str, Read] = {}
+        self.expected = False
+        """Whether the next word should be a table."""
+        self.depth = 0
+        self.lists: set[int] = set()
+        """Depths of parentheses at which a list of tables is being read."""
+        self.functions: list[bool] = []
+        """Of each open parenthesis, whether it is a function's."""
+
+    def names(self) -> list[Read]:
+        for index, word in enumerate(self.words):
+            if self.expected and word.is_name and self._table(index, word):
                 continue
-        elif expected and word.is_name:
-            expected = False
-            if not _is_dotted(words, index) and _next(words, index) != "(" and word.lower not in own:
-                line = sql.count("\n", 0, word.start) + 1
-                column = word.start - (sql.rfind("\n", 0, word.start) + 1) + 1
-                found.setdefault(word.lower, Read(word.text, line, column))
-            continue
+            self._other(index, word)
+        return list(self.found.values())
+
+    def _table(self, index: int, word: _Word) -> bool:
+        """Take a word as a table; False if it begins something else that is read from."""
+        following = _next(self.words, index)
+        if word.lower in {"stream", "only"}:
+            return True
+        self.expected = False
+        if word.lower in _NO_TABLE and not (word.lower == "table" and following != "("):
+            return False
+        if not _is_dotted(self.words, index) and following != "(" and word.lower not in self.own:
+            line = self.sql.count("\n", 0, word.start) + 1
+            column = word.start - (self.sql.rfind("\n", 0, word.start) + 1) + 1
+            self.found.setdefault(word.lower, Read(word.text, line, column))
+        return True
+
+    def _other(self, index: int, word: _Word) -> None:
         if word.text == "(":
-            previous = words[index - 1] if index else None
-            functions.append(previous is not None and previous.is_name and not _is_keyword(previous) and not expected)
-            depth += 1
-            if expected:  # a list or a query in parentheses: FROM (a JOIN b), FROM (SELECT ...)
-                expected = _next(words, index) not in {"select", "with", "from", "values"}
-                if expected:
-                    listing.add(depth)
+            self._open(index)
         elif word.text == ")":
-            listing.discard(depth)
-            depth = max(0, depth - 1)
-            if functions:
-                functions.pop()
-        elif word.lower == "join" or (word.lower == "from" and not _of_function(words, index, functions)):
-            expected = True
-            listing.add(depth)
-        elif word.text == "," and depth in listing:
-            expected = True
+            self.lists.discard(self.depth)
+            self.depth = max(0, self.depth - 1)
+            del self.functions[-1:]
+        elif word.lower == "join" or (word.lower == "from" and not _of_function(self.words, index, self.functions)):
+            self.expected = True
+            self.lists.add(self.depth)
+        elif word.text == "," and self.depth in self.lists:
+            self.expected = True
         elif word.lower in _ENDS_LIST:
-            listing.discard(depth)
-    return list(found.values())
+            self.lists.discard(self.depth)
+
+    def _open(self, index: int) -> None:
+        before = self.words[index - 1] if index else None
+        self.functions.append(before is not None and before.is_name and not _is_keyword(before) and not self.expected)
+        self.depth += 1
+        of_table = before is not None and before.lower == "table"  # an argument: f(TABLE(messages))
+        if self.expected or of_table:  # else a list or a query: FROM (a JOIN b), FROM (SELECT ...)
+            self.expected = _next(self.words, index) not in {"select", "with", "from", "values"}
+            if self.expected:
+                self.lists.add(self.depth)
 
 
 def _words(sql: str) -> list[_Word]:

@@ -13,6 +13,8 @@ from pytubemq.spark.pipeline.spec.sql_names import names_read
     ("sql", "names"),
     [
         ("SELECT 1", []),
+        ("SELECT * FROM decode(TABLE(messages), 'json'), TABLE (a) x", ["messages", "a"]),
+        ("SELECT * FROM f(TABLE(SELECT * FROM a))", ["a"]),
         ("SELECT * FROM a", ["a"]),
         ("SELECT * FROM a, b AS x, c y WHERE f(a, d)", ["a", "b", "c"]),
         ("SELECT * FROM a JOIN b ON a.x = b.x LEFT OUTER JOIN c USING (x)", ["a", "b", "c"]),
