@@ -8,7 +8,7 @@ from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_rows
 from pytubemq.cli.pipeline.display import Shown
 from pytubemq.cli.pipeline.opened import opened
-from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
 from pytubemq.cli.pipeline.run import carry_out, progress_option
 from pytubemq.cli.words import count_of
 from pytubemq.errors import ConfigError, ExitCode
@@ -44,6 +44,7 @@ def backfill(
 
     options = current()
     pipeline = opened(options, file, variables)
+    need_spark("pipeline backfill")
     wanted = backfill_of(pipeline, start, end, id=name)
     assert wanted.pipeline.state is not None
     if "://" not in wanted.pipeline.state:

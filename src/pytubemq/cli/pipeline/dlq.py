@@ -10,7 +10,7 @@ from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.pipeline.display import Shown
 from pytubemq.cli.pipeline.opened import opened
-from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
 from pytubemq.cli.words import count_of
 from pytubemq.errors import ExitCode, NotFoundError
 
@@ -104,6 +104,7 @@ def redrive(
 
     options = current()
     pipeline = opened(options, file, variables)
+    need_spark("pipeline dlq redrive")
     left = unfinished(pipeline)
     if dry_run:
         count = dead_letters_of(pipeline).take(_choice(reason, most)).rows.num_rows

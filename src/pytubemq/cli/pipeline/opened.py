@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytubemq.cli.pipeline.options import on_path
 from pytubemq.cli.target import masters
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ TUBEMQ = "tubemq"
 
 
 def opened(options: GlobalOptions, file: str, variables: Mapping[str, str]) -> Pipeline:
-    """The pipeline of a file; the Masters are those of the profile where the file names none.
+    """The pipeline of a file; the Masters are those of the profile where the file names none. What lies beside the file
+    can be imported from now on, if a step needs it.
 
     Raises:
         PipelineFileError: the file has errors.
@@ -42,6 +44,8 @@ def opened(options: GlobalOptions, file: str, variables: Mapping[str, str]) -> P
         replace(sink, master=elsewhere()) if sink.format.value == TUBEMQ and not sink.master else sink
         for sink in pipeline.sinks
     )
+    if any(step.python for step in pipeline.steps):
+        on_path(file)
     letters = pipeline.dead_letter
     if letters is not None and letters.format.value == TUBEMQ and not letters.master:
         letters = replace(letters, master=elsewhere())

@@ -13,7 +13,7 @@ from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output import emit_object
 from pytubemq.cli.pipeline.display import Shown
 from pytubemq.cli.pipeline.opened import opened
-from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
 from pytubemq.errors import ExitCode, TubeError
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def run(file: str, once: bool, progress: str, report_to: Path | None, variables:
     """
     options = current()
     pipeline = opened(options, file, variables)
+    need_spark("pipeline run")
     return carry_out(options, pipeline, file, once=once, progress=Shown(progress), report_to=report_to)
 
 

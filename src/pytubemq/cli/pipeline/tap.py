@@ -9,7 +9,7 @@ import click
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_rows
 from pytubemq.cli.pipeline.opened import opened
-from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
 from pytubemq.cli.words import count_of
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def tap(file: str, stage: str, messages: int, newest: bool, variables: dict[str,
     """
     options = current()
     pipeline = opened(options, file, variables)
+    need_spark("pipeline tap")
     rows = _rows(pipeline, stage, messages, newest=newest)
     columns = list(dict.fromkeys(column for row in rows for column in row))
     emit_rows(options, rows, columns, name=columns[0] if columns else "")
