@@ -15,6 +15,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pytubemq.errors import ConfigError, TransportError
 from pytubemq.spark.sink.connection import connected, forget
 from pytubemq.spark.sink.identity import Identity
+from pytubemq.spark.sink.pinned import partitions_of
 from pytubemq.spark.sink.rows import RowReader
 from pytubemq.spark.sink.sending import Sending
 
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from pytubemq.model.ids import Partition
     from pytubemq.spark.sink.columns import SinkColumns
     from pytubemq.spark.sink.options import SinkOptions
+    from pytubemq.spark.sink.pinned import Pins
 
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
@@ -38,8 +39,8 @@ class TaskPlan:
 
     options: SinkOptions
     columns: SinkColumns
-    partitions: tuple[Partition, ...] = ()
-    """Of the topic that the options name, where rows have to go to the same ones again; else ()."""
+    pins: Pins = ()
+    """Partitions of the topic that the options name, where rows have to go to the same ones again; else ()."""
     query_id: str | None = None
     """Of a batch write in idempotent mode; a stream's tasks know their query."""
     batch_id: int = 0
@@ -74,7 +75,8 @@ def write_task(plan: TaskPlan, batches: Iterator[pa.RecordBatch]) -> TaskDone:
     row = 0
     try:
         tube = connected(plan.options.masters)
-        with Sending(tube, plan.options, where=where, identity=identity, partitions=plan.partitions) as sending:
+        partitions = () if identity is None else partitions_of(identity.batch, plan.pins)
+        with Sending(tube, plan.options, where=where, identity=identity, partitions=partitions) as sending:
             for batch in batches:
                 if batch.num_rows:
                     sending.put(reader.read(batch, row))

@@ -16,6 +16,7 @@ from pytubemq.errors import ConfigError, NotFoundError, TransportError
 from pytubemq.spark.sink.columns import sink_columns
 from pytubemq.spark.sink.connection import connected, forget
 from pytubemq.spark.sink.options import parse_options
+from pytubemq.spark.sink.pinned import pinned
 from pytubemq.spark.sink.task import TaskDone, TaskPlan, write_task
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from pytubemq.model.ids import Partition
     from pytubemq.spark.sink.options import SinkOptions
+    from pytubemq.spark.sink.pinned import Pins
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +86,9 @@ def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: b
     if asked.idempotent:
         query_id = asked.query_id or f"write-{secrets.token_hex(16)}"
     columns = sink_columns(schema, asked)
-    return TubeMqWriter(TaskPlan(asked, columns, _partitions(asked), query_id, asked.batch_id))
+    partitions = _partitions(asked)
+    pins = ((0, partitions),) if asked.idempotent and partitions else ()
+    return TubeMqWriter(TaskPlan(asked, columns, pins, query_id, asked.batch_id))
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> TubeMqStreamWriter:
@@ -101,7 +105,12 @@ def stream_writer(options: Mapping[str, str], schema: StructType, *, overwrite: 
             hint='write .outputMode("append") or .outputMode("update")',
         )
     asked = parse_options(options, streaming=True)
-    return TubeMqStreamWriter(TaskPlan(asked, sink_columns(schema, asked), _partitions(asked)))
+    columns, partitions = sink_columns(schema, asked), _partitions(asked)
+    pins: Pins = ()
+    if asked.idempotent and asked.topic is not None:
+        checkpoint = next((value for name, value in options.items() if name.lower() == "checkpointlocation"), None)
+        pins = ((0, partitions),) if checkpoint is None else pinned(checkpoint, asked.topic, partitions)
+    return TubeMqStreamWriter(TaskPlan(asked, columns, pins))
 
 
 def _partitions(options: SinkOptions) -> tuple[Partition, ...]:
@@ -115,7 +124,7 @@ def _partitions(options: SinkOptions) -> tuple[Partition, ...]:
         raise
     if not found:
         raise NotFoundError(f"topic {options.topic!r} has no partition now", code=404)
-    return found if options.idempotent else ()
+    return found
 
 
 def _tell(what: str, messages: Sequence[WriterCommitMessage | None]) -> None:
