@@ -31,9 +31,10 @@ def opened(options: GlobalOptions, file: str, variables: Mapping[str, str]) -> P
         ConfigError: its state refers to something that is not there.
     """
     from pytubemq.spark.pipeline.spec import load_checked
+    from pytubemq.spark.pipeline.spec.paths import beside
     from pytubemq.spark.pipeline.watch.place import state_location
 
-    pipeline = load_checked(file, variables=variables).require()
+    pipeline = beside(load_checked(file, variables=variables).require(), file)
     if pipeline.source.format == TUBEMQ and not pipeline.source.master:
         pipeline = replace(pipeline, source=replace(pipeline.source, master=masters(options, None)))
 
