@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.spark.observe.lag import iso
 from pytubemq.spark.pipeline.watch.plots import Series, bars, line, together
-from pytubemq.spark.pipeline.watch.record import merged
+from pytubemq.spark.pipeline.watch.record import add, merged
 from pytubemq.spark.pipeline.watch.redact import redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pytubemq.spark.pipeline.run.events import BatchDone
     from pytubemq.spark.pipeline.watch.record import RunRecord
@@ -140,14 +140,23 @@ def _plots(batches: Sequence[BatchDone]) -> str:
 
 
 def _parts(drawn: Sequence[BatchDone]) -> list[Series]:
+    split = [_apart(batch.parts) for batch in drawn]
     sums: dict[str, float] = {}
-    for batch in drawn:
-        for name, taken_s in batch.parts.items():
-            sums[name] = sums.get(name, 0.0) + taken_s
+    for parts in split:
+        add(sums, parts)
     named = sorted(sums, key=lambda name: -sums[name])[:MOST_PARTS]
-    series = [Series(name, [batch.parts.get(name, 0.0) for batch in drawn]) for name in named]
-    rest = [max(0.0, batch.seconds - sum(batch.parts.get(name, 0.0) for name in named)) for batch in drawn]
+    series = [Series(name, [parts.get(name, 0.0) for parts in split]) for name in named]
+    rest = [max(0.0, batch.seconds - sum(parts.get(name, 0.0) for name in named))
+            for batch, parts in zip(drawn, split, strict=True)]  # fmt: skip
     return [*series, Series("other", rest)]
+
+
+def _apart(parts: Mapping[str, float]) -> dict[str, float]:
+    """Parts that do not contain each other: Spark's `addBatch` is the time in which we read and write."""
+    ours = {name: taken_s for name, taken_s in parts.items() if name == "read" or name.startswith("sink:")}
+    inside = parts.get("addBatch", 0.0) - sum(ours.values())
+    others = {name: taken_s for name, taken_s in parts.items() if name != "addBatch"}
+    return others | {"steps and ledger": max(0.0, inside)}
 
 
 def _sinks(record: RunRecord) -> str:

@@ -7,12 +7,13 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.spark.pipeline.run.events import Failed, Finished, RunStatus, Totals
 from pytubemq.spark.pipeline.watch.files import state_files
-from pytubemq.spark.pipeline.watch.page import page
+from pytubemq.spark.pipeline.watch.page import _parts, page
 from pytubemq.spark.pipeline.watch.plots import MOST_BARS, Series, bars, line, together
 from pytubemq.spark.pipeline.watch.record import MOST_BATCHES, RunRecord, event_of, line_of, recorded
 from pytubemq.spark.pipeline.watch.redact import redacted
@@ -166,3 +167,11 @@ def test_a_plot_of_nothing_says_so() -> None:
     assert "nothing to draw" in bars("t", [], [])
     assert "nothing to draw" in bars("t", ["a"], [Series("x", [0.0])])
     assert "nothing to draw" in line("t", ["a"], [Series("x", [None])])
+
+
+def test_the_parts_of_a_batchs_time_add_up_to_it() -> None:
+    parts = {"addBatch": 0.9, "read": 0.4, "sink:lake": 0.3, "walCommit": 0.05}
+    series = {one.name: one.values[0] for one in _parts([batch(0, parts=parts, seconds=1.0)])}
+    assert sum(value or 0.0 for value in series.values()) == pytest.approx(1.0)
+    assert series["steps and ledger"] == pytest.approx(0.2)
+    assert series["other"] == pytest.approx(0.05)
