@@ -112,6 +112,7 @@ def choose(format_name: str, options: Mapping[str, str], *, inner: str | None, h
     chosen = [Chosen(each, _values(each, given)) for each in formats]
     for each in chosen:
         _check_delimiters(each)
+        _check_lines(each)
     return chosen[0] if len(chosen) == 1 else Chosen(chosen[0].format, chosen[0].values, chosen[1])
 
 
@@ -158,10 +159,7 @@ def _value(option: Option, text: str | None) -> str | bool | int | None:
                 raise _bad(option, text)
             return word
         case Takes.CHARSET:
-            try:
-                return codecs.lookup(text.strip()).name
-            except (LookupError, ValueError) as error:
-                raise _bad(option, text) from error
+            return _charset(option, text)
         case Takes.ZONE:
             try:
                 return ZoneInfo(text).key
@@ -169,6 +167,15 @@ def _value(option: Option, text: str | None) -> str | bool | int | None:
                 raise _bad(option, text) from error
         case _:
             return text
+
+
+def _charset(option: Option, text: str) -> str:
+    try:
+        name = codecs.lookup(text.strip()).name
+        b"a".decode(name, "replace")  # there are codecs that are no charsets
+    except (LookupError, ValueError) as error:
+        raise _bad(option, text) from error
+    return name
 
 
 def _character(option: Option, text: str) -> str:
@@ -202,3 +209,19 @@ def _check_delimiters(chosen: Chosen) -> None:
                 f"options {used[value]} and {option.name} are both {value!r}", hint="each needs a character of its own"
             )
         used[value] = option.name
+
+
+def _check_lines(chosen: Chosen) -> None:
+    """Lines are cut before the text is read, so a delimiter's bytes must not be a part of another character's."""
+    delimiter, charset = chosen.values.text_or_none("lineDelimiter"), chosen.values.text_or_none("charset")
+    if delimiter is None or charset in (None, "utf-8", "ascii"):
+        return
+    try:
+        plain = delimiter < " " and "a\n".encode(charset) == b"a\n"
+    except (UnicodeError, LookupError):
+        plain = False
+    if not plain:
+        raise ConfigError(
+            f"lineDelimiter = {delimiter!r} cannot be found in bytes of the charset {charset}",
+            hint="leave it out, use a control character as \\n with a charset that extends ASCII, or use UTF-8",
+        )

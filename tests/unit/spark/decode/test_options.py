@@ -46,6 +46,9 @@ def test_every_default_of_the_table_is_a_value_that_its_option_takes(each: Forma
         ("csv", SCHEMA, None, {"ignoreErrors": "yes"}, "ignoreErrors = 'yes' is not valid", "true or false"),
         ("csv", SCHEMA, None, {"quoteChar": ","}, "fieldDelimiter and quoteChar are both ','", "of its own"),
         ("csv", SCHEMA, None, {"charset": "utf-9"}, "charset = 'utf-9' is not valid", "charset"),
+        ("csv", SCHEMA, None, {"charset": "zlib"}, "charset = 'zlib' is not valid", "charset"),
+        ("csv", SCHEMA, None, {"charset": "gbk", "lineDelimiter": "|"}, "lineDelimiter = '|' cannot be found", "UTF-8"),
+        ("csv", SCHEMA, None, {"charset": "utf-16", "lineDelimiter": "\\n"}, "cannot be found", "ASCII"),
         ("csv", SCHEMA, None, {"timeZone": "Mars"}, "timeZone = 'Mars' is not valid", "IANA"),
         ("csv", SCHEMA, None, {"timestampFormat": "unix"}, "timestampFormat = 'unix' is not valid", "seconds"),
         ("csv", None, None, {}, "csv needs the columns", "decode.schema"),
@@ -88,6 +91,7 @@ def test_an_avro_schema_that_few_bytes_could_make_endless_is_refused(fields: str
 
 
 def test_names_of_options_come_in_any_case() -> None:
+    make_decoder("csv", schema=SCHEMA, options={"charset": "GB18030", "linedelimiter": "\\n"})
     make_decoder("csv", schema=SCHEMA, options={"FIELDDELIMITER": "\\t", "nullliteral": "NULL"})
     assert {"fieldDelimiter", "wrap"} <= set(option_names("inlong-msg", "csv"))
 
