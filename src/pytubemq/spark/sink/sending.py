@@ -108,6 +108,11 @@ class Sending:
         for producer in self._producers.values():
             producer.close()
 
+    @property
+    def unanswered_bytes(self) -> int:
+        """What is sent and not seen to be acknowledged."""
+        return self._size_bytes
+
     def put(self, rows: Rows) -> None:
         """Send rows, as far as there is room at once; the others when there is.
 
