@@ -52,9 +52,11 @@ class ValueColumn:
     def build(self, values: Sequence[Any]) -> tuple[Any, Bad]:
         """The array of the values, and the rows that do not fit; these are null in the array."""
         bad: Bad = {}
-        array = self._at_once(values)
+        kinds = set(map(type, values))
+        kinds.discard(type(None))
+        array = self._at_once(values, kinds)
         if array is None:
-            array = self._by_kind(values, bad)
+            array = self._by_kind(values, kinds, bad)
         if self._ignore_errors:
             bad.clear()
         if not self.column.nullable and array.null_count:
@@ -63,10 +65,8 @@ class ValueColumn:
                     bad.setdefault(row, f"column {self.column.name}: null, and it is NOT NULL")
         return array, bad
 
-    def _at_once(self, values: Sequence[Any]) -> Any:
+    def _at_once(self, values: Sequence[Any], kinds: set[type]) -> Any:
         """The array where all values are of the one type that needs no look at each; else None."""
-        kinds = set(map(type, values))
-        kinds.discard(type(None))
         if self._native is None or not kinds <= self._native:
             return None
         try:
@@ -74,19 +74,20 @@ class ValueColumn:
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
             return None
 
-    def _by_kind(self, values: Sequence[Any], bad: Bad) -> Any:
+    def _by_kind(self, values: Sequence[Any], kinds: set[type], bad: Bad) -> Any:
         """Texts as a column of text, all else one by one."""
-        if self._text is None:
+        if self._text is None or str not in kinds:
             return self._one_by_one(values, bad)
-        texts = [value if isinstance(value, str) else None for value in values]
+        mixed = len(kinds) > 1
+        texts = [value if isinstance(value, str) else None for value in values] if mixed else values
         try:
             made, of_texts = self._text.cast(pa.array(texts, pa.string()))
         except UnicodeEncodeError:  # a lone surrogate
             return self._one_by_one(values, bad)
         bad.update(of_texts)
-        others = [None if isinstance(value, str) else value for value in values]
-        if all(value is None for value in others):
+        if not mixed:
             return made
+        others = [None if isinstance(value, str) else value for value in values]
         return pc.coalesce(made, self._one_by_one(others, bad))
 
     def _one_by_one(self, values: Sequence[Any], bad: Bad) -> Any:
