@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, RefusedError
-from pytubemq.spark.pipeline.watch.files import PROGRESS, SPEC
+from pytubemq.spark.pipeline.run.events import BatchDone
+from pytubemq.spark.pipeline.watch.files import PROGRESS, SPEC, ledger_entries, progress_lines
+from pytubemq.spark.pipeline.watch.record import event_of
 from pytubemq.spark.pipeline.watch.status import status
 
 if TYPE_CHECKING:
@@ -36,12 +38,12 @@ class Progress:
 
 
 def progress(files: Files) -> Progress:
-    """Look at what there is to forget."""
-    record = status(files).record
-    totals = record.totals
+    """Look at what there is to forget: of all runs since the last reset."""
     names = sorted({path.name for path in _root(files).glob(_CHECKPOINTS)} | set(_there(files)))
-    offsets = dict(record.batches[-1].offsets) if record.batches else {}
-    return Progress(totals.batches, totals.rows_in, offsets, tuple(names))
+    told = [event for event in map(event_of, progress_lines(files)) if isinstance(event, BatchDone)]
+    offsets = next((dict(event.offsets) for event in reversed(told) if event.query == "main"), {})
+    sums = next((entry["totals"] for entry in reversed(ledger_entries(files)) if entry.get("totals")), {})
+    return Progress(int(sums.get("batches", len(told))), int(sums.get("rows_in", 0)), offsets, tuple(names))
 
 
 def forget(files: Files) -> Path:

@@ -68,6 +68,7 @@ def write_state(place: Path, *, batches: int = 3, **run: Any) -> Path:
     (place / "ledger").mkdir(exist_ok=True)
     for number in range(batches):
         entry = {
+            "totals": {"batches": number + 1, "rows_in": 1_000 * (number + 1)},
             "audit": [{"stream": "web", "minute": "2026-02-02T02:40", "read": 1_000, "rejected": 10}],
             "sinks": {"lake": {"rows": 990, "audit": [{"stream": "web", "minute": "2026-02-02T02:40", "rows": 990}]}},
         }

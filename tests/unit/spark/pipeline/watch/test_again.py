@@ -19,7 +19,7 @@ from pytubemq.spark.pipeline.watch.plain import plain
 from pytubemq.spark.pipeline.watch.reset import forget, progress
 from pytubemq.spark.pipeline.watch.tap import check_stage, stages
 
-from .state import write_state
+from .state import NOW_S, write_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ PIPELINE = Pipeline(
 
 
 def test_progress_is_put_aside_and_all_else_stays(tmp_path: Path) -> None:
-    place = write_state(tmp_path / "state", status="finished")
+    place = write_state(tmp_path / "state", status="finished", started=NOW_S + 3_600)  # the last run had no batch
     for name in ("checkpoint", "checkpoint-step-day", "dead_letter", "backfill"):
         (place / name).mkdir()
     files = state_files(str(place))
