@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.spark.pipeline.spec.faults import MEANINGS, Severity, severity_of
@@ -85,8 +86,7 @@ def _row(section: Section, key: Key) -> str:
 
 def _takes(section: Section, key: Key) -> Iterator[str]:
     if key.kind in {Kind.SECTION, Kind.SECTIONS}:
-        title = child(section, key).path
-        anchor = title.replace("[]", "-each" if key.kind is Kind.SECTIONS else "").replace(".", "")
+        anchor = re.sub(r"[^\w -]", "", _title(child(section, key))).replace(" ", "-")
         yield f"[{'list of sections' if key.kind is Kind.SECTIONS else 'section'}](#{anchor})"
     elif key.kind is Kind.CHOICE:
         yield from (f"`{word}`" for word in key.takes)
