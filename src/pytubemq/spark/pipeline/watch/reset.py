@@ -42,7 +42,9 @@ def progress(files: Files) -> Progress:
     names = sorted({path.name for path in _root(files).glob(_CHECKPOINTS)} | set(_there(files)))
     told = [event for event in map(event_of, progress_lines(files)) if isinstance(event, BatchDone)]
     offsets = next((dict(event.offsets) for event in reversed(told) if event.query == "main"), {})
-    sums = next((entry["totals"] for entry in reversed(ledger_entries(files)) if entry.get("totals")), {})
+    sums: dict[str, Any] = next(
+        (entry["totals"] for entry in reversed(ledger_entries(files)) if entry.get("totals")), {}
+    )
     return Progress(int(sums.get("batches", len(told))), int(sums.get("rows_in", 0)), offsets, tuple(names))
 
 
