@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
 from pytubemq.client.flight import Numbers
 from pytubemq.client.many import EncodedMany, check_payload, encode_many, encode_payloads
@@ -312,6 +312,27 @@ class Producer(Outgoing):
             MessageError: it is too long.
         """
         check_payload(payload, flag, self._max_message_bytes)
+
+    @overload
+    def submit_encoded(
+        self, encoded: EncodedMany, *, key: bytes | str | None = None, partition: Partition | int | None = None
+    ) -> asyncio.Future[Receipts]: ...
+    @overload
+    def submit_encoded(
+        self, encoded: Encoded, *, key: bytes | str | None = None, partition: Partition | int | None = None
+    ) -> asyncio.Future[Receipt]: ...
+    def submit_encoded(
+        self,
+        encoded: EncodedMany | Encoded,
+        *,
+        key: bytes | str | None = None,
+        partition: Partition | int | None = None,
+    ) -> asyncio.Future[Any]:
+        """`submit_many` for what `encode_payloads` gave; `submit` for a payload, its flag, type and time."""
+        self.check_open()
+        if isinstance(encoded, EncodedMany):
+            return self.enqueue_many(encoded, key=key, partition=partition)
+        return self.enqueue(encoded, key=key, partition=partition)
 
     def enqueue_many(
         self, encoded: EncodedMany, *, key: bytes | str | None = None, partition: Partition | int | None = None

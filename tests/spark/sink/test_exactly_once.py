@@ -5,27 +5,31 @@ Every kill is a SIGKILL of a real process after part of a batch is in the topic,
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import functions as F
 
 import pytubemq.sync
 from pytubemq.model.offset import messages_between
+from tests.spark.conftest import PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from pytubemq.server.cluster import ThreadedCluster
     from tests.spark.conftest import Topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -107,6 +111,15 @@ def test_by_key_a_killed_attempt_leaves_nothing_twice_for_a_reader_that_drops_re
     assert sorted(row[0] for row in written) == list(range(ROWS))
 
 
+def more_partitions(cluster: ThreadedCluster, topic: Topic) -> None:
+    with httpx.Client(base_url=cluster.http, timeout=60) as http:
+        http.patch(f"/api/v1/topics/{topic.name}", json={"partitions": PARTITIONS + 2}).raise_for_status()
+    ends = time.monotonic() + PATIENCE_S
+    with pytubemq.sync.connect(topic.master) as tube:
+        while len(tube.partitions(topic.name)) < PARTITIONS + 2:
+            assert time.monotonic() < ends
+
+
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Starts a Spark of its own that copies a topic to another one, in batches; with `stop_at` it stands still within
@@ -184,6 +197,7 @@ def test_a_driver_killed_in_the_middle_of_a_batch_leaves_nothing_twice(
     spark: SparkSession,
     new_topic: Callable[[], Topic],
     job: Callable[..., subprocess.Popen[bytes]],
+    cluster: ThreadedCluster,
     checkpoint: str,
     tmp_path: Path,
 ) -> None:
@@ -199,6 +213,9 @@ def test_a_driver_killed_in_the_middle_of_a_batch_leaves_nothing_twice(
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
     assert 0 < stored(two.master, two.name) < 20_000
+    more_partitions(cluster, two)  # those of the batch that is half written stay the same
     second = job(*arguments, "-1", str(ready))
     assert second.wait(PATIENCE_S) == 0, (tmp_path / "job.log").read_text()[-3000:]
     assert sorted(read(spark, two)) == list(range(ROWS))
+    pins = json.loads((Path(checkpoint) / "tubemq-sink.json").read_text())[two.name]
+    assert [(first, len(partitions)) for first, partitions in pins] == [(0, PARTITIONS), (1, PARTITIONS + 2)]
