@@ -36,8 +36,8 @@ def demo(
     """Real flights through a real cluster into Spark and onto disk, and the proof that none is missing.
 
     Starts a Master and a Broker in a temporary directory, produces the 336,776 flights that left New York City in 2013,
-    runs a Spark pipeline from the topic to Parquet, and compares the result with the source row for row. Any difference
-    is named and the exit code is 1.
+    runs the pipeline file flights.yaml from the topic to Parquet, and compares the result with the source row for row.
+    Any difference is named and the exit code is 1. The run's report, a page of HTML, is named at the end.
     """
     shared: Any = ctx.obj
     if output is None:
