@@ -71,7 +71,7 @@ def target(format: str, tmp_path: Path, postgres: Callable[[], Postgres]) -> dic
     if format == "derby":
         return {"format": "jdbc", "url": f"jdbc:derby:{tmp_path / 'derby'};create=true", "table": "rows_of_n"}
     server = postgres()
-    options = {"user": server.user, "password": server.password}
+    options = {"user": server.user, "password": server.password, "driver": "org.postgresql.Driver"}
     return {"format": "jdbc", "url": server.url, "table": tmp_path.name, "options": options}
 
 

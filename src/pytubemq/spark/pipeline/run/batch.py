@@ -20,6 +20,7 @@ from pytubemq.spark.pipeline.run.source import fails_on_reject
 from pytubemq.spark.pipeline.run.steps import INPUT, apply_steps
 from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER
 from pytubemq.spark.pipeline.sinks.port import SinkContext
+from pytubemq.spark.pipeline.sinks.rows import RowCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -134,13 +135,15 @@ class BatchBody:
         if not entry.complete:
             with self._frames(rows, entry, result) as frames:
                 self._deliver(frames, entry, context, result)
+            if frames.passed is not None and len(result.replayed) < len(self._outputs):
+                entry.read = {"rows": frames.passed.value(), "rejected": 0}
             entry.totals = add_totals(self._ledger.totals_before(batch_id, context.pipeline_id), entry)
             entry.complete = True
             self._ledger.save(entry)
         else:
             result.replayed = list(entry.sinks)
         reach("ledger-written", batch_id)
-        result.rows_in = entry.read.get("rows", result.rows_in)
+        result.rows_in = entry.read.get("rows")
         result.rejected = entry.read.get("rejected", 0)
         result.reasons = entry.read.get("reasons", {})
         result.rows_out = {name: done["rows"] for name, done in entry.sinks.items()}
@@ -188,6 +191,8 @@ class _Frames(dict[str, "DataFrame"]):
     def __init__(self) -> None:
         super().__init__()
         self._held: list[DataFrame] = []
+        self.passed: RowCount | None = None
+        """The count of the source's rows, where they are not held and counted before."""
 
     def hold(self, rows: DataFrame) -> DataFrame:
         """Keep rows, once made, until the batch is done."""
@@ -216,6 +221,9 @@ class MapOnlyBody(BatchBody):
             frames.hold(rows)
             with result.timed("read"):
                 self._count(rows, entry, result)
+        else:
+            frames.passed = RowCount()
+            rows = frames.passed.of(rows)
         taken = set(used) - {DEAD_LETTER}
         made = apply_steps(self._opened.accepted(rows), self._pipeline) if taken else {}
         for name in taken:

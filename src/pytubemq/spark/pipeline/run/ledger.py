@@ -105,7 +105,7 @@ def add_totals(before: dict[str, Any], entry: Entry) -> dict[str, Any]:
         rows_out[sink] = rows_out.get(sink, 0) + done["rows"]
     return {
         "batches": before["batches"] + 1,
-        "rows_in": before["rows_in"] + entry.read.get("rows", 0),
+        "rows_in": before["rows_in"] + (entry.read.get("rows") or 0),
         "rejected": before["rejected"] + entry.read.get("rejected", 0),
         "rows_out": rows_out,
     }

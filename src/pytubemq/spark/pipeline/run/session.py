@@ -25,9 +25,13 @@ DEFAULTS: Final = {
     "spark.speculation": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "4",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+}
+LOCAL: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
 }
 DELTA: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -56,11 +60,21 @@ def open_session(pipeline: Pipeline, *, formats: Iterable[SinkFormat] | None = N
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder
     submitted = "SPARK_ENV_LOADED" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
+    given = _submitted_settings() if submitted else {}
     for key, value in settings(pipeline, formats, submitted=submitted).items():
-        builder = builder.config(key, value)
+        if key not in given:
+            builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
     check_session(session)
     return session
+
+
+def _submitted_settings() -> dict[str, str]:
+    """What spark-submit was given: it holds against what the pipeline says."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
 
 
 def settings(pipeline: Pipeline, formats: Iterable[SinkFormat], *, submitted: bool = False) -> dict[str, str]:
@@ -74,7 +88,7 @@ def settings(pipeline: Pipeline, formats: Iterable[SinkFormat], *, submitted: bo
     if not submitted:
         wanted["spark.master"] = pipeline.spark.master
         if pipeline.spark.master.startswith("local"):
-            wanted |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+            wanted |= LOCAL
     if pipeline.spark.packages:
         wanted["spark.jars.packages"] = ",".join(pipeline.spark.packages)
     if pipeline.spark.jars:

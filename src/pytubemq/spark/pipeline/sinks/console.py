@@ -35,9 +35,12 @@ class ConsoleSink:
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """Print the first rows and how many there are."""
+        from pyspark.sql import functions as f
+
         count = rows.count()
-        for line in rows.limit(self._rows).toJSON().collect():
-            print(line)
+        shown = f.to_json(f.struct(*(f.col(f"`{name}`") for name in rows.columns)), {"ignoreNullFields": "false"})
+        for row in rows.limit(self._rows).select(shown.alias("line")).collect():
+            print(row.line)
         if count > self._rows:
             print(f"... and {count - self._rows} more rows of batch {batch_id}")
         return count

@@ -57,8 +57,7 @@ class IcebergSink:
             if not table.exists:
                 return
             table.partition_columns  # noqa: B018 - refuses what cannot be written
-            if schema is not None:
-                reconcile(schema, table.columns, self.spec.on_schema_change, sink=self.spec.name)
+            columns = table.columns
         except Py4JJavaError as error:
             raise ConfigError(
                 f"sink {self.spec.name}: {self._name}: {error.java_exception.getMessage()}",
@@ -66,6 +65,8 @@ class IcebergSink:
             ) from error
         except TubeError as error:
             raise ConfigError(f"sink {self.spec.name}: {error.message}", hint=error.hint) from error
+        if schema is not None:
+            reconcile(schema, columns, self.spec.on_schema_change, sink=self.spec.name)
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """Write files, then add them in one snapshot that carries the batch."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 BATCHES: Final = "tubemq_batches"
 STAGE: Final = "tubemq_stage"
+DERBY_TEXT: Final = 32_672
+"""The longest text that a column of Derby takes, but for a CLOB."""
 TRIES: Final = 3
 """How often a batch is staged anew when a task that ran twice left rows twice."""
 
@@ -89,16 +91,14 @@ class JdbcSink:
             stage = f"{self._stage_prefix(context)}{batch_id}_{uuid.uuid4().hex[:6]}"
             staged = self._stage(rows, stage, database)
             with database.connected() as connection:
-                moved = self._move(connection, database, stage, staged, rows.columns)
-                if moved and self._number(connection, context, batch_id, staged):
+                moved = self._move(connection, database, stage, staged, rows.schema)
+                kept = moved and self._number(connection, context, batch_id, staged)
+                if kept:
                     connection.commit()
-                    connection.run(f"DROP TABLE {stage}")
-                    connection.commit()
-                    return staged
-                connection.rollback()
-                connection.run(f"DROP TABLE {stage}")
-                connection.commit()
+                else:
+                    connection.rollback()
                 before = self._numbered(connection, batch_id, context)
+                self._sweep(connection, context)
             if before is not None:
                 return before
         raise PipelineError(
@@ -114,25 +114,49 @@ class JdbcSink:
             return self._numbered(connection, batch_id, context)
 
     def _stage(self, rows: DataFrame, stage: str, database: Database) -> int:
-        with database.connected() as connection:
-            connection.run(database.like(stage, self._table, rows.columns))
-            connection.commit()
+        if not database.is_derby:
+            with database.connected() as connection:
+                connection.run(database.like(stage, self._table, rows.columns))
+                connection.commit()
         properties = {name: value for name, value in self._options.items() if name != "createTableColumnTypes"}
         return write_counted(
             rows, lambda counted: counted.write.jdbc(self._url, stage, mode="append", properties=properties)
         )
 
-    def _move(self, connection: Connection, database: Database, stage: str, staged: int, columns: list[str]) -> bool:
+    def _move(self, connection: Connection, database: Database, stage: str, staged: int, schema: StructType) -> bool:
         """Move the staged rows; False if there are not just those that the tasks counted."""
         there = connection.rows(f"SELECT COUNT(*) FROM {stage}")[0][0]
         if int(there) != staged:
             return False
+        columns = schema.names
+        if database.is_derby:
+            stage = self._typed(connection, database, stage, schema)
         if self.spec.keys:
             for statement in database.upsert(self._table, stage, self.spec.keys, columns):
                 connection.run(statement)
             return True
         names = sql.column_list(columns, database.mark)
         return connection.run(f"INSERT INTO {self._table} ({names}) SELECT {names} FROM {stage}") == staged
+
+    def _typed(self, connection: Connection, database: Database, stage: str, schema: StructType) -> str:
+        """The staged rows in a table with the target's types: Spark sends Derby texts as CLOB, which nothing takes."""
+        texts = {field.name for field in schema if field.dataType.simpleString() == "string"}
+        for name in texts:
+            long = f"SELECT COUNT(*) FROM {stage} WHERE LENGTH({database.quoted(name)}) > {DERBY_TEXT}"
+            if int(connection.rows(long)[0][0]):
+                raise PipelineError(
+                    f"sink {self.spec.name}: column {name} has texts of more than {DERBY_TEXT} characters",
+                    hint="shorten them in a step: Derby takes no longer ones",
+                )
+        typed = f"{stage}_t"
+        connection.run(database.like(typed, self._table, schema.names))
+        values = ", ".join(
+            f"CAST({database.quoted(name)} AS VARCHAR({DERBY_TEXT}))" if name in texts else database.quoted(name)
+            for name in schema.names
+        )
+        names = sql.column_list(schema.names, database.mark)
+        connection.run(f"INSERT INTO {typed} ({names}) SELECT {values} FROM {stage}")
+        return typed
 
     def _number(self, connection: Connection, context: SinkContext, batch_id: int, rows: int) -> bool:
         """Write the batch's number down; False if it, or a higher one, stands there."""
@@ -167,9 +191,14 @@ class JdbcSink:
                     f"CREATE TABLE {BATCHES} (pipeline VARCHAR(250) NOT NULL, sink VARCHAR(250) NOT NULL, "
                     "batch_id BIGINT NOT NULL, row_count BIGINT NOT NULL, PRIMARY KEY (pipeline, sink))"
                 )
-            for name in connection.tables(self._stage_prefix(context)):
-                connection.run(f"DROP TABLE {name}")
             connection.commit()
+            self._sweep(connection, context)
+
+    def _sweep(self, connection: Connection, context: SinkContext) -> None:
+        """Drop the staging tables."""
+        for name in connection.tables(self._stage_prefix(context)):
+            connection.run(f"DROP TABLE {name}")
+        connection.commit()
 
     def _stage_prefix(self, context: SinkContext) -> str:
         safe = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in self.spec.name)[:16]

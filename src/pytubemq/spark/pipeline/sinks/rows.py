@@ -9,30 +9,43 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-WAIT_MS: Final = 30_000
-"""How long the count of a write that ended may take to arrive."""
+WAIT_MS: Final = 10_000
+"""How long the count of an action that ended may take to arrive."""
+
+
+class RowCount:
+    """The number of rows that went through a DataFrame in its first action.
+
+    Spark tells it on its listener thread after the action, and not at all if its optimizer has left the rows out.
+    """
+
+    def __init__(self) -> None:
+        from pyspark.sql import Observation
+
+        self._seen: Any = Observation()
+
+    def of(self, rows: DataFrame) -> DataFrame:
+        """The rows, to be counted on their way."""
+        from pyspark.sql import functions as f
+
+        return rows.observe(self._seen, f.count(f.lit(1)).alias("rows"))
+
+    def value(self) -> int | None:
+        """The number, once the action is over; None if it does not come."""
+        from py4j.protocol import Py4JError
+
+        jvm = self._seen._jvm
+        try:
+            wait = jvm.scala.concurrent.duration.Duration.create(WAIT_MS, "milliseconds")
+            jvm.scala.concurrent.Await.ready(self._seen._jo.future(), wait)
+        except Py4JError:
+            return None
+        return int(self._seen.get["rows"])
 
 
 def write_counted(rows: DataFrame, write: Callable[[DataFrame], None]) -> int:
-    """Call `write` with the rows and return how many it took.
-
-    Spark tells the count on its listener thread after the write; should it not come, the rows are counted anew.
-    """
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as f
-
-    seen = Observation()
-    write(rows.observe(seen, f.count(f.lit(1)).alias("rows")))
-    return rows.count() if not _ready(seen) else int(seen.get["rows"])
-
-
-def _ready(seen: Any) -> bool:
-    from py4j.protocol import Py4JError
-
-    jvm = seen._jvm
-    try:
-        wait = jvm.scala.concurrent.duration.Duration.create(WAIT_MS, "milliseconds")
-        jvm.scala.concurrent.Await.ready(seen._jo.future(), wait)
-    except Py4JError:
-        return False
-    return True
+    """Call `write` with the rows and return how many it took; should Spark not tell, they are counted anew."""
+    seen = RowCount()
+    write(seen.of(rows))
+    count = seen.value()
+    return rows.count() if count is None else count
