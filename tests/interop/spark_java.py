@@ -48,7 +48,7 @@ def until(condition: Callable[[], object], *, timeout_s: float = WAIT_S) -> None
 
 
 class JavaCluster:
-    """Our Master and a Java Broker that flushes often, for threads."""
+    """Our Master and a Java Broker, for threads."""
 
     def __init__(self, home: Path) -> None:
         self._io = IoThread(name="java-cluster")
@@ -76,6 +76,11 @@ class JavaCluster:
         assert self.broker is not None
         self._io.run(self.broker.kill())
 
+    def stop_broker(self) -> None:
+        """Ask it to end: it flushes what it has in memory."""
+        assert self.broker is not None
+        self._io.run(self.broker.stop())
+
     def start_broker(self) -> None:
         """Start it again."""
         assert self.broker is not None
@@ -91,15 +96,16 @@ class JavaCluster:
         broker = self.broker = JavaBroker(
             fetch(), self._home / "broker", broker_id=1, host="127.0.0.1", masters=self.master
         )
-        broker.ini += "logFlushDiskDurMs=10000\n"
         where: dict[str, Any] = {"brokerId": 1}
         await api.modify(
             "admin_add_broker_configure", **where, brokerIp="127.0.0.1", brokerPort=broker.port, manageStatus="online"
         )
-        flushing = {"unflushInterval": 1000, "memCacheFlushIntvl": 4000}
-        await api.modify("admin_add_new_topic_record", **where, **flushing, topicName=SINGLE, numPartitions=1)
-        topics = ",".join((SHARED, STREAMED, KILLED))
-        await api.modify("admin_add_new_topic_record", **where, **flushing, topicName=topics, numPartitions=PARTITIONS)
+        add = "admin_add_new_topic_record"
+        await api.modify(add, **where, topicName=SINGLE, numPartitions=1)
+        await api.modify(add, **where, topicName=f"{SHARED},{STREAMED}", numPartitions=PARTITIONS)
+        # It writes every thousand messages: by the clock alone, it would after half a minute.
+        small = {"memCacheMsgCntInK": 1, "unflushThreshold": 1000}
+        await api.modify(add, **where, **small, topicName=KILLED, numPartitions=PARTITIONS)
         await broker.start()
 
     async def _close(self) -> None:

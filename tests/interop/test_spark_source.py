@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import pytubemq.sync
 from pytubemq.client.options import Start
+from pytubemq.errors import TubeError
 from pytubemq.model.ids import Address, Partition
 from pytubemq.spark.source.java.ends import java_ends
 
@@ -144,23 +145,34 @@ def test_a_stream_of_what_is_flushed_has_each_message_once_though_the_broker_is_
     spark: SparkSession, cluster: JavaCluster, tmp_path: Path
 ) -> None:
     rows = tmp_path / "rows"
-    flushed = stream(spark, cluster, KILLED, tmp_path, javaReads="flushed", maxRowsPerTrigger="4000")
-    with Feeder(cluster.master, KILLED) as feeder:
+    flushed = stream(spark, cluster, KILLED, tmp_path, javaReads="flushed", maxRowsPerTrigger="20000")
+    with Feeder(cluster.master, KILLED, per_s=1500) as feeder:
         query = flushed.trigger(processingTime="200 milliseconds").start(str(rows))
         until(lambda: rows_in(query) > 2000)
         cluster.kill_broker()
         before = feeder.sent
         cluster.start_broker()
-        until(lambda: feeder.sent > before + 4000)
+        until(lambda: feeder.sent > before + 2000)
         seen = rows_in(query)
         until(lambda: rows_in(query) > seen)
     query.stop()
-    masters = (Address.parse(cluster.master),)
-    until(lambda: java_ends(masters, partitions(KILLED), flushed_only=True) == java_ends(masters, partitions(KILLED)))
+    cluster.stop_broker()
+    cluster.start_broker()
+    until(lambda: is_flushed(cluster, KILLED))
     last = flushed.trigger(availableNow=True).start(str(rows))
     assert last.awaitTermination(120)
     found = numbers(spark.read.parquet(str(rows)))
     assert found == consumed(cluster, KILLED, found.total())
+
+
+def is_flushed(cluster: JavaCluster, topic: str) -> bool:
+    """Whether the Broker is there and has all of a topic on disk."""
+    masters = (Address.parse(cluster.master),)
+    try:
+        on_disk = java_ends(masters, partitions(topic), flushed_only=True)
+        return on_disk == java_ends(masters, partitions(topic))
+    except TubeError:
+        return False
 
 
 def stream(spark: SparkSession, cluster: JavaCluster, topic: str, home: Path, **options: str) -> DataStreamWriter:
