@@ -113,7 +113,7 @@ def test_steps_tables_and_dead_letters_are_tested_as_a_run_has_them(
     ]
     assert wrong["types"][0].unknown == {"mgsType": "msgType"}
     assert [one.expected for one in wrong["dead_letter"]] == [{"reason": "decode.json"}]
-    assert found["wrong"].line == 35
+    assert found["wrong"].line == JOINED.splitlines().index("  - name: wrong") + 1
     assert "table rates" in str(found["no table"].error)
 
 
