@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 from pytubemq.errors import TubeError
 
@@ -24,13 +27,17 @@ def main(arguments: list[str] | None = None) -> int:
     from pytubemq.spark.pipeline.run.engine import run
     from pytubemq.spark.pipeline.run.events import as_json
     from pytubemq.spark.pipeline.spec import read
+    from pytubemq.spark.pipeline.spec.paths import beside
+    from pytubemq.spark.pipeline.watch.place import state_location
 
     try:
         variables = dict(pair.split("=", 1) for pair in given.set)
     except ValueError:
         parser.error("--set takes NAME=VALUE")
     try:
-        pipeline = read(given.file, variables=variables)
+        pipeline = beside(read(given.file, variables=variables), given.file)
+        pipeline = replace(pipeline, state=state_location(pipeline, given.file))
+        _let_steps_be_found(given.file)
         run(
             pipeline, once=given.once, on_event=lambda event: print(json.dumps(as_json(event), default=str), flush=True)
         )
@@ -38,6 +45,13 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return int(error.exit_code)
     return 0
+
+
+def _let_steps_be_found(file: str) -> None:
+    """Let steps name modules that lie beside the file, here and in the workers that Spark starts from here."""
+    directory = str(Path(file).absolute().parent)
+    sys.path.insert(0, directory)
+    os.environ["PYTHONPATH"] = os.pathsep.join(part for part in (directory, os.environ.get("PYTHONPATH", "")) if part)
 
 
 if __name__ == "__main__":
