@@ -68,11 +68,19 @@ def run(
     if not pipeline.sinks:
         raise ConfigError(f"pipeline {pipeline.name} has no sinks", hint="add at least one, as console")
     state = StateDirectory(pipeline.state or f".pytubemq/{pipeline.name}")
-    pipeline = replace(pipeline, state=state.location)
+    pipeline = _with_masters(replace(pipeline, state=state.location))
     lock = RunLock(state, pipeline.name)
     lock.take()
     state.delete(STOP)
     return _Run(pipeline, state, lock, on_event).go(spark)
+
+
+def _with_masters(pipeline: Pipeline) -> Pipeline:
+    """The pipeline with the source's Masters for topics of sinks that name none."""
+    letters, master = pipeline.dead_letter, pipeline.source.master
+    sinks = tuple(replace(sink, master=sink.master or master) for sink in pipeline.sinks)
+    letters = None if letters is None else replace(letters, master=letters.master or master)
+    return replace(pipeline, sinks=sinks, dead_letter=letters)
 
 
 class _Run:
