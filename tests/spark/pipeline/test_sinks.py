@@ -150,21 +150,34 @@ def test_kafka_gets_each_row_as_json_with_its_key_or_as_it_is(session: SinkSessi
         assert session.call("kafka", servers=kafka.servers, topic="raw") == [["k", "v"]]
 
 
-def test_a_topic_gets_each_row_as_json_and_a_reader_that_drops_repeats_sees_it_once(
-    spark: SparkSession, topic: Topic
+def test_a_topic_has_each_row_once_as_json_however_its_batch_was_made(
+    spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
     writer = make_sink(Sink("out", SinkFormat.TUBEMQ, master=topic.master, topic=topic.name))
-    rows = spark.createDataFrame([(1, "a"), (2, "b")], COLUMNS).coalesce(1)
-    context = SinkContext(spark, "p-1")
+    rows = spark.createDataFrame([(n, str(n), f"k{n}") for n in range(200)], "n INT, t STRING, key STRING")
+    context = SinkContext(spark, "p-1", checkpoint=str(tmp_path / "checkpoint"))
     writer.check(spark, rows.schema)
-    assert [writer.write(rows, 0, context), writer.write(rows, 0, context)] == [2, 2]
-    read = spark.read.format("tubemq").options(**topic.options, dedup="true").load()
-    bodies = [json.loads(bytes(row.body)) for row in read.collect()]
-    assert sorted(bodies, key=str) == [{"n": 1, "t": "a"}, {"n": 2, "t": "b"}]
-    with pytest.raises(ConfigError, match="shuffled or made at random"):
-        writer.write(rows.repartition(3), 1, context)
-    with pytest.raises(ConfigError, match="keeps state"):
-        writer.write(rows, 1, SinkContext(spark, "p-1", map_only=False))
+    kept = rows.coalesce(1).where("n >= 0")
+    batches = [
+        (kept.localCheckpoint(), kept.localCheckpoint()),
+        (rows.repartition(3), rows.repartition(5).orderBy("t")),
+        (rows.join(rows.select("n"), "n"), rows.select("n").join(rows.repartition(2), "n").select("n", "t", "key")),
+    ]
+    for batch_id, (first, again) in enumerate(batches):
+        assert [writer.write(first, batch_id, context), writer.write(again, batch_id, context)] == [200, 200]
+    of_state = SinkContext(spark, "p-1", map_only=False)
+    assert [writer.write(rows.repartition(n), 3, of_state) for n in (1, 2)] == [200, 200]
+    found = spark.read.format("tubemq").options(**topic.options).load().collect()
+    bodies = [json.loads(bytes(row.body)) for row in found]
+    assert sorted(body["n"] for body in bodies) == sorted(4 * list(range(200)))
+    assert bodies[0].keys() == {"n", "t", "key"}
+    places = {(json.loads(bytes(row.body))["key"], row.partition) for row in found}
+    assert len(places) == 200, "a key is in two partitions"
+    assert topic.name in (tmp_path / "checkpoint" / "tubemq-sink.json").read_text()
+    with pytest.raises(ConfigError, match="made at random"):
+        writer.write(rows.selectExpr("n", "rand() AS x"), 4, context)
+    with pytest.raises(ConfigError, match="made at random"):
+        writer.write(rows, 4, SinkContext(spark, "p-1", map_only=False, deterministic=False))
 
 
 def test_a_topic_that_is_not_there_is_refused_by_the_check(spark: SparkSession, topic: Topic) -> None:

@@ -102,6 +102,14 @@ OPTIONS: Final = (
         "refused.",
     ),
     SinkOption(
+        "checkpointLocation",
+        "none",
+        "batch",
+        "a path or URI: the checkpoint of the query whose `foreachBatch` writes, `batchId` being its batch's",
+        "The topic's partitions are kept there (`tubemq-sink.json`), so that a batch that comes again is divided over "
+        "those of its first try, although the topic has got more. A stream's own is used without being named here.",
+    ),
+    SinkOption(
         "encode",
         "none",
         "both",

@@ -46,6 +46,7 @@ class SinkOptions:
     query_id: str | None
     batch_id: int
     encoder: InLongEncoder | None = None
+    checkpoint_location: str | None = None
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
@@ -68,6 +69,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
         query_id=_query_id(given.get("queryId")),
         batch_id=_number("batchId", given.get("batchId", "0"), 0, MAX_EPOCH),
         encoder=_encoder(given.get("encode"), encode_options),
+        checkpoint_location=given.get("checkpointLocation"),
     )
     _check_together(given, found)
     if found.encoder is not None and found.msg_type is None:
@@ -85,6 +87,11 @@ def _check_together(given: Mapping[str, str], options: SinkOptions) -> None:
         raise ConfigError(
             "options idempotencyKey and planIsMapOnly contradict each other",
             hint="rows are told apart by their key or by their number: give one of the two",
+        )
+    if "checkpointLocation" in given and "batchId" not in given:
+        raise ConfigError(
+            "option checkpointLocation is given and batchId is not",
+            hint="it is for writes in foreachBatch: give queryId and batchId, too, or leave it out",
         )
     if "batchId" in given and options.query_id is None:
         raise ConfigError("option batchId is given and queryId is not", hint="name the series with queryId, too")

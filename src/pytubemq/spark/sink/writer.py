@@ -87,7 +87,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: b
         query_id = asked.query_id or f"write-{secrets.token_hex(16)}"
     columns = sink_columns(schema, asked)
     partitions = _partitions(asked)
-    pins = ((0, partitions),) if asked.idempotent and partitions else ()
+    pins = _pins(asked, partitions, asked.checkpoint_location)
     return TubeMqWriter(TaskPlan(asked, columns, pins, query_id, asked.batch_id))
 
 
@@ -106,11 +106,15 @@ def stream_writer(options: Mapping[str, str], schema: StructType, *, overwrite: 
         )
     asked = parse_options(options, streaming=True)
     columns, partitions = sink_columns(schema, asked), _partitions(asked)
-    pins: Pins = ()
-    if asked.idempotent and asked.topic is not None:
-        checkpoint = next((value for name, value in options.items() if name.lower() == "checkpointlocation"), None)
-        pins = ((0, partitions),) if checkpoint is None else pinned(checkpoint, asked.topic, partitions)
-    return TubeMqStreamWriter(TaskPlan(asked, columns, pins))
+    checkpoint = next((value for name, value in options.items() if name.lower() == "checkpointlocation"), None)
+    return TubeMqStreamWriter(TaskPlan(asked, columns, _pins(asked, partitions, checkpoint)))
+
+
+def _pins(options: SinkOptions, partitions: tuple[Partition, ...], checkpoint: str | None) -> Pins:
+    """Which partitions each batch is divided over, if that has to stay."""
+    if not options.idempotent or options.topic is None:
+        return ()
+    return ((0, partitions),) if checkpoint is None else pinned(checkpoint, options.topic, partitions)
 
 
 def _partitions(options: SinkOptions) -> tuple[Partition, ...]:

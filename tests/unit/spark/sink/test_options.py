@@ -40,7 +40,7 @@ def test_names_are_case_insensitive_and_values_are_read() -> None:
 
 def test_what_spark_adds_to_a_stream_is_passed_over() -> None:
     parse_options({**NEEDED, "checkpointLocation": "/c", "queryName": "q"}, streaming=True)
-    with pytest.raises(ConfigError, match="no option 'checkpointLocation'"):
+    with pytest.raises(ConfigError, match="checkpointLocation is given and batchId is not"):
         parse_options({**NEEDED, "checkpointLocation": "/c"}, streaming=False)
 
 
@@ -86,6 +86,7 @@ def test_options_of_the_encoder_are_read() -> None:
         ),
         ({**NEEDED, "idempotent": "true", "planIsMapOnly": "true", "batchId": "1"}, False, "queryId is not"),
         ({**NEEDED, "idempotent": "true", "queryId": "q", "batchId": str(1 << 31)}, False, "batchId takes"),
+        ({**NEEDED, "idempotent": "true", "checkpointLocation": "/c"}, False, "batchId is not"),
         ({**NEEDED, "idempotent": "true", "queryId": ""}, False, "queryId takes"),
         ({**NEEDED, "idempotent": "true", "queryId": "q"}, True, "an option of df.write"),
     ],

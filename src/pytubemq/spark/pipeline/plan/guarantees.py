@@ -18,17 +18,20 @@ if TYPE_CHECKING:
 
 _EXACT: Final = Guarantee.EXACTLY_ONCE
 _LEAST: Final = Guarantee.AT_LEAST_ONCE
+_SAME_ROWS: Final = "steps that give the same rows each time (no rand(), uuid(), current_timestamp())"
 
 
 class Case(StrEnum):
     """What decides among the rows of one sink."""
 
     ALWAYS = "always"
+    BATCHES = "layout: batches"
+    LOG = "layout: log"
     WITH_KEYS = "with keys"
     WITHOUT_KEYS = "without keys"
     KEY_COLUMN = "with idempotency_key"
-    MAP_ONLY = "steps look at one row at a time"
-    STATEFUL = "steps keep state"
+    MAP_ONLY = "by number, steps look at one row at a time"
+    STATEFUL = "by number, behind windows and aggregates"
     NOT_IDEMPOTENT = "with options.idempotent: false"
 
 
@@ -52,10 +55,15 @@ class Promise:
 
 
 SINKS: Final[dict[tuple[SinkFormat, Case], Promise]] = {
-    (SinkFormat.PARQUET, Case.ALWAYS): Promise(
+    (SinkFormat.PARQUET, Case.BATCHES): Promise(
         _EXACT,
         "a batch is written aside and renamed to the directory of its batch id; a replay finds it there",
         "a file system whose rename is atomic (local, HDFS)",
+    ),
+    (SinkFormat.PARQUET, Case.LOG): Promise(
+        _EXACT,
+        "Spark's file sink puts the names of a batch's files in its log in one step, and a batch once",
+        "readers that are Spark: others take files of tries that were killed, too",
     ),
     (SinkFormat.DELTA, Case.WITHOUT_KEYS): Promise(
         _EXACT, "rows and batch id are one commit (txnAppId, txnVersion); Delta skips a version that it has"
@@ -75,20 +83,20 @@ SINKS: Final[dict[tuple[SinkFormat, Case], Promise]] = {
     (SinkFormat.KAFKA, Case.ALWAYS): Promise(
         _LEAST, "Spark's Kafka sink has no transactions: a replay sends the batch again"
     ),
-    (SinkFormat.TUBEMQ, Case.KEY_COLUMN): Promise(
-        _LEAST,
-        "a replay sends rows again with the same key",
-        "exactly once for a reader with dedup: true, which drops the second of a key",
-    ),
     (SinkFormat.TUBEMQ, Case.MAP_ONLY): Promise(
         _EXACT,
         "rows are numbered by batch and partition, and the Broker drops a number that it has",
-        "pytubemq Brokers; steps that give the same rows each time (no rand(), uuid(), current_timestamp())",
+        f"pytubemq Brokers; {_SAME_ROWS}",
     ),
     (SinkFormat.TUBEMQ, Case.STATEFUL): Promise(
+        _EXACT,
+        "rows are sorted by all that they hold, then numbered, and the Broker drops a number that it has",
+        f"pytubemq Brokers; {_SAME_ROWS}",
+    ),
+    (SinkFormat.TUBEMQ, Case.KEY_COLUMN): Promise(
         _LEAST,
-        "rows of a step that keeps state have no number that stays when a batch is done again",
-        "the run refuses to begin without idempotency_key or options.idempotent: false",
+        "at least once in the topic, exactly once for readers with dedup=true: a batch that is done again sends its "
+        "rows again, with the same keys",
     ),
     (SinkFormat.TUBEMQ, Case.NOT_IDEMPOTENT): Promise(_LEAST, "a replay sends the batch again"),
     (SinkFormat.CONSOLE, Case.ALWAYS): Promise(_LEAST, "a replay prints the batch again"),
@@ -109,6 +117,8 @@ def case_of(sink: Sink, *, stateful: bool) -> Case:
     """Which row of the table a sink stands in."""
     if sink.format in {SinkFormat.JDBC, SinkFormat.DELTA}:
         return Case.WITH_KEYS if sink.keys else Case.WITHOUT_KEYS
+    if sink.format is SinkFormat.PARQUET:
+        return Case.LOG if sink.layout == "log" else Case.BATCHES
     if sink.format is SinkFormat.TUBEMQ:
         if sink.options.get("idempotent", "true").lower() == "false":
             return Case.NOT_IDEMPOTENT

@@ -98,8 +98,12 @@ class BatchBody:
         shared: Shared,
         ledger: Ledger,
         pipeline_id: Callable[[], str],
+        checkpoint: str | None = None,
+        deterministic: bool = True,
     ) -> None:
         self._query = query
+        self._checkpoint = checkpoint
+        self._deterministic = deterministic
         self._pipeline = pipeline
         self._outputs = tuple(outputs)
         self._shared = shared
@@ -129,7 +133,13 @@ class BatchBody:
 
     def _carry_out(self, rows: DataFrame, batch_id: int) -> None:
         reach("batch-begun", batch_id)
-        context = SinkContext(rows.sparkSession, self._pipeline_id(), map_only=self.map_only)
+        context = SinkContext(
+            rows.sparkSession,
+            self._pipeline_id(),
+            map_only=self.map_only,
+            checkpoint=self._checkpoint,
+            deterministic=self._deterministic,
+        )
         entry = self._ledger.entry(batch_id, context.pipeline_id)
         result = BatchResult(self._query, batch_id)
         if not entry.complete:

@@ -20,6 +20,7 @@ from pytubemq.spark.pipeline.run.source import check_decode, open_source
 from pytubemq.spark.pipeline.run.state_need import keeps_state
 from pytubemq.spark.pipeline.run.steps import apply_steps, input_of, make_tables
 from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER, dead_letter_spec, make_sink
+from pytubemq.spark.pipeline.sinks.rows import is_deterministic
 from pytubemq.spark.pipeline.spec.model import DeadLetter, OnError, SinkFormat, TriggerKind
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
@@ -168,6 +169,7 @@ def _main_query(
         shared=shared,
         ledger=Ledger(state),
         pipeline_id=lambda: progress_id(state, "checkpoint", pipeline.name),
+        checkpoint=state.of_spark("checkpoint"),
     )
     return Query(MAIN, opened.rows, body.sinks, state, pipeline.name, body)
 
@@ -212,6 +214,8 @@ def _state_query(
         shared=shared,
         ledger=Ledger(state, query=name),
         pipeline_id=lambda: progress_id(state, f"checkpoint-{name}", pipeline.name),
+        checkpoint=state.of_spark(f"checkpoint-{name}"),
+        deterministic=is_deterministic(rows),
     )
     return Query(name, rows, body.sinks, state, pipeline.name, body, mode=mode)
 

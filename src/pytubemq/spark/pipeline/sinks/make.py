@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.sinks.port import DEAD_LETTER
 from pytubemq.spark.pipeline.spec.model import Guarantee, SinkFormat
 
 if TYPE_CHECKING:
     from pytubemq.spark.pipeline.sinks.port import SinkWriter
     from pytubemq.spark.pipeline.spec.model import DeadLetter, Sink
 
-DEAD_LETTER = "dead_letter"
-"""The name under which the dead letters stand in ledger and events."""
+__all__ = ["DEAD_LETTER", "dead_letter_spec", "make_sink"]
 
 
 def make_sink(spec: Sink) -> SinkWriter:

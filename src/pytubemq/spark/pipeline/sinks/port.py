@@ -7,13 +7,16 @@ killed in between; a sink that cannot keep this says `AT_LEAST_ONCE`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from pytubemq.spark.pipeline.spec.model import Guarantee, Sink
+
+DEAD_LETTER: Final = "dead_letter"
+"""The name under which the dead letters stand in ledger and events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,10 @@ class SinkContext:
     """Stays over restarts; changes when the progress is reset."""
     map_only: bool = True
     """Whether each row comes from one message in the message's order, so that a replay numbers rows alike."""
+    checkpoint: str | None = None
+    """Where Spark keeps the progress of the query whose batch it is; None where there is no such query."""
+    deterministic: bool = True
+    """Whether what Spark did before the batch was handed over gives the same rows again."""
 
 
 class SinkWriter(Protocol):

@@ -1,4 +1,4 @@
-"""Rows counted while they are written, without a second pass over them."""
+"""Rows counted while they are written, without a second pass over them; and whether a plan gives them again."""
 
 from __future__ import annotations
 
@@ -49,3 +49,9 @@ def write_counted(rows: DataFrame, write: Callable[[DataFrame], None]) -> int:
     write(seen.of(rows))
     count = seen.value()
     return rows.count() if count is None else count
+
+
+def is_deterministic(rows: DataFrame) -> bool:
+    """Whether nothing in the plan is made at random, so that the same input gives the same rows."""
+    plan: Any = rows._jdf.queryExecution()
+    return bool(plan.analyzed().deterministic())

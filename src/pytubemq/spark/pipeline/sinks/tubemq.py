@@ -1,16 +1,18 @@
-"""A TubeMQ topic, by the sink of this package: exactly once for readers with `dedup` where repeats can be told.
+"""A TubeMQ topic, by the sink of this package: exactly once at pytubemq Brokers, which drop what they have.
 
 The invariant: what tells a row from all others (query, batch, Spark partition, number) is the same when a batch comes
-again; that holds for plans that are row by row, or by a key column that the user names.
+again. Where each row is made of one row of the source, rows are numbered as they come; everywhere else they are first
+put in an order that they themselves decide. With a key column repeats stand in the topic, and readers with `dedup` drop
+them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.pipeline.sinks.port import SinkContext
-from pytubemq.spark.pipeline.sinks.rows import write_counted
+from pytubemq.spark.pipeline.sinks.port import DEAD_LETTER, SinkContext
+from pytubemq.spark.pipeline.sinks.rows import is_deterministic, write_counted
 from pytubemq.spark.pipeline.spec.model import Guarantee
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
@@ -19,6 +21,19 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.spark.pipeline.spec.model import Sink
+
+
+ORDERED_TASKS: Final = 4
+"""Into how many tasks rows go that are put in an order. A replay needs the same number, so nothing decides it."""
+_IN_ORDER: Final = frozenset(
+    {
+        "Project", "Filter", "SubqueryAlias", "View", "Generate", "Expand", "EventTimeWatermark", "CollectMetrics",
+        "MapInArrow", "PythonMapInArrow", "MapInPandas", "ArrowEvalPython", "BatchEvalPython", "MapElements",
+        "DeserializeToObject", "SerializeFromObject", "TypedFilter", "MapPartitions", "ResolvedHint", "UnresolvedHint",
+        "WithCTE", "CTERelationDef", "CTERelationRef",
+    }
+)  # fmt: skip
+"""Spark's names of the parts of a plan that leave rows where they are, one after the other."""
 
 
 class TubeMqSink:
@@ -32,8 +47,10 @@ class TubeMqSink:
 
     @property
     def guarantee(self) -> Guarantee:
-        """Exactly once for readers that drop repeats, unless idempotent sends are switched off."""
-        return Guarantee.EXACTLY_ONCE if self._idempotent else Guarantee.AT_LEAST_ONCE
+        """Of the rows in the topic: exactly once by number; by key, or by nothing, at least once."""
+        if self._idempotent and self.spec.idempotency_key is None:
+            return Guarantee.EXACTLY_ONCE
+        return Guarantee.AT_LEAST_ONCE
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
         """See that the Master answers and knows the topic."""
@@ -60,8 +77,8 @@ class TubeMqSink:
             counted.write.format("tubemq").mode("append").options(**options).save()
 
         messages = self._messages(rows)
-        if "planIsMapOnly" in options and not numbers_are_stable(messages):
-            raise self._untold("its rows are shuffled or made at random, so their numbers cannot tell them apart")
+        if "planIsMapOnly" in options:
+            messages = self._numbered_alike(messages, context)
         return write_counted(messages, send)
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
@@ -80,19 +97,26 @@ class TubeMqSink:
             "queryId": f"{context.pipeline_id}/{self.spec.name}",
             "batchId": str(batch_id),
         }
+        if context.checkpoint is not None:
+            options["checkpointLocation"] = context.checkpoint
         if self.spec.idempotency_key:
             options["idempotencyKey"] = self.spec.idempotency_key
-        elif context.map_only:
-            options["planIsMapOnly"] = "true"
         else:
-            raise self._untold("its rows come from a step that keeps state, so their numbers cannot tell them apart")
+            options["planIsMapOnly"] = "true"
         return options
 
-    def _untold(self, why: str) -> ConfigError:
-        return ConfigError(
-            f"sink {self.spec.name}: {why}",
-            hint="name a column with idempotency_key, or set options: {idempotent: false} for at least once",
-        )
+    def _numbered_alike(self, messages: DataFrame, context: SinkContext) -> DataFrame:
+        """The messages so that a replay has each at the same place of the same Spark partition."""
+        from pytubemq.spark.sink import in_fixed_order
+
+        if not context.deterministic or not is_deterministic(messages):
+            raise ConfigError(
+                f"sink {self.spec.name}: its rows are made at random, so a batch that is done again has other rows",
+                hint="name a column with idempotency_key, or set options: {idempotent: false} for at least once",
+            )
+        if context.map_only and keeps_order(messages):
+            return messages
+        return in_fixed_order(messages, partitions=ORDERED_TASKS)
 
     def _messages(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
@@ -104,16 +128,31 @@ class TubeMqSink:
         return rows.select(*own, body.alias("body"))
 
     def _routing(self, rows: DataFrame) -> list[str]:
-        wanted = {"topic", "msgType", "msgTime", "attributes", self.spec.idempotency_key}
-        return [name for name in rows.columns if name in wanted]
+        """Columns that say where a row goes, where they are of a type that can; the body has them as well."""
+        from pytubemq.spark.sink.columns import BODY, DEFAULT_ID_COLUMN, PARTITION, TAKES
+
+        own = {name: takes for name, takes in TAKES.items() if name not in {BODY, DEFAULT_ID_COLUMN}}
+        if self.spec.name == DEAD_LETTER:
+            del own[PARTITION]  # it is the one in which the rejected record was
+        return [
+            field.name
+            for field in rows.schema.fields
+            if field.name == self.spec.idempotency_key
+            or field.dataType.simpleString().partition("(")[0].partition(" collate")[0] in own.get(field.name, ())
+        ]
 
 
-def numbers_are_stable(rows: DataFrame) -> bool:
-    """Whether a replay of a batch has each row at the same place of the same Spark partition: no exchange between
-    tasks, and nothing random.
+def keeps_order(rows: DataFrame) -> bool:
+    """Whether the plan leaves each row in the task and at the place of the one that it is made of.
+
+    It is told from the plan as it is written, not from how Spark carries it out, which may differ the next time.
     """
     plan: Any = rows._jdf.queryExecution()
-    if not plan.analyzed().deterministic():
-        return False
-    parts = str(plan.executedPlan().toString()).split("InMemoryRelation")[0]
-    return "Exchange" not in parts.replace("BroadcastExchange", "").replace("ReusedExchange", "")
+    waiting = [plan.analyzed()]
+    while waiting:
+        part = waiting.pop()
+        children = part.children()
+        if children.size() and str(part.nodeName()) not in _IN_ORDER:
+            return False
+        waiting.extend(children.apply(at) for at in range(children.size()))
+    return True

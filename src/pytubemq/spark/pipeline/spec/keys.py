@@ -219,7 +219,8 @@ SINK: Final = Section(
         Key("partition_by", Kind.TEXTS, "Of parquet, delta and iceberg: columns that name directories."),
         Key("keys", Kind.TEXTS, "Of jdbc and delta: columns that name a row, which is then replaced; of kafka: those "
             "of the message's key."),
-        Key("layout", Kind.CHOICE, "Of parquet: a directory for each batch.", choices=("batches",), default="batches"),
+        Key("layout", Kind.CHOICE, "Of parquet: `batches`, a directory for each batch; `log`, Spark's file sink, for "
+            "readers that are Spark.", choices=("batches", "log"), default="batches"),
         Key("idempotency_key", Kind.TEXT, "Of tubemq: a column that tells a row sent twice."),
         Key("guarantee", Kind.CHOICE, "What you ask for; refused if the sink cannot promise it.",
             enum=model.Guarantee),

@@ -16,6 +16,7 @@ def test_every_sink_has_its_row(sink_format: SinkFormat, stateful: bool) -> None
         Sink("s", sink_format, options={"idempotent": "false"}),
         Sink("s", sink_format, keys=("id",)),
         Sink("s", sink_format, idempotency_key="id"),
+        Sink("s", sink_format, layout="log"),
     ]
     for sink in variants:
         assert (sink_format, case_of(sink, stateful=stateful)) in SINKS

@@ -1,15 +1,19 @@
-"""What the table promises of a sink alone is never more than what the sink itself says."""
+"""What the table promises of a sink alone is what the sink itself says, and no more can be asked for."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.plan.guarantees import promise_of
 from pytubemq.spark.pipeline.sinks.make import make_sink
 from pytubemq.spark.pipeline.spec.model import Guarantee, Sink, SinkFormat
 
 SINKS = [
     Sink("s", SinkFormat.PARQUET, path="/x"),
+    Sink("s", SinkFormat.PARQUET, path="/x", layout="log"),
     Sink("s", SinkFormat.DELTA, path="/x"),
     Sink("s", SinkFormat.DELTA, path="/x", keys=("id",)),
     Sink("s", SinkFormat.ICEBERG, table="c.d.t"),
@@ -24,11 +28,19 @@ SINKS = [
 
 
 @pytest.mark.parametrize("sink", SINKS, ids=lambda sink: f"{sink.format}-{len(sink.keys)}")
-def test_no_more_is_promised_than_the_sink_says(sink: Sink) -> None:
+def test_the_table_promises_what_the_sink_says(sink: Sink) -> None:
+    for stateful in (False, True):
+        assert promise_of(sink, stateful=stateful).guarantee is make_sink(sink).guarantee
+
+
+@pytest.mark.parametrize("sink", SINKS, ids=lambda sink: f"{sink.format}-{len(sink.keys)}")
+def test_what_is_not_promised_cannot_be_asked_for(sink: Sink) -> None:
+    asking = replace(sink, guarantee=Guarantee.EXACTLY_ONCE)
     if promise_of(sink).guarantee is Guarantee.EXACTLY_ONCE:
-        assert make_sink(sink).guarantee is Guarantee.EXACTLY_ONCE
+        assert make_sink(asking).spec is asking
     else:
-        assert make_sink(sink).spec is sink
+        with pytest.raises(ConfigError, match="at least once, not exactly once"):
+            make_sink(asking)
 
 
 def test_every_format_is_looked_at() -> None:

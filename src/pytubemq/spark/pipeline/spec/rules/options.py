@@ -31,7 +31,7 @@ _KEY_OF_SOURCE_OPTION: Final = {
     "failondataloss": "on_data_loss", "columns": "columns", "dedup": "dedup",
 }  # fmt: skip
 _KEY_OF_SINK_OPTION: Final = {"master": "master", "topic": "topic", "idempotencykey": "idempotency_key"}
-_SET_BY_THE_RUNNER: Final = frozenset({"planismaponly", "queryid", "batchid"})
+_SET_BY_THE_RUNNER: Final = frozenset({"planismaponly", "queryid", "batchid", "checkpointlocation"})
 _MOST_FAULTS: Final = 20
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.spark.pipeline.spec.faults import FaultCode
-from pytubemq.spark.pipeline.spec.model import Guarantee, SinkFormat
+from pytubemq.spark.pipeline.spec.model import Guarantee, OnSchemaChange, SinkFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +57,10 @@ def _keys(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
             yield places.fault(FaultCode.SINK_TAKES_NO_KEY, f"{path}.{key}", text, hint, at_key=True)
     if sink.format is SinkFormat.DELTA and sink.path and sink.table:
         yield places.fault(FaultCode.CONTRADICTION, f"{path}.table", "stands beside path", "keep one", at_key=True)
+    if sink.layout == "log" and sink.on_schema_change is not OnSchemaChange.FAIL:
+        text = "is nothing to layout log: Spark's file sink looks at no columns that are there"
+        hint = "leave it out, or take layout batches"
+        yield places.fault(FaultCode.CONTRADICTION, f"{path}.on_schema_change", text, hint, at_key=True)
     if sink.format is SinkFormat.KAFKA and "kafka.bootstrap.servers" not in sink.options:
         text = "of format kafka needs options.kafka.bootstrap.servers"
         yield places.fault(FaultCode.SINK_LACKS_KEY, path, text, 'as {kafka.bootstrap.servers: "host:9092"}')
