@@ -10,8 +10,12 @@ from typing import Final
 
 from pytubemq.errors import ConfigError, TubeError
 
-_OURS: Final = re.compile(r"pytubemq\.errors\.(\w+): (.*)")
+_OURS: Final = re.compile(r"\bpytubemq\.[\w.]*?(\w+Error): (.*)")
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_AFTER: Final = ("\tat ", "JVM stacktrace", "Driver stacktrace", "=== ", "During handling", "The above exception")
+"""What lines begin with that follow what was wrong."""
 _LONGEST: Final = 600
+_MOST_LINES: Final = 6
 
 
 class PipelineError(TubeError):
@@ -35,16 +39,38 @@ def failed(error: BaseException, what: str) -> TubeError:
 
 
 def said(error: BaseException) -> str:
-    """What an exception of Spark says, without stack traces; an error of ours inside of it comes first."""
+    """What an exception of Spark says, without stack traces; an error of ours inside of it comes first, then what a
+    traceback of Python ends with.
+    """
     text = str(error)
     ours = _OURS.findall(text)
     if ours:
-        return str(ours[-1][1]).strip()
-    lines = []
-    for line in text.strip().splitlines():
-        if line.startswith(("\tat ", "JVM stacktrace", "Driver stacktrace", "Traceback")):
+        return _short([str(ours[-1][1])])
+    cause = _cause(text)
+    if cause:
+        return _short(cause)
+    return _short(_until(text.strip().splitlines(), (*_AFTER, _TRACEBACK)))
+
+
+def _cause(text: str) -> list[str]:
+    """The lines in which the last traceback says what was raised; none if there is no traceback."""
+    _, found, last = text.rpartition(_TRACEBACK)
+    if not found:
+        return []
+    lines = last.splitlines()
+    raised = next((at for at, line in enumerate(lines) if line and not line[0].isspace()), len(lines))
+    return _until(lines[raised:], _AFTER)
+
+
+def _until(lines: list[str], ends: tuple[str, ...]) -> list[str]:
+    wanted = []
+    for line in lines:
+        if line.startswith(ends):
             break
-        if line.strip():
-            lines.append(line.strip())
-    short = " ".join(lines[:6])
-    return short if len(short) <= _LONGEST else short[: _LONGEST - 3] + "..."
+        wanted.append(line)
+    return wanted
+
+
+def _short(lines: list[str]) -> str:
+    text = " ".join([line.strip() for line in lines if line.strip()][:_MOST_LINES])
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

@@ -59,6 +59,23 @@ def test_an_error_of_ours_inside_of_sparks_is_what_is_said() -> None:
     assert said(Exception(text)) == "topic x does not exist"
 
 
+def test_of_a_python_error_inside_of_sparks_the_end_of_the_traceback_is_said() -> None:
+    text = (
+        "org.apache.spark.SparkException: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when running Python "
+        "streaming data source: Traceback (most recent call last):\n"
+        '  File "/x/a.py", line 1, in main\n    func(reader)\n    ^^^^^^^^^^^^\n'
+        "KeyError: 'first'\n\nDuring handling of the above exception, another exception occurred:\n\n"
+        'Traceback (most recent call last):\n  File "/x/b.py", line 2, in partitions\n    raise ValueError(x)\n'
+        "ValueError: no such thing\nnor another\n\n\tat org.apache.spark.Runner.run(Runner.scala:1)\n"
+        "=== Streaming Query ===\nIdentifier: x"
+    )
+    assert said(Exception(text)) == "ValueError: no such thing nor another"
+    loss = "pytubemq.errors.OffsetMovedError: data loss in partition 1:in:0: rows 0 to 28 are wanted"
+    lost = text.replace("ValueError: no such thing\nnor another", f"{loss}\nset failOnDataLoss=false")
+    assert said(Exception(lost)) == "data loss in partition 1:in:0: rows 0 to 28 are wanted"
+    assert said(Exception("x\nTraceback (most recent call last):\n  File")) == "x"
+
+
 def test_of_sparks_errors_the_stack_is_left_out() -> None:
     assert said(Exception("[A] no such column\n== SQL ==\nselect\n\nJVM stacktrace:\nx")) == (
         "[A] no such column == SQL == select"
