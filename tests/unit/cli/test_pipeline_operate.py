@@ -111,7 +111,18 @@ def test_the_report_is_written_where_it_is_asked_for(tube: Tube, file: Path) -> 
     ran = tube("pipeline", "report", str(file), "--out", str(page), "-o", "json")
     assert json.loads(ran.out) == {"report": str(page), "bytes": page.stat().st_size}
     assert "exactly once" in page.read_text()
+    assert "this holds for pytubemq Brokers" in page.read_text()
     assert tube("pipeline", "report", str(file), "--out", str(file / "below")).code == 78
+
+
+def test_the_report_promises_what_holds_at_the_brokers_that_the_run_read_from(tube: Tube, file: Path) -> None:
+    page, run = file.parent / "page.html", file.parent / "st" / "run.json"
+    facts = json.loads(run.read_text())
+    for java, said in ((True, "at least once"), (False, "exactly once")):
+        run.write_text(json.dumps({**facts, "java": java}))
+        assert tube("pipeline", "report", str(file), "--out", str(page)).code == 0
+        assert f"<td>{said}</td>" in page.read_text()
+        assert "did not tell its Brokers" not in page.read_text()
 
 
 def test_progress_is_forgotten_only_when_it_is_said(tube: Tube, file: Path) -> None:

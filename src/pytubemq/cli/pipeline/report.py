@@ -60,14 +60,18 @@ def write_report(record: RunRecord, out: Path) -> Path:
 
 
 def put_promises(record: RunRecord, pipeline: Pipeline) -> None:
-    """Put what each sink guarantees into the record; of Brokers it is taken that they are ours, as `plan` finds out."""
-    from pytubemq.spark.pipeline.plan.guarantees import promise_of, source_kind
+    """Put what each sink guarantees into the record, by the Brokers that the run found."""
+    from pytubemq.spark.pipeline.plan.guarantees import SourceKind, promise_of, source_kind
     from pytubemq.spark.pipeline.sinks.make import dead_letter_spec
-    from pytubemq.spark.pipeline.spec.model import DeadLetter
+    from pytubemq.spark.pipeline.spec.model import DeadLetter, Guarantee
 
-    kind = source_kind(pipeline, java=False)
+    kind = source_kind(pipeline, java=bool(record.java))
+    unknown = record.java is None and kind is SourceKind.OURS
     letters = () if pipeline.decode is None else (dead_letter_spec(pipeline.dead_letter or DeadLetter()),)
     for sink in (*letters, *pipeline.sinks):
         promise = promise_of(sink, source=kind)
-        why = f"{promise.why}; needs: {promise.needs}" if promise.needs else promise.why
+        needs = "needs: " if promise.guarantee is Guarantee.EXACTLY_ONCE else ""
+        why = f"{promise.why}; {needs}{promise.needs}" if promise.needs else promise.why
+        if unknown:
+            why += "; the run did not tell its Brokers: this holds for pytubemq Brokers"
         record.guarantees.append((sink.name, promise.guarantee.value.replace("_", " "), why))

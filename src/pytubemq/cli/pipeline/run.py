@@ -93,7 +93,6 @@ def engine_run(
 
     assert pipeline.state is not None
     record = RunRecord(pipeline=pipeline.name, state=pipeline.state, spec=as_dict(pipeline))
-    put_promises(record, pipeline)
     log = log_place(pipeline.state, pipeline.name)
     kind, colour = chosen(progress, options), options.colour  # both ask what standard error is, before it is the log
     try:
@@ -108,6 +107,7 @@ def engine_run(
         error.add_note(f"all that Spark said: {log}")
         raise
     finally:
+        put_promises(record, pipeline)
         if report_to is not None and record.began_s is not None:
             record.audit = audit_rows(ledger_entries(state_files(pipeline.state)))
             options.say(f"report {write_report(record, report_to)}")

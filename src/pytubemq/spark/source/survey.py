@@ -63,6 +63,16 @@ class Survey:
         """Which way the partition is read."""
         return self._kinds.get(partition.broker_id, BrokerKind.OURS)
 
+    def any_java(self) -> bool:
+        """Whether a Java Broker has one of the partitions; asked once, without patience.
+
+        Raises:
+            TubeError: the cluster did not answer, or cannot do what the options ask for.
+        """
+        found = self._find()
+        self._learn_kinds(found)
+        return any(self.kind(partition) is BrokerKind.JAVA for partition in found)
+
     def at_time(self, partitions: Collection[Partition], time_ms: int) -> dict[Partition, int | None]:
         """The first message appended then or later; None where there is none.
 

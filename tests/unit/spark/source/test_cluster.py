@@ -164,11 +164,15 @@ def test_a_group_without_a_position_is_told_as_nowhere(survey: Survey) -> None:
     assert survey.of_group([P0, P1], "nobody") == {P0: None, P1: None}
 
 
-def test_what_only_our_brokers_can_do_is_refused_at_others(io: IoThread) -> None:
+def test_what_only_our_brokers_can_do_is_refused_at_others(io: IoThread, survey: Survey) -> None:
     mock = MockBroker(topics={"demo": 1}, capabilities=Capability(0))
     io.run(mock.start())
     asked = {"master": mock.masters, "topic": "demo"}
+    assert not survey.any_java()
     try:
+        java = Survey(parse_options(asked))
+        assert java.any_java()
+        java.cluster.forget()
         for more, says in (
             ({"filters": "a"}, "filters"),
             ({"maxBytesPerTrigger": "1MiB"}, "maxRowsPerTrigger"),

@@ -86,6 +86,24 @@ def look(pipeline: Pipeline, files: Files | None) -> Looked:
     return Looked(tuple(found), java=java, goes_on=bool(known))
 
 
+def reads_java(pipeline: Pipeline) -> bool | None:
+    """Whether a Java Broker has a partition of the pipeline's topics; None if the cluster did not say."""
+    from pytubemq.errors import TubeError
+    from pytubemq.spark.pipeline.run.source import source_options
+    from pytubemq.spark.source.options import parse_options
+    from pytubemq.spark.source.survey import Survey
+
+    if pipeline.source.format != "tubemq":
+        return False
+    survey = Survey(parse_options(source_options(pipeline)))
+    try:
+        return survey.any_java()
+    except TubeError:
+        return None
+    finally:
+        survey.cluster.forget()
+
+
 def progress(files: Files) -> Mapping[str, int]:
     """Where the last finished batch ended, from Spark's checkpoint in the state directory; empty if there is none."""
     numbers = [int(name) for name in files.names(f"{MAIN_CHECKPOINT}/commits") if name.isdigit()]

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, TubeError
+from pytubemq.spark.pipeline.plan.look import reads_java
 from pytubemq.spark.pipeline.run import events
 from pytubemq.spark.pipeline.run.batch import Shared
 from pytubemq.spark.pipeline.run.events import RunResult, RunStatus, Totals
@@ -167,6 +168,8 @@ class _Run:
 
     def _tell_started(self, queries: list[Query]) -> None:
         names = [name for query in queries for name in query.sinks]
+        java = reads_java(self._pipeline)
+        self._lock.note(java=java)
         self._on_event(
             events.Started(
                 pipeline=self._pipeline.name,
@@ -176,6 +179,7 @@ class _Run:
                 sinks=tuple(names),
                 queries=tuple(query.name for query in queries),
                 at_s=time.time(),
+                java=java,
             )
         )
 

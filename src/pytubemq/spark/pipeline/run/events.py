@@ -40,6 +40,8 @@ class Started:
     """`main`; and `step-NAME` for each step that keeps state."""
     at_s: float
     """When, in seconds since 1970, as all `at_s` here."""
+    java: bool | None = None
+    """Whether a Java Broker has a partition of the source, on which the guarantees depend; None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,8 @@ class RunRecord:
     batches: list[BatchDone] = field(default_factory=list)
     spec: Mapping[str, Any] = field(default_factory=dict)
     audit: list[dict[str, Any]] = field(default_factory=list)
+    java: bool | None = None
+    """Whether it read from Java Brokers, as far as it told."""
     guarantees: list[tuple[str, str, str]] = field(default_factory=list)
     """Sink, guarantee, why."""
     rows_in: int = 0
@@ -52,6 +54,7 @@ class RunRecord:
         if isinstance(event, Started):
             self.pipeline, self.run_id, self.pipeline_id = event.pipeline, event.run_id, event.pipeline_id
             self.state, self.sinks, self.began_s = event.state, tuple(event.sinks), event.at_s
+            self.java = event.java
         elif isinstance(event, BatchDone):
             self._batch(event)
         elif isinstance(event, Finished):
@@ -133,6 +136,7 @@ def recorded(files: Files) -> RunRecord:
         state=files.location,
         began_s=began_s if isinstance(began_s, int | float) else None,
         spec=read_object(files, SPEC),
+        java=java if isinstance(java := run.get("java"), bool) else None,
     )
     for line in progress_lines(files):
         event = event_of(line)
