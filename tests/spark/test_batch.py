@@ -48,11 +48,14 @@ def test_all_rows_with_all_columns(spark: SparkSession, topic: Topic) -> None:
         assert sorted(offsets) == [28 * n for n in range(len(offsets))]
 
 
-def test_one_task_per_partition(spark: SparkSession, topic: Topic) -> None:
+def test_small_partitions_share_a_task_unless_more_tasks_are_asked_for(spark: SparkSession, topic: Topic) -> None:
     topic.send(100)
     frame = spark.read.format("tubemq").options(**topic.options).load()
-    assert frame.rdd.getNumPartitions() == PARTITIONS
-    assert frame.select("partition", F.spark_partition_id()).distinct().count() == PARTITIONS
+    assert frame.rdd.getNumPartitions() == 1
+    assert frame.select("partition").distinct().count() == PARTITIONS
+    each = spark.read.format("tubemq").options(**topic.options, minPartitions=str(PARTITIONS)).load()
+    assert each.rdd.getNumPartitions() == PARTITIONS
+    assert each.select("partition", F.spark_partition_id()).distinct().count() == PARTITIONS
 
 
 def test_an_empty_topic_has_no_rows(spark: SparkSession, topic: Topic) -> None:

@@ -30,7 +30,7 @@ class TubeMqReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """One task per partition that has something to read, or several where the options ask for more."""
+        """A task per partition that has something to read; small ranges share one, and the options can ask for more."""
         options = self._options
         survey = Survey(options)
         ends = survey.ends()

@@ -9,18 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError, FormatError, OffsetMovedError
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT, messages_between
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from pytubemq.spark.source.options import Topics
 
 Offsets = dict[str, int]
+
+ROWS_TOGETHER: Final = 5_000
+"""Ranges smaller than this share a task: a task of its own takes Spark longer than so many rows take to read."""
 
 
 class BrokerKind(StrEnum):
@@ -206,6 +209,23 @@ def split(
         marks.append(one.end)
         parts.extend(OffsetRange(one.partition, *pair) for pair in pairwise(marks))
     return parts
+
+
+def together(ranges: Iterable[OffsetRange], *, most_rows: int = ROWS_TOGETHER) -> list[list[OffsetRange]]:
+    """Ranges in the same order, neighbours in one group as long as they have no more than `most_rows` rows in all.
+
+    Of the ranges alone, so that a batch planned again has the same tasks.
+    """
+    groups: list[list[OffsetRange]] = []
+    room = 0
+    for one in ranges:
+        rows = messages_between(one.start, one.end)
+        if not groups or rows > room:
+            groups.append([])
+            room = most_rows
+        groups[-1].append(one)
+        room -= rows
+    return groups
 
 
 def check_checkpoint(offsets: Mapping[str, int], topics: Topics, *, lenient: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.spark.source.loss import lose
-from pytubemq.spark.source.plan import BrokerKind, Planned, split
+from pytubemq.spark.source.plan import ROWS_TOGETHER, BrokerKind, Planned, split, together
 from pytubemq.spark.source.task import RangePartition
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def tasks(planned: Planned, survey: Survey, options: SourceOptions) -> list[InputPartition]:
-    """One task per range, each with what it needs to know of the cluster.
+    """One task per range, or for several small ones, each with what it needs to know of the cluster.
 
     Raises:
         OffsetMovedError: the plan has a hole and data loss is an error.
@@ -28,4 +28,7 @@ def tasks(planned: Planned, survey: Survey, options: SourceOptions) -> list[Inpu
     if not ranges:
         return []
     known = survey.known()
-    return [RangePartition(wanted, survey.kind(wanted.partition), known) for wanted in ranges]
+    alone = [RangePartition([one], BrokerKind.JAVA, known) for one in ranges if one.partition in java]
+    ours = [one for one in ranges if one.partition not in java]
+    most_rows = min(ROWS_TOGETHER, options.max_task_rows or ROWS_TOGETHER) if options.min_tasks is None else 0
+    return [*alone, *(RangePartition(few, BrokerKind.OURS, known) for few in together(ours, most_rows=most_rows))]

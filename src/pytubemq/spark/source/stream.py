@@ -139,7 +139,7 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = self._current_ends(reaching={key: last for key, last in end.items() if last > start.get(key, 0)})
         made = tasks(plan(start, end, ends), self._survey, self._options)
         if self._pace is not None:
-            wanted = [task.wanted for task in made if isinstance(task, RangePartition)]
+            wanted = [one for task in made if isinstance(task, RangePartition) for one in task.ranges]
             most = max((messages_between(one.start, one.end) for one in wanted), default=0)
             self._pace.begin(time.monotonic(), most)
         return made

@@ -1,7 +1,7 @@
-"""A task: one range of one partition, read on an executor.
+"""A task: one range of one partition, or small ranges of several, read on an executor.
 
-The invariant: what a task yields follows from its range and the options alone; it takes nothing that another attempt of
-the same task, running at the same time, could be without.
+The invariant: what a task yields follows from its ranges and the options alone; it takes nothing that another attempt
+of the same task, running at the same time, could be without.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ if TYPE_CHECKING:
 
 
 class RangePartition(InputPartition):
-    """A task: one range of one partition."""
+    """A task: ranges that are read one after the other, all of one kind of Broker."""
 
-    def __init__(self, wanted: OffsetRange, kind: BrokerKind = BrokerKind.OURS, known: Known | None = None) -> None:
+    def __init__(
+        self, ranges: Sequence[OffsetRange], kind: BrokerKind = BrokerKind.OURS, known: Known | None = None
+    ) -> None:
         """`known`: what the driver knows of the cluster, its visit token among it."""
-        super().__init__(wanted)
-        self.wanted = wanted
+        super().__init__(ranges)
+        self.ranges = tuple(ranges)
         self.kind = kind
         self.known = known
 
     def __repr__(self) -> str:
-        return f"RangePartition({self.wanted}, {self.kind})"
+        return f"RangePartition({self.ranges}, {self.kind})"
 
 
 def read_range(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -61,14 +63,27 @@ def raw_batches(options: SourceOptions, partition: RangePartition) -> Iterator[p
     def on_loss(gone: OffsetRange, there: Ends) -> None:
         lose(Hole(gone.partition, gone.start, gone.end, there), options)
 
-    if not options.dedup:
-        return _fetched(options, partition, partition.wanted, columns, on_loss)
+    for wanted in partition.ranges:
+        if options.dedup:
+            yield from _once(options, partition, wanted, columns, on_loss)
+        else:
+            yield from _fetched(options, partition, wanted, columns, on_loss)
+
+
+def _once(
+    options: SourceOptions,
+    partition: RangePartition,
+    wanted: OffsetRange,
+    columns: Sequence[str],
+    on_loss: Callable[[OffsetRange, Ends], None],
+) -> Iterator[pa.RecordBatch]:
+    """A range without the repeats in it."""
     from pytubemq.spark.source.dedup import NEEDS, deduplicated
 
     with_needs = (*columns, *(name for name in NEEDS if name not in columns))
     batches = deduplicated(
-        _fetched(options, partition, partition.wanted, with_needs, on_loss),
-        partition.wanted,
+        _fetched(options, partition, wanted, with_needs, on_loss),
+        wanted,
         scope=(options.masters, options.filters),
         look_back=lambda before: _fetched(options, partition, before, NEEDS, None),
         rows=options.dedup_look_back,

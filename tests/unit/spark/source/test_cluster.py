@@ -209,7 +209,7 @@ def test_a_task_shows_the_drivers_visit_token_and_fetches_a_new_one_when_that_is
 
     mocks[0].respond_fn(Method.PRODUCER_HEARTBEAT_P2M, answer)
     survey.ends()
-    task = RangePartition(OffsetRange(P0, 0, 56), BrokerKind.OURS, survey.known())
+    task = RangePartition([OffsetRange(P0, 0, 56)], BrokerKind.OURS, survey.known())
     told = survey.known().visit_token
     assert told >= 42
     assert str(told) not in repr(task.known)
@@ -230,7 +230,7 @@ def test_attempts_of_one_task_at_the_same_time_have_the_same_rows(
     """So a speculative copy, or a retry while the first try still runs, takes nothing from it and adds nothing."""
     survey.ends()
     options = parse_options({"master": mocks[0].masters, "topic": "demo", "columns": "offset,body"})
-    task = RangePartition(OffsetRange(P0, 0, 56), BrokerKind.OURS, survey.known())
+    task = RangePartition([OffsetRange(P0, 0, 56)], BrokerKind.OURS, survey.known())
     attempts = [read_range(options, task) for _ in range(3)]
     first, left, last = (next(attempt) for attempt in attempts)
     attempts[1].close()

@@ -24,6 +24,7 @@ from pytubemq.spark.source.plan import (
     plan,
     split,
     taken_back,
+    together,
 )
 
 P0, P1 = Partition(1, "demo", 0), Partition(1, "demo", 1)
@@ -200,3 +201,14 @@ def test_a_checkpoint_of_another_source_is_refused(strange: dict[str, int]) -> N
 
 def test_rows_that_a_log_took_back_are_a_hole_behind_its_end() -> None:
     assert taken_back({"1:demo:0": 2800, "1:demo:1": 308, "7:demo:0": 28}, ENDS) == [Hole(P1, 280, 308, ENDS[P1])]
+
+
+@given(
+    st.lists(st.integers(1, 40), max_size=20),
+    st.integers(0, 60),
+)
+def test_ranges_that_share_a_task_are_all_there_in_order_and_no_more_than_fit(rows: list[int], most: int) -> None:
+    ranges = [OffsetRange(Partition(1, "demo", number), 0, count * 28) for number, count in enumerate(rows)]
+    groups = together(ranges, most_rows=most)
+    assert [one for group in groups for one in group] == ranges
+    assert all(len(group) == 1 or sum(one.end // 28 for one in group) <= most for group in groups)

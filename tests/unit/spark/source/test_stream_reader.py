@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pytubemq.errors import ConfigError, OffsetMovedError
 from pytubemq.model.ids import Partition
 from pytubemq.spark.source.options import parse_options
-from pytubemq.spark.source.plan import BrokerKind, Ends
+from pytubemq.spark.source.plan import BrokerKind, Ends, OffsetRange
 from pytubemq.spark.source.stream import TubeMqStreamReader
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def test_a_partition_found_later_is_read_from_its_first_message_and_is_no_news_w
     end = stream.latestOffset(start, default(stream))
     assert end == {str(HERE): 280, str(THERE): 84}
     (task,) = stream.partitions(start, end)
-    assert (task.wanted.partition, task.wanted.start, task.wanted.end) == (THERE, 28, 84)
+    assert task.ranges == (OffsetRange(THERE, 28, 84),)
 
 
 def test_a_stream_stops_at_its_end() -> None:
@@ -156,8 +156,17 @@ def test_a_replay_plans_from_the_two_offsets_alone() -> None:
     stream = reader(Sight({HERE: Ends(0, 280), THERE: Ends(0, 280)}), maxRecordsPerTask="4")
     stream.prepareForTriggerAvailableNow()
     tasks = stream.partitions({str(HERE): 0}, {str(HERE): 280})
-    assert [(task.wanted.start, task.wanted.end) for task in tasks] == [(0, 84), (84, 168), (168, 280)]
+    assert [task.ranges for task in tasks] == [(OffsetRange(HERE, *pair),) for pair in ((0, 84), (84, 168), (168, 280))]
     assert "token" not in repr(tasks)
+
+
+def test_small_ranges_share_a_task_unless_a_number_of_tasks_is_asked_for() -> None:
+    sight = Sight({HERE: Ends(0, 280), THERE: Ends(0, 280)})
+    start, end = {str(HERE): 0, str(THERE): 0}, {str(HERE): 280, str(THERE): 280}
+    (both,) = reader(sight).partitions(start, end)
+    assert both.ranges == (OffsetRange(HERE, 0, 280), OffsetRange(THERE, 0, 280))
+    assert len(reader(sight, minPartitions="2").partitions(start, end)) == 2
+    assert [len(task.ranges) for task in reader(sight, maxRecordsPerTask="12").partitions(start, end)] == [1, 1]
 
 
 def test_a_hole_in_the_plan_is_an_error_or_passed_over() -> None:
@@ -165,7 +174,7 @@ def test_a_hole_in_the_plan_is_an_error_or_passed_over() -> None:
     with pytest.raises(OffsetMovedError, match="data loss"):
         reader(sight).partitions({str(HERE): 0}, {str(HERE): 280})
     (task,) = reader(sight, failOnDataLoss="false").partitions({str(HERE): 0}, {str(HERE): 280})
-    assert (task.wanted.start, task.wanted.end) == (56, 280)
+    assert task.ranges == (OffsetRange(HERE, 56, 280),)
 
 
 def test_a_checkpoint_of_another_topic_is_refused_with_the_first_question() -> None:
@@ -207,8 +216,8 @@ def test_a_log_that_lost_its_end_is_data_loss_or_read_on_from_the_end_it_has() -
     stream = reader(sight, failOnDataLoss="false")
     end = stream.latestOffset(start, ReadAllAvailable())
     assert end == {str(HERE): 280, str(THERE): 56}
-    assert [task.wanted.partition for task in stream.partitions(start, end)] == [THERE]
+    assert [one.partition for task in stream.partitions(start, end) for one in task.ranges] == [THERE]
     sight.there = {HERE: Ends(0, 308), THERE: Ends(0, 56)}
     after = stream.latestOffset(end, ReadAllAvailable())
     (task,) = stream.partitions(end, after)
-    assert (task.wanted.start, task.wanted.end) == (280, 308)
+    assert task.ranges == (OffsetRange(HERE, 280, 308),)

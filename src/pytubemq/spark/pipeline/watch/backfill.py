@@ -72,7 +72,9 @@ def ranges(backfill: Backfill) -> list[dict[str, Any]]:
     from pytubemq.spark.source.task import RangePartition
 
     options = parse_options(source_options(backfill.pipeline, streaming=False))
-    wanted = [part.wanted for part in TubeMqReader(options).partitions() if isinstance(part, RangePartition)]
+    wanted = [
+        one for part in TubeMqReader(options).partitions() if isinstance(part, RangePartition) for one in part.ranges
+    ]
     found: dict[str, dict[str, Any]] = {}
     for one in wanted:
         key = str(one.partition)
