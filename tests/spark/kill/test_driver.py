@@ -21,7 +21,7 @@ from tests.spark.postgres import Postgres
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
 
 MESSAGES = 4000
 BAD = 40
@@ -72,7 +72,6 @@ def pipeline_file(home: Path, cluster: KillableCluster, postgres: Postgres) -> P
     return file
 
 
-@pytest.mark.spark
 def test_a_driver_killed_behind_each_sinks_write_leaves_every_row_once_in_all_of_them(
     tmp_path: Path, soak: bool
 ) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 MESSAGES = 60_000
 BATCH = 20_000
@@ -58,12 +58,14 @@ def held_in_the_middle(home: Path, cluster: KillableCluster) -> Iterator[Pipelin
 def test_a_killed_python_worker_is_replaced_and_its_task_done_again(
     tmp_path: Path, cluster: KillableCluster, soak: bool
 ) -> None:
-    for _ in range(20 if soak else 1):
-        with held_in_the_middle(tmp_path, cluster) as run:
+    for number in range(20 if soak else 1):
+        home = tmp_path / str(number)
+        home.mkdir()
+        with held_in_the_middle(home, cluster) as run:
             run.until(run.workers)
             for pid in run.workers():
                 os.kill(pid, signal.SIGKILL)
-        check_each_once(tmp_path, MESSAGES)
+        check_each_once(home, MESSAGES)
 
 
 def test_a_broker_killed_while_a_batch_reads_is_waited_for(tmp_path: Path, cluster: KillableCluster) -> None:
