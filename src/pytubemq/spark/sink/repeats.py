@@ -2,12 +2,13 @@
 
 A Broker knows a repeat by its number alone. Where a batch was replayed with other rows, or with the same rows in
 another order, a number stands for another row, which would be lost without a word. The invariant: a repeat whose place
-the Broker remembers is compared with what stands there, and a difference ends the task.
+the Broker remembers is compared with what stands there, and a difference ends the task. Those of messages that went one
+by one are gathered, so that neighbours cost one look.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.offset import OFFSET_UNIT
@@ -20,10 +21,71 @@ if TYPE_CHECKING:
 
     from pytubemq.client.many import EncodedMany
     from pytubemq.client.receipts import Receipts
+    from pytubemq.model.ids import Partition
+    from pytubemq.model.message import Receipt
     from pytubemq.sync import Tube
 
+MOST_GATHERED: Final = 4_096
+"""Repeats of single messages that wait to be compared."""
+MOST_GATHERED_BYTES: Final = 4 << 20
+"""Payload of theirs."""
 
-def check_repeats(tube: Tube, receipts: Receipts, encoded: EncodedMany, rows: Sequence[int], where: str) -> None:
+
+class _Repeat(NamedTuple):
+    partition: Partition
+    offset: int
+    row: int
+    payload: bytes
+    flag: int
+
+
+class SingleRepeats:
+    """The repeats among a task's messages that went one by one."""
+
+    def __init__(self, tube: Tube, where: str) -> None:
+        """`where` names the task in errors."""
+        self._tube = tube
+        self._where = where
+        self._found: list[_Repeat] = []
+        self._size_bytes = 0
+
+    def add(self, receipt: Receipt, payload: bytes, flag: int, row: int, *, untold: bool) -> None:
+        """Look at a message's receipt; compares what was gathered when that has become much.
+
+        `untold`: the Broker may have answered in a form that does not tell a repeat.
+
+        Raises:
+            ConfigError: another message stands where one of them should.
+        """
+        if receipt.offset is None or not (receipt.repeated or untold):
+            return
+        self._found.append(_Repeat(receipt.partition, receipt.offset, row, payload, flag))
+        self._size_bytes += len(payload)
+        if len(self._found) >= MOST_GATHERED or self._size_bytes >= MOST_GATHERED_BYTES:
+            self.compare()
+
+    def compare(self) -> None:
+        """Compare all that was gathered.
+
+        Raises:
+            ConfigError: another message stands where one of them should.
+        """
+        found, self._found, self._size_bytes = sorted(self._found), [], 0
+        at = 0
+        while at < len(found):
+            first = found[at]
+            stop = at + 1
+            while stop < len(found) and found[stop][:2] == (first.partition, first.offset + (stop - at) * OFFSET_UNIT):
+                stop += 1
+            some = found[at:stop]
+            sent = [(repeat.payload, repeat.flag) for repeat in some]
+            _compare(self._tube, first.partition, first.offset, sent, [repeat.row for repeat in some], self._where)
+            at = stop
+
+
+def check_repeats(
+    tube: Tube, receipts: Receipts, encoded: EncodedMany, rows: Sequence[int], where: str, *, untold: bool = False
+) -> None:
     """Compare the repeated ones of messages that were sent together with what stands in their partition.
 
     Args:
@@ -32,10 +94,13 @@ def check_repeats(tube: Tube, receipts: Receipts, encoded: EncodedMany, rows: Se
         encoded: the messages.
         rows: the number of each one's row.
         where: names the task in errors.
+        untold: of the first one the Broker may have answered in a form that does not tell a repeat.
 
     Raises:
         ConfigError: another message stands there.
     """
+    if not receipts.repeated and not untold:
+        return
     sent: list[tuple[bytes, int]] = []
     for pack in encoded.packs:
         columns = read_columns(pack.columns, check=False)
@@ -43,7 +108,7 @@ def check_repeats(tube: Tube, receipts: Receipts, encoded: EncodedMany, rows: Se
     at = 0
     while at < len(receipts):
         receipt = receipts[at]
-        if not receipt.repeated or receipt.offset is None:
+        if receipt.offset is None or not (receipt.repeated or (untold and not at)):
             at += 1
             continue
         stop = at + 1
@@ -53,16 +118,16 @@ def check_repeats(tube: Tube, receipts: Receipts, encoded: EncodedMany, rows: Se
             and receipts[stop].offset == receipt.offset + (stop - at) * OFFSET_UNIT
         ):
             stop += 1
-        _compare(tube, receipts, receipt.offset, sent[at:stop], rows[at:stop], where)
+        _compare(tube, receipts.partition, receipt.offset, sent[at:stop], rows[at:stop], where)
         at = stop
 
 
 def _compare(
-    tube: Tube, receipts: Receipts, offset: int, sent: Sequence[tuple[bytes, int]], rows: Sequence[int], where: str
+    tube: Tube, partition: Partition, offset: int, sent: Sequence[tuple[bytes, int]], rows: Sequence[int], where: str
 ) -> None:
     number = 0
     end = offset + len(sent) * OFFSET_UNIT
-    with tube.reader(receipts.partition, start=offset, end=end, end_exists=True, on_malformed="raw") as reader:
+    with tube.reader(partition, start=offset, end=end, end_exists=True, on_malformed="raw") as reader:
         for batch in reader.batches():
             for message in batch.messages:
                 payload, flag = sent[number]

@@ -11,11 +11,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.client.many import EncodedMany
+from pytubemq.client.receipts import Receipts
 from pytubemq.errors import MessageError, PartialSendError, TubeError
 from pytubemq.model.limits import MAX_PACK_BYTES, MAX_PACK_MESSAGES
+from pytubemq.model.message import Receipt
 from pytubemq.spark.sink.payloads import payload_of_one, payloads
 from pytubemq.spark.sink.placing import Stripes, for_key
-from pytubemq.spark.sink.repeats import check_repeats
+from pytubemq.spark.sink.repeats import SingleRepeats, check_repeats
+from pytubemq.wire.extensions import Capability
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from pytubemq.client.receipts import Receipts
     from pytubemq.client.sync.producer import Producer
     from pytubemq.model.ids import Partition
     from pytubemq.spark.sink.identity import Identity
@@ -35,6 +37,8 @@ MAX_UNANSWERED: Final = 200_000
 """Messages of a task sent and not yet acknowledged."""
 FEW: Final = 8
 """Up to so many messages in a row go one by one; they are packed with their neighbours on the way."""
+_DROPS_REPEATS: Final = Capability.IDEMPOTENT | Capability.READ_RANGE
+"""Of a Broker that knows a repeat by its number, and can be asked what stands there. Java Brokers do neither."""
 _ANSWER_GRACE_S: Final = 30.0
 """Beyond the delivery timeout, by which every message ends in its producer: nothing hangs if that fails."""
 
@@ -93,6 +97,9 @@ class Sending:
         self._partitions = partitions
         self._producers: dict[str, Producer] = {}
         self._flights: deque[_Flight] = deque()
+        self._single_repeats = SingleRepeats(tube, where)
+        self._met: set[tuple[str, int]] = set()
+        """Topic and Broker of what has landed."""
         self._messages = self._size_bytes = 0
         self._sent = Sent(0, 0, 0)
 
@@ -135,9 +142,11 @@ class Sending:
 
         Raises:
             TubeError: some rows were not delivered.
+            ConfigError: a row's number was given to another one before.
         """
         while self._flights:
             self._land()
+        self._single_repeats.compare()
         return self._sent
 
     # --- inside ---------------------------------------------------------------------------------------------
@@ -289,14 +298,9 @@ class Sending:
             receipts = flight.future.result(self._options.delivery_timeout_s + _ANSWER_GRACE_S)
         except TubeError as error:
             raise self._not_delivered(flight, error) from error
-        repeated = 0
-        if isinstance(flight.encoded, EncodedMany):
-            found: Receipts = receipts
-            repeated = found.repeated
-            if repeated and self._numbered:
-                check_repeats(self._tube, found, flight.encoded, flight.rows, self._where)
-        elif receipts.repeated:
-            repeated = 1
+        repeated = int(receipts.repeated)
+        if self._numbered:
+            self._compare(flight, receipts)
         self._flights.popleft()
         self._messages -= flight.messages
         self._size_bytes -= flight.size_bytes
@@ -304,6 +308,22 @@ class Sending:
         self._sent = Sent(
             sent.messages + flight.messages, sent.size_bytes + flight.size_bytes, sent.repeated + repeated
         )
+
+    def _compare(self, flight: _Flight, receipts: Receipts | Receipt) -> None:
+        """See to it that what was there already is the same."""
+        partition = receipts.partition
+        untold = False
+        if (flight.topic, partition.broker_id) not in self._met:
+            # the first request over a connection is one whose answer tells no repeat
+            self._met.add((flight.topic, partition.broker_id))
+            untold = _DROPS_REPEATS in self._tube.capabilities([partition])[partition.broker_id]
+        if isinstance(flight.encoded, EncodedMany):
+            assert isinstance(receipts, Receipts)
+            check_repeats(self._tube, receipts, flight.encoded, flight.rows, self._where, untold=untold)
+        else:
+            assert isinstance(receipts, Receipt)
+            payload, flag, _, _ = flight.encoded
+            self._single_repeats.add(receipts, payload, flag, flight.rows[0], untold=untold)
 
     def _not_delivered(self, flight: _Flight, error: TubeError) -> TubeError:
         lost = len(error.failed) if isinstance(error, PartialSendError) else flight.messages

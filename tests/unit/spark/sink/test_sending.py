@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pytubemq.sync
-from pytubemq.errors import Code, TubeError
+from pytubemq.errors import Code, ConfigError, TubeError
 from pytubemq.model.ids import Partition
 from pytubemq.net.iothread import IoThread
 from pytubemq.server.cluster import ThreadedCluster
@@ -15,7 +15,7 @@ from pytubemq.spark.sink.identity import Identity
 from pytubemq.spark.sink.options import SinkOptions, parse_options
 from pytubemq.spark.sink.placing import STRIPE_ROWS
 from pytubemq.spark.sink.rows import Rows
-from pytubemq.spark.sink.sending import Sending
+from pytubemq.spark.sink.sending import Sending, Sent
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.methods import Method
 
@@ -40,7 +40,7 @@ def mock() -> Iterator[MockBroker]:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ThreadedCluster]:
     with ThreadedCluster() as running:
-        for topic in ("demo", "other", "numbers"):
+        for topic in ("demo", "other", "numbers", "again"):
             running.create_topic(topic, partitions=3)
         yield running
 
@@ -96,6 +96,44 @@ def test_rows_by_number_stand_where_their_numbers_say_however_they_come_in(clust
         of_stripe = [message for message in found if int(message.body) // STRIPE_ROWS == stripe]
         assert len({message.partition for message in of_stripe}) == 1
         assert [int(message.body) for message in of_stripe] == sorted(int(message.body) for message in of_stripe)
+
+
+def numbered(cluster: ThreadedCluster, rows: Rows, *, part: int) -> Sent:
+    asked = options(cluster.master, "again", idempotent="true", planIsMapOnly="true")
+    with pytubemq.sync.connect(cluster.master) as tube:
+        where = tuple(sorted(tube.partitions("again")))
+        identity = Identity("query", 0, part)
+        with Sending(tube, asked, where=f"Spark partition {part}", identity=identity, partitions=where) as sending:
+            sending.put(rows)
+            return sending.finish()
+
+
+@pytest.mark.parametrize("kind", ["attributes", "types", "together"])
+def test_a_row_is_compared_with_what_was_sent_under_its_number_however_it_travels(
+    cluster: ThreadedCluster, kind: str
+) -> None:
+    part = ["attributes", "types", "together"].index(kind)
+    count = 3 if kind == "types" else 20
+
+    def rows(bodies: list[bytes], *, site: str = "A") -> Rows:
+        if kind == "types":  # each run of one type is sent alone
+            return Rows(0, bodies, types=[site, "b", "a"])
+        return Rows(0, bodies, attributes=[{"site": site}] * count if kind == "attributes" else None)
+
+    bodies = [b"%d" % n for n in range(count)]
+    other = [b"other", *bodies[1:]]
+    swapped = [bodies[0], bodies[2], bodies[1], *bodies[3:]]
+    assert numbered(cluster, rows(bodies), part=part).repeated == 0
+    numbered(cluster, rows(bodies), part=part)
+    with pytest.raises(ConfigError, match=f"row 0 of Spark partition {part} was sent before under the same number"):
+        numbered(cluster, rows(other), part=part)
+    with pytest.raises(ConfigError, match=f"row 1 of Spark partition {part} was sent before under the same number"):
+        numbered(cluster, rows(swapped), part=part)
+    if kind != "together":
+        with pytest.raises(ConfigError, match=f"row 0 of Spark partition {part} was sent before under the same number"):
+            numbered(cluster, rows(bodies, site="B"), part=part)
+    there = [message for message in stored(cluster.master, "again") if message.attributes["pid"] == str(part)]
+    assert sorted(int(message.body) for message in there) == list(range(count))
 
 
 def test_rows_that_are_not_delivered_are_named_with_the_cause(mock: MockBroker) -> None:
