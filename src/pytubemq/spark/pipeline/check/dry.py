@@ -14,7 +14,6 @@ from pytubemq.errors import ConfigError, TubeError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.pipeline.check.cases import collected, decoded
 from pytubemq.spark.pipeline.check.compiling import compiled
-from pytubemq.spark.pipeline.plan.guarantees import SINKS, Case, case_of
 from pytubemq.spark.pipeline.plan.look import look
 from pytubemq.spark.pipeline.run.faults import said
 from pytubemq.spark.pipeline.run.source import open_source
@@ -69,7 +68,6 @@ class _DryRun:
         self._messages = messages
         self._input: DataFrame | None = None
         self._made: Mapping[str, DataFrame] = {}
-        self._kept: list[str] = []
 
     def source(self) -> Iterator[Check]:
         """The cluster, some messages, and what they decode to."""
@@ -124,7 +122,7 @@ class _DryRun:
     def _as_stream(self) -> str:
         """Whether Spark takes the steps on a stream, too, and which of them need state there."""
         made = apply_steps(open_source(self._spark, self._pipeline).accepted(), self._pipeline)
-        kept = self._kept = [name for name, rows in made.items() if name != "input" and keeps_state(rows)]
+        kept = [name for name, rows in made.items() if name != "input" and keeps_state(rows)]
         return f"{', '.join(kept)} keeps state" if kept else "each row by itself"
 
     def sinks(self) -> Iterator[Check]:
@@ -143,20 +141,11 @@ class _DryRun:
 
     def _checker(self, sink: Sink, schema: StructType | None) -> Callable[[], str]:
         def check() -> str:
-            if sink.format is SinkFormat.TUBEMQ:
-                self._check_numbers(sink)
             writer = make_sink(sink)
             writer.check(self._spark, schema)
             return f"{sink.format.value} can be written, {writer.guarantee.value.replace('_', ' ')}"
 
         return check
-
-    def _check_numbers(self, sink: Sink) -> None:
-        """Refuse what the sink refuses at the first batch: rows of a step that keeps state, without a key."""
-        case = case_of(sink, stateful=input_of(self._pipeline, sink.input) in self._kept)
-        if case is Case.STATEFUL:
-            promise = SINKS[sink.format, case]
-            raise ConfigError(f"sink {sink.name}: {promise.why}", hint=promise.needs)
 
 
 def _tried(name: str, look_at: Callable[[], str]) -> Check:

@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from pytubemq.errors import ConfigError, TubeError
+from pytubemq.spark.pipeline.spec.secrets import without_secrets
 
 _OURS: Final = re.compile(r"\bpytubemq\.[\w.]*?(\w+Error): (.*)")
 _TRACEBACK: Final = "Traceback (most recent call last):"
@@ -40,9 +41,9 @@ def failed(error: BaseException, what: str) -> TubeError:
 
 def said(error: BaseException) -> str:
     """What an exception of Spark says, without stack traces; an error of ours inside of it comes first, then what a
-    traceback of Python ends with.
+    traceback of Python ends with. What references became is not in it: Spark tells the query and the plan as they ran.
     """
-    text = str(error)
+    text = without_secrets(str(error))
     ours = _OURS.findall(text)
     if ours:
         return _short([str(ours[-1][1])])

@@ -209,7 +209,7 @@ class Builder:
 
     def _resolved(self, text: str, path: str) -> str:
         try:
-            return resolve(text) if "${" in text else text
+            return resolve(text, secret=False) if "${" in text else text
         except ConfigError as error:
             raise self._tell(FaultCode.BAD_REFERENCE, path, error.message, error.hint) from error
 

@@ -1,7 +1,7 @@
 """References in a pipeline's texts: `${env:NAME}`, `${file:/path}`, `${var:name}`.
 
 The invariant: a secret's value is made by `resolve` where it is used, and lies in no value of the model; what is shown
-goes through `redacted`.
+goes through `redacted`, and what another system says through `without_secrets`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 MAX_SECRET_BYTES: Final = 64 * KIB
+MOST_GIVEN_OUT: Final = 1000
+SHORTEST_HIDDEN: Final = 4
+"""What is shorter is in too many words to be hidden in a text."""
 REDACTED: Final = "***"
 
 _ANY: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _BODY: Final = re.compile(r"(env|file|var):(.*?)(?::-(.*))?", re.DOTALL)
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_NAME: Final = re.compile(
-    r"pass(word|wd|phrase)?$|secret|token|credential|api.?key|access.?key|private.?key", re.I
+    r"""pass(?:word|wd|phrase|code)(?![._-]?(?:file|path|location)) | pass$ | pwd | secret | token | credential
+    | (?:api|access|account|private|shared|storage|encryption|keystore)[._-]?key
+    | (?:^|[._-])(?:sas|sig|signature)(?:[._-]|$) | user[._-]?info | connection[._-]?string""",
+    re.IGNORECASE | re.VERBOSE,
 )
-_IN_URL: Final = re.compile(r"(?i)([?;&](?:password|passwd|pwd|token|secret)=)([^&;]*)|(?<=://)([^/@:\s]+):([^/@\s]+)@")
+_IN_URL: Final = re.compile(
+    r"""(?P<option> [?;&(,]
+            (?: [\w.-]*(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|credentials?)
+              | (?:[\w.-]*[._-])?(?:sig|signature|sas)
+              | (?:[\w.-]*(?:access|account|api|private|secret|shared|storage)[\w.-]*)?key )= ) (?P<value>[^&;]*)
+    | (?P<user> (?<=://)[^/@:\s]*): (?!\d+(?:[/?,;\#]|$)) (?P<password>\S+)@
+    | (?P<oracle> jdbc:oracle:\w+:[^/@\s]*)/ (?P<tiger>\S+)@""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Options of a URL; `user:password@`, up to the last `@`, as a password may hold one; a port is no password."""
 _SASL: Final = re.compile(r"(?i)((?:password|secret)\s*=\s*)(\"[^\"]*\"|'[^']*'|[^\s;]+)")
+
+_given_out: Final[dict[str, None]] = {}
+"""What references have become in this process, in their order."""
 
 
 class Reference(NamedTuple):
@@ -64,15 +82,22 @@ def with_variables(text: str, variables: Mapping[str, str]) -> str:
     return "".join([*made, text[at:]])
 
 
-def resolve(text: str) -> str:
+def resolve(text: str, *, secret: bool = True) -> str:
     """The text with its references replaced by what they stand for; a file's last line end is left out.
+
+    Args:
+        text: with references.
+        secret: whether `without_secrets` hides what they stand for from now on.
 
     Raises:
         ConfigError: a variable is not set, a file cannot be read, or a reference is malformed.
     """
     made, at = [], 0
     for reference in references(text):
-        made += [_unescaped(text[at : reference.start]), _value(reference)]
+        value = _value(reference)
+        if secret and value != reference.default:
+            _keep_hidden(value)
+        made += [_unescaped(text[at : reference.start]), value]
         at = reference.end
     return "".join([*made, _unescaped(text[at:])])
 
@@ -92,7 +117,9 @@ def holds_plain_secret(name: str, text: str) -> bool:
     without = _ANY.sub("", text)
     if is_secret_name(name):
         return bool(without.strip())
-    if any((found[2] or found[4] or "").strip() for found in _IN_URL.finditer(without)):
+    if any(
+        (found["value"] or found["password"] or found["tiger"] or "").strip() for found in _IN_URL.finditer(without)
+    ):
         return True
     return name.lower().endswith("jaas.config") and any(found[2].strip("\"'") for found in _SASL.finditer(without))
 
@@ -105,7 +132,14 @@ def redacted(name: str, text: str) -> str:
         return REDACTED
     if name.lower().endswith("jaas.config"):
         return _SASL.sub(lambda found: f"{found[1]}{REDACTED}", text)
-    return _IN_URL.sub(lambda found: f"{found[1]}{REDACTED}" if found[1] else f"{found[3]}:{REDACTED}@", text)
+    return _IN_URL.sub(_without_value, text)
+
+
+def without_secrets(text: str) -> str:
+    """What Spark or a driver said, with all that `resolve` has put in for references shown as `***`."""
+    for value in sorted(tuple(_given_out), key=len, reverse=True):
+        text = text.replace(value, REDACTED)
+    return text
 
 
 def is_there(reference: Reference) -> bool:
@@ -115,8 +149,30 @@ def is_there(reference: Reference) -> bool:
     return reference.name in os.environ if reference.kind == "env" else Path(reference.name).is_file()
 
 
+def _without_value(found: re.Match[str]) -> str:
+    if found["option"]:
+        return f"{found['option']}{REDACTED}"
+    if found["oracle"]:
+        return f"{found['oracle']}/{REDACTED}@"
+    return f"{found['user']}:{REDACTED}@"
+
+
 def _unescaped(text: str) -> str:
     return text.replace("$${", "${")
+
+
+def _keep_hidden(value: str) -> None:
+    """Remember a value that was given out, and its lines, as errors are told line by line. The oldest are forgotten if
+    there are too many. A path that is there is no secret.
+    """
+    if os.path.isabs(value) and os.path.exists(value):
+        return
+    for part in (value, *value.splitlines()):
+        if len(part.strip()) >= SHORTEST_HIDDEN:
+            _given_out.pop(part, None)
+            _given_out[part] = None
+    for part in tuple(_given_out)[: max(0, len(_given_out) - MOST_GIVEN_OUT)]:
+        _given_out.pop(part, None)
 
 
 def _value(reference: Reference) -> str:

@@ -28,6 +28,7 @@ from pytubemq.spark.pipeline.spec.model import (
     Trigger,
     TriggerKind,
 )
+from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +53,15 @@ def test_under_spark_submit_its_own_master_stays() -> None:
 def test_a_session_gets_delta_s_extension_where_a_sink_writes_delta() -> None:
     assert "io.delta" in settings(Pipeline("p", Source()), [SinkFormat.DELTA])["spark.sql.extensions"]
     assert "spark.sql.extensions" not in settings(Pipeline("p", Source()), [SinkFormat.PARQUET])
+
+
+def test_a_secret_in_a_query_is_not_in_what_is_said_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.spark.pipeline.spec.secrets._given_out", {})
+    monkeypatch.setenv("SALT", "pepper-and-salt")
+    query = resolve("SELECT sha2(concat(x, '${env:SALT}') FROM input")
+    text = said(Exception(f"[PARSE_SYNTAX_ERROR] Syntax error at or near 'FROM'.\n\n== SQL ==\n{query}\n------^^^"))
+    assert "'***'" in text
+    assert "pepper" not in text
 
 
 def test_an_error_of_ours_inside_of_sparks_is_what_is_said() -> None:

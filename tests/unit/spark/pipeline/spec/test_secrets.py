@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.spec import secrets
 from pytubemq.spark.pipeline.spec.secrets import (
+    MOST_GIVEN_OUT,
     holds_plain_secret,
     redacted,
     references,
     resolve,
     resolve_all,
     with_variables,
+    without_secrets,
 )
 
 if TYPE_CHECKING:
@@ -72,8 +75,50 @@ def test_variables_are_put_in_and_the_rest_is_left() -> None:
         ("url", "jdbc:x://h/d?password=${env:P}", "jdbc:x://h/d?password=${env:P}"),
         ("kafka.sasl.jaas.config", 'x required username="u" password="p";', 'x required username="u" password=***;'),
         ("passing", "yes", "yes"),
+        ("spark.hadoop.fs.azure.account.key.lake.dfs.core.windows.net", "abc==", "***"),
+        ("fs.azure.sas.box.lake.blob.core.windows.net", "sv=1", "***"),
+        ("kafka.ssl.keystore.key", "-----BEGIN", "***"),
+        ("basic.auth.user.info", "me:hunter2", "***"),
+        ("sslPassword", "hunter2", "***"),
+        ("password.file", "/run/p", "/run/p"),
+        ("idempotency_key", "id", "id"),
+        ("keys", "id", "id"),
+        ("url", "jdbc:mysql://h/d?user=me&sslPassword=hunter2", "jdbc:mysql://h/d?user=me&sslPassword=***"),
+        ("url", "jdbc:mysql://(host=h,user=u,password=p)/d", "jdbc:mysql://(host=h,user=u,password=***"),
+        ("path", "https://lake/x?sv=2&sig=a%2Bb&se=3", "https://lake/x?sv=2&sig=***&se=3"),
+        (
+            "url",
+            "sb://h/;SharedAccessKeyName=n;SharedAccessKey=k=",
+            "sb://h/;SharedAccessKeyName=n;SharedAccessKey=***",
+        ),
+        ("url", "jdbc:x://h/d?sslkey=/etc/k.pk8", "jdbc:x://h/d?sslkey=/etc/k.pk8"),
+        ("url", "jdbc:x://u:p@ss@h:5432/d", "jdbc:x://u:***@h:5432/d"),
+        ("url", "jdbc:x://u:p/ss@h/d", "jdbc:x://u:***@h/d"),
+        ("url", "jdbc:x://h:5432/d?user=me@corp", "jdbc:x://h:5432/d?user=me@corp"),
+        ("url", "jdbc:oracle:thin:scott/tiger@//h:1521/s", "jdbc:oracle:thin:scott/***@//h:1521/s"),
+        ("url", "jdbc:oracle:thin:scott/${env:P}@//h:1521/s", "jdbc:oracle:thin:scott/${env:P}@//h:1521/s"),
     ],
 )
 def test_what_is_shown_holds_no_secret(name: str, text: str, shown: str) -> None:
     assert redacted(name, text) == shown
     assert holds_plain_secret(name, text) == (text != shown)
+
+
+def test_what_references_became_is_hidden_in_what_others_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(secrets, "_given_out", {})
+    (tmp_path / "pem").write_text("first line\nsecond line\n", "utf-8")
+    for name, value in {"KEY": "hunter-2", "PLACE": str(tmp_path), "SHORT": "abc", "SHOWN": "seen-topic"}.items():
+        monkeypatch.setenv(name, value)
+    resolve(f"${{env:KEY}} ${{env:PLACE}} ${{env:SHORT}} ${{env:NONE:-in the file}} ${{file:{tmp_path}/pem}}")
+    resolve("${env:SHOWN}", secret=False)
+    said = f"WHERE k = 'hunter-2' AND p = '{tmp_path}' AND abc AND in the file AND second line AND seen-topic"
+    assert without_secrets(said) == said.replace("hunter-2", "***").replace("second line", "***")
+
+
+def test_only_so_many_values_are_kept_to_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "_given_out", {})
+    for number in range(MOST_GIVEN_OUT + 1):
+        monkeypatch.setenv("KEY", f"value-{number:06}")
+        resolve("${env:KEY}")
+    assert without_secrets("value-000000") == "value-000000"
+    assert without_secrets(f"value-{MOST_GIVEN_OUT:06}") == "***"
