@@ -36,6 +36,8 @@ def reset(file: str, dry_run: bool, yes: bool, variables: dict[str, str]) -> Non
     offsets = [{"partition": key, "offset": value} for key, value in sorted(found.offsets.items())]
     emit_object(options, shown | {"names": list(found.names), "offsets": offsets or None if table else found.offsets},
                 name="state")  # fmt: skip
+    if found.logs:
+        options.say(f"layout log: {', '.join(found.logs)} needs a new path (or an empty one) before the next run")
     if dry_run:
         options.say("nothing was forgotten")
     else:

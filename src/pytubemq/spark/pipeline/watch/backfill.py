@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.errors import ConfigError
 from pytubemq.model.offset import messages_between
 from pytubemq.spark.observe.lag import iso
+from pytubemq.spark.pipeline.run.log_owner import refuse_log
 from pytubemq.spark.pipeline.spec.model import SinkFormat, Trigger, TriggerKind
 from pytubemq.spark.units import duration_s
 
@@ -43,8 +44,9 @@ def backfill_of(
     """The pipeline from `start` up to `end` (places as `source.start` takes them; -10m is counted from now).
 
     Raises:
-        ConfigError: the source is no topic, or the id is none.
+        ConfigError: the source is no topic, the id is none, or a sink's layout is log.
     """
+    refuse_log(pipeline, "a backfill")
     if pipeline.source.format != "tubemq":
         raise ConfigError(
             f"pipeline {pipeline.name} reads {pipeline.source.format}, which has no places to begin and end at",

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 ASIDE: Final = "forgotten"
 _NAMES: Final = ("ledger", PROGRESS, SPEC, "source.json")
 _CHECKPOINTS: Final = "checkpoint*"
+_LOG: Final = "checkpoint-log-"
+"""What begins the name of the progress of Spark's own file sink."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,11 @@ class Progress:
     """Where the next batch would have begun, as the source writes it."""
     names: tuple[str, ...]
     """Files and directories of the state that hold it."""
+
+    @property
+    def logs(self) -> list[str]:
+        """Sinks of layout log, whose directories the next run refuses: their log is of the progress forgotten."""
+        return [name.removeprefix(_LOG) for name in self.names if name.startswith(_LOG)]
 
 
 def progress(files: Files) -> Progress:

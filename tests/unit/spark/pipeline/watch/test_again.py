@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -75,6 +76,20 @@ def test_a_time_ago_is_the_time_that_it_is_when_it_is_asked_for() -> None:
 def test_an_id_that_is_no_name_is_refused(id: str) -> None:
     with pytest.raises(ConfigError, match="no id"):
         backfill_of(PIPELINE, "earliest", "latest", id=id)
+
+
+def test_spark_s_own_file_sink_gets_no_backfill() -> None:
+    log = Sink("lake", SinkFormat.PARQUET, path="/lake", layout="log")
+    pipeline = replace(PIPELINE, sinks=(*PIPELINE.sinks, log))
+    with pytest.raises(ConfigError, match="sink lake of pipeline orders has layout log, into which a backfill"):
+        backfill_of(pipeline, "earliest", "latest")
+
+
+def test_a_reset_tells_which_sinks_need_a_new_path(tmp_path: Path) -> None:
+    place = write_state(tmp_path / "state", status="finished")
+    for name in ("checkpoint", "checkpoint-log-lake"):
+        (place / name).mkdir()
+    assert progress(state_files(str(place))).logs == ["lake"]
 
 
 def test_only_topics_have_ranges() -> None:
