@@ -147,6 +147,17 @@ def test_dead_letters_are_listed_shown_and_dropped(tube: Tube, file: Path) -> No
     assert json.loads(tube("pipeline", "dlq", "list", str(file), "-o", "json").out) == []
 
 
+def test_dead_letters_beyond_what_is_taken_at_once_are_dropped_too_and_told_of(
+    tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytubemq.spark.pipeline.watch.dead_letters.MOST_TAKEN", 1)
+    assert "no more are shown" in tube("pipeline", "dlq", "show", str(file)).err
+    assert "the next redrive" in tube("pipeline", "dlq", "redrive", str(file), "--dry-run").err
+    assert "and more" in tube("pipeline", "dlq", "drop", str(file), "--dry-run").err
+    assert json.loads(tube("pipeline", "dlq", "drop", str(file), "-n", "2", "--yes", "-o", "json").out)["dropped"] == 2
+    assert json.loads(tube("pipeline", "dlq", "drop", str(file), "--yes", "-o", "json").out)["dropped"] == 1
+
+
 def test_a_backfill_and_a_stage_are_checked_before_anything_starts(tube: Tube, file: Path) -> None:
     assert tube("pipeline", "backfill", str(file), "--from", "earliest").code == 2
     assert tube("pipeline", "backfill", str(file), "--from", "earliest", "--id", "../x", "--yes").code == 78

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytubemq.cli.options import GlobalOptions
     from pytubemq.spark.pipeline.spec.model import Pipeline
-    from pytubemq.spark.pipeline.watch.dead_letters import Choice
+    from pytubemq.spark.pipeline.watch.dead_letters import Choice, Taken
     from pytubemq.spark.pipeline.watch.redrive import Redrive
 
 REASONS = ["reason", "records", "stage", "topics", "first", "last", "example"]
@@ -81,6 +81,8 @@ def show(file: str, reason: str | None, most: int | None, variables: dict[str, s
     options = current()
     taken = dead_letters_of(opened(options, file, variables)).take(_choice(reason, most))
     emit_rows(options, rows_of(taken), LETTERS, name="id")
+    if taken.more:
+        options.say(f"these are the first {taken.rows.num_rows:,}: no more are shown at once")
 
 
 @dlq.command("redrive")
@@ -107,8 +109,9 @@ def redrive(
     need_spark("pipeline dlq redrive")
     left = unfinished(pipeline)
     if dry_run:
-        count = dead_letters_of(pipeline).take(_choice(reason, most)).rows.num_rows
-        emit_object(options, {"pipeline": pipeline.name, "redriven": 0, "meant": count}, name="pipeline")
+        found = dead_letters_of(pipeline).take(_choice(reason, most))
+        emit_object(options, {"pipeline": pipeline.name, "redriven": 0, "meant": found.rows.num_rows}, name="pipeline")
+        _say_more(options, found)
         options.say("nothing was written" + ("" if left is None else f"; {left.rows:,} of a killed redrive come first"))
         return ExitCode.DONE
     letters, choice = dead_letters_of(pipeline), _choice(reason, most)
@@ -121,6 +124,7 @@ def redrive(
     if left is None or taken.rows.num_rows:
         done += _carry_out(options, pipeline, stage_redrive(pipeline, taken))
     emit_object(options, {"pipeline": pipeline.name, "redriven": done}, name="pipeline")
+    _say_more(options, taken)
     return ExitCode.DONE
 
 
@@ -141,8 +145,15 @@ def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bo
     files, choice = dead_letters_of(pipeline), _choice(reason, most)
     files.check_settling(choice)
     taken = files.take(choice)
+    meant = taken.rows.num_rows
     dropped = 0 if dry_run else files.drop(dict(taken.keys))
-    emit_object(options, {"pipeline": pipeline.name, "dropped": dropped, "meant": taken.rows.num_rows}, name="pipeline")
+    while taken.more and not dry_run:
+        taken = files.take(_choice(reason, None if most is None else most - meant))
+        meant += taken.rows.num_rows
+        dropped += files.drop(dict(taken.keys))
+    emit_object(options, {"pipeline": pipeline.name, "dropped": dropped, "meant": meant}, name="pipeline")
+    if dry_run and taken.more:
+        options.say("and more: so many are looked at in one go")
 
 
 def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive) -> int:
@@ -153,6 +164,11 @@ def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive) -> i
     for stage in wanted.stages():
         engine_run(options, wanted.pipeline(pipeline, stage), once=True, progress=Shown.AUTO)
     return wanted.finish(dead_letters_of(pipeline))
+
+
+def _say_more(options: GlobalOptions, taken: Taken) -> None:
+    if taken.more:
+        options.say("more are left than are redriven at once: the next redrive takes them")
 
 
 def _choice(reason: str | None, most: int | None) -> Choice:

@@ -2,7 +2,7 @@
 
 A topic lets nothing be taken out of its middle, so what is settled (redriven or dropped) is a place in each partition,
 kept in the pipeline's state. The invariants: a place only moves forward, past messages that were taken; a message that
-is no dead letter of ours is never passed over in silence.
+is no dead letter of ours is listed and shown as `foreign`, and only `drop` passes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytubemq.sync
 from pytubemq.errors import ConfigError, CorruptError, NotFoundError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.decode.rejected import REJECTED_ARROW
-from pytubemq.spark.pipeline.watch.dead_letters import Choice, Taken, by_reason
+from pytubemq.spark.pipeline.watch.dead_letters import FOREIGN, Choice, Room, Taken, by_reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -44,22 +44,23 @@ class DeadLetterTopic:
         return by_reason(row for _, _, row in self._letters())
 
     def take(self, choice: Choice) -> Taken:
-        """The dead letters that are meant: all of them, or the first ones of each partition in turn.
+        """The dead letters that are meant: all of them, or the first ones of each partition in turn,
+        up to the bounds of what is taken at once.
 
         Raises:
             NotFoundError: the topic is not there.
         """
-        rows: list[dict[str, Any]] = []
+        room, rows = Room(choice), []
         spans: dict[str, tuple[int, int]] = {}
         for partition, offset, row in self._letters():
-            if choice.most is not None and len(rows) >= choice.most:
-                break
             if choice.has(row.get("reason")):
+                if not room.take(row["raw"]):
+                    break
                 rows.append(row)
                 begun, _ = spans.get(str(partition), (offset, offset))
                 spans[str(partition)] = (begun, offset + OFFSET_UNIT)
         keys: dict[str, frozenset[Key]] = {key: frozenset({span}) for key, span in spans.items()}
-        return Taken(pa.Table.from_pylist(rows, schema=REJECTED_ARROW), keys)
+        return Taken(pa.Table.from_pylist(rows, schema=REJECTED_ARROW), keys, room.more)
 
     def check_settling(self, choice: Choice) -> None:
         """Refuse to settle what does not stand in a row.
@@ -104,7 +105,20 @@ class DeadLetterTopic:
                 with tube.reader(partition, start=start, end=end, end_exists=True) as reader:
                     for batch in reader.batches():
                         for message in batch.messages:
-                            yield partition, message.offset or 0, letter_of(message)
+                            yield partition, message.offset or 0, _letter_or_foreign(message)
+
+
+def _letter_or_foreign(message: Message) -> dict[str, Any]:
+    """A dead letter, or what tells of a message that is none."""
+    try:
+        return letter_of(message)
+    except CorruptError as error:
+        there = message.partition
+        return dict.fromkeys(REJECTED_ARROW.names) | {
+            "reason": FOREIGN, "detail": error.message, "stage": FOREIGN, "topic": there.topic,
+            "brokerId": there.broker_id, "partition": there.partition_id, "offset": message.offset,
+            "raw": bytes(message.body),
+        }  # fmt: skip
 
 
 def letter_of(message: Message) -> dict[str, Any]:
@@ -118,9 +132,12 @@ def letter_of(message: Message) -> dict[str, Any]:
     try:
         found = json.loads(message.body)
         row = {name: found.get(name) for name in REJECTED_ARROW.names}
+        if not isinstance(row["reason"], str):
+            raise ValueError("it has no reason")
         row["raw"] = None if row["raw"] is None else base64.b64decode(row["raw"], validate=True)
         row["timestamp"] = None if row["timestamp"] is None else datetime.fromisoformat(row["timestamp"])
         row["attributes"] = None if row["attributes"] is None else list(row["attributes"].items())
+        pa.Table.from_pylist([row], schema=REJECTED_ARROW)
     except (ValueError, AttributeError, TypeError) as error:
         raise CorruptError(
             f"a message of {message.partition} at offset {message.offset} is no dead letter: {error}",

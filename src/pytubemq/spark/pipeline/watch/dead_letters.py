@@ -1,12 +1,16 @@
 """The dead letters of a pipeline, where they are Parquet files: listed, shown, chosen, dropped; without Spark.
 
 The invariants: a file is replaced whole, and no file and no directory is ever taken away, since a batch that a sink has
-is known by its directory; a dead letter is told from others by where its record stood.
+is known by its directory; a dead letter is told from others by all that it holds, and of those that are alike as many
+leave the file as were taken, never more; memory is bounded, however many there are.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
@@ -25,8 +29,16 @@ if TYPE_CHECKING:
 
 DEFAULT: Final = "dead_letter"
 """Below the state, for a pipeline that says nothing of dead letters."""
+FOREIGN: Final = "foreign"
+"""Reason and stage of what lies among the dead letters and is none."""
 BATCH_ROWS: Final = 10_000
-_PLACE: Final = ("topic", "brokerId", "partition", "offset", "record", "reason")
+"""Read at once where the bytes of the records are left out."""
+READ_ROWS: Final = 500
+"""Read at once, bytes and all."""
+MOST_TAKEN: Final = 100_000
+"""Dead letters taken at once; the others are told of (`Taken.more`)."""
+MOST_TAKEN_BYTES: Final = 256 << 20
+"""And so many bytes of records, though always one dead letter."""
 
 Key = tuple[Any, ...]
 
@@ -51,7 +63,37 @@ class Taken:
     rows: Any
     """A `pyarrow.Table` of the columns of a dead letter."""
     keys: dict[str, frozenset[Key]]
-    """By file."""
+    """By file: what a dead letter holds, as a hash, and how many that are alike stay in the file."""
+    more: bool = False
+    """Whether more are meant than are taken at once."""
+
+
+class Room:
+    """What may still be taken."""
+
+    def __init__(self, choice: Choice) -> None:
+        self._most = choice.most
+        self._rows = 0
+        self._bytes = 0
+        self.full = False
+        """Whether something was refused."""
+
+    def take(self, raw: bytes | None) -> bool:
+        """Whether one more may be taken; after a first refusal none may."""
+        size = len(raw or b"")
+        most = MOST_TAKEN if self._most is None else min(self._most, MOST_TAKEN)
+        if self._rows >= most or (self._rows and self._bytes + size > MOST_TAKEN_BYTES):
+            self.full = True
+        if self.full:
+            return False
+        self._rows += 1
+        self._bytes += size
+        return True
+
+    @property
+    def more(self) -> bool:
+        """Whether more are meant than were taken."""
+        return self.full and self._rows != self._most
 
 
 class DeadLetterFiles:
@@ -81,26 +123,30 @@ class DeadLetterFiles:
     def by_reason(self) -> list[dict[str, Any]]:
         """Reasons, the most frequent first."""
         named = ["reason", "stage", "topic", "timestamp", "detail"]
-        return by_reason(row for _, batch in self._batches() for row in batch.select(named).to_pylist())
+        return by_reason(row for name in self.files() for batch in self._read(name, named) for row in batch.to_pylist())
 
     def check_settling(self, choice: Choice) -> None:
         """Every choice can be taken out of files."""
 
     def take(self, choice: Choice) -> Taken:
-        """The dead letters that are meant."""
-        tables, keys, count = [], {}, 0
+        """The dead letters that are meant, up to the bounds of what is taken at once."""
+        room, tables, keys = Room(choice), [], {}
         for name in self.files():
-            table = self._read(name)
-            table = table.filter(pa.array([choice.has(reason) for reason in table["reason"].to_pylist()], pa.bool_()))
-            if choice.most is not None:
-                table = table.slice(0, choice.most - count)
-            if table.num_rows:
-                keys[name] = frozenset(_keys(table))
-                tables.append(table)
-                count += table.num_rows
-            if count == choice.most:
+            taken: set[str] = set()
+            staying: Counter[str] = Counter()
+            for batch in self._read(name):
+                mask = []
+                for row, digest in _digests(batch):
+                    mask.append(choice.has(row["reason"]) and room.take(row["raw"]))
+                    taken |= {digest} if mask[-1] else set()
+                    staying[digest] += not mask[-1]
+                if any(mask):
+                    tables.append(pa.Table.from_batches([batch]).filter(pa.array(mask, pa.bool_())))
+            if taken:
+                keys[name] = frozenset((digest, staying[digest]) for digest in taken)
+            if room.full:
                 break
-        return Taken(pa.concat_tables(tables) if tables else pa.table({}), keys)
+        return Taken(pa.concat_tables(tables) if tables else pa.table({}), keys, room.more)
 
     def drop(self, keys: Mapping[str, Collection[Key]]) -> int:
         """Take dead letters out of their files; returns how many there were. Done twice it is done once."""
@@ -108,18 +154,32 @@ class DeadLetterFiles:
         for name, gone in keys.items():
             if self._fs.get_file_info(name).type == fs.FileType.NotFound:
                 continue
-            table = self._read(name)
-            keep = pa.array([key not in gone for key in _keys(table)], pa.bool_())
-            kept = table.filter(keep)
-            if kept.num_rows == table.num_rows:
-                continue
-            dropped += table.num_rows - kept.num_rows
-            folder, _, base = name.rpartition("/")
-            beside = f"{folder}/_{base}.kept"
-            pq.write_table(kept, beside, filesystem=self._fs)
-            self._fs.move(beside, name)
-            self._forget_checksum(folder, base)
+            there = Counter(digest for batch in self._read(name) for _, digest in _digests(batch))
+            surplus = Counter({digest: there[digest] - staying for digest, staying in gone})
+            surplus = +surplus  # only what is more than should stay
+            if surplus:
+                dropped += surplus.total()
+                self._rewrite(name, surplus)
         return dropped
+
+    def _rewrite(self, name: str, surplus: Counter[str]) -> None:
+        """The file without so many of these; it stays, even with no row."""
+        folder, _, base = name.rpartition("/")
+        beside = f"{folder}/_{base}.kept"
+        writer = None
+        try:
+            for batch in self._read(name):
+                mask = []
+                for _, digest in _digests(batch):
+                    mask.append(surplus[digest] <= 0)
+                    surplus[digest] -= 1
+                writer = writer or pq.ParquetWriter(beside, batch.schema, filesystem=self._fs)
+                writer.write_batch(batch.filter(pa.array(mask, pa.bool_())))
+        finally:
+            if writer is not None:
+                writer.close()
+        self._fs.move(beside, name)
+        self._forget_checksum(folder, base)
 
     def _forget_checksum(self, folder: str, base: str) -> None:
         """Hadoop's local file system keeps one beside each file, and refuses a file that has changed."""
@@ -127,15 +187,11 @@ class DeadLetterFiles:
         if self._fs.get_file_info(beside).type != fs.FileType.NotFound:
             self._fs.delete_file(beside)
 
-    def _read(self, name: str) -> Any:
-        table = pq.read_table(name, filesystem=self._fs, partitioning=None, coerce_int96_timestamp_unit="us")
-        return _in_utc(table)
-
-    def _batches(self) -> Iterator[tuple[str, Any]]:
-        for name in self.files():
-            with self._fs.open_input_file(name) as file:
-                for batch in pq.ParquetFile(file, coerce_int96_timestamp_unit="us").iter_batches(BATCH_ROWS):
-                    yield name, _in_utc(batch)
+    def _read(self, name: str, columns: list[str] | None = None) -> Iterator[Any]:
+        rows = READ_ROWS if columns is None else BATCH_ROWS
+        with self._fs.open_input_file(name) as file:
+            for batch in pq.ParquetFile(file, coerce_int96_timestamp_unit="us").iter_batches(rows, columns=columns):
+                yield _in_utc(batch)
 
 
 class DeadLetters(Protocol):
@@ -186,6 +242,14 @@ def dead_letters_of(pipeline: Pipeline) -> DeadLetters:
     return files
 
 
+def dead_letter_beside(pipeline: Pipeline) -> DeadLetter:
+    """Where the pipeline's own dead letters lie, for a run over it with a state of its own."""
+    said = pipeline.dead_letter or DeadLetter()
+    if said.format is SinkFormat.PARQUET and said.path is None:
+        return replace(said, path=f"{pipeline.state}/{DEFAULT}")
+    return said
+
+
 def by_reason(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Reasons, the most frequent first: how many, when the first and the last, of which topics, and an example."""
     found: dict[str, dict[str, Any]] = {}
@@ -220,9 +284,12 @@ def _id(row: dict[str, Any]) -> str:
     return place if row.get("record") is None else f"{place}#{row['record']}"
 
 
-def _keys(table: Any) -> list[Key]:
-    columns = [table[name].to_pylist() if name in table.column_names else [None] * table.num_rows for name in _PLACE]
-    return list(zip(*columns, strict=True))
+def _digests(batch: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """Rows, each with a hash of all that it holds: a place alone does not tell records apart that have no offset."""
+    for row in batch.to_pylist():
+        at = row.get("timestamp")
+        held = row | {"timestamp": at.isoformat() if isinstance(at, datetime) else at}
+        yield row, hashlib.sha256(repr(sorted(held.items())).encode()).hexdigest()[:32]
 
 
 def _is_hidden(name: str) -> bool:

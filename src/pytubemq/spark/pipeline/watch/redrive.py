@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.spec.model import Source, Trigger, TriggerKind
+from pytubemq.spark.pipeline.watch.dead_letters import FOREIGN, dead_letter_beside
 
 if TYPE_CHECKING:
     from pytubemq.spark.pipeline.spec.model import Pipeline
@@ -45,7 +46,11 @@ class Redrive:
         return [stage for stage in _STAGES if (self.place / stage / "rows").exists()]
 
     def pipeline(self, pipeline: Pipeline, stage: str) -> Pipeline:
-        """The pipeline over these dead letters."""
+        """The pipeline over these dead letters.
+
+        Raises:
+            ConfigError: a sink would pass over them.
+        """
         source = Source(
             format="parquet", path=str(self.place / stage / "rows"), schema=SCHEMA, columns=pipeline.source.columns
         )
@@ -55,7 +60,7 @@ class Redrive:
         state = str(self.place / stage / "state")
         trigger = Trigger(TriggerKind.AVAILABLE_NOW)
         # the limits are those of a batch of messages, and here all may be bad again
-        dead_letter = _beside(pipeline)
+        dead_letter = replace(dead_letter_beside(pipeline), max_ratio=None, max_rows=None)
         return replace(pipeline, source=source, decode=decode, state=state, trigger=trigger, dead_letter=dead_letter)
 
     def finish(self, files: DeadLetters) -> int:
@@ -70,7 +75,7 @@ def stage_redrive(pipeline: Pipeline, taken: Taken) -> Redrive:
     """Write the chosen dead letters down as what a run reads.
 
     Raises:
-        ConfigError: the state is not on this machine, or there is nothing to redrive.
+        ConfigError: the state is not on this machine, there is nothing to redrive.
     """
     if taken.rows.num_rows == 0:
         raise ConfigError("no dead letter is meant", hint="pytubemq pipeline dlq list FILE  tells what there is")
@@ -79,6 +84,7 @@ def stage_redrive(pipeline: Pipeline, taken: Taken) -> Redrive:
             f"pipeline {pipeline.name} reads {pipeline.source.format}: its dead letters are not messages of a topic",
             hint="redrive works for pipelines that read topics",
         )
+    _refuse_foreign(taken)
     root = _root(pipeline)
     beside = root / f".{time.time_ns()}"
     for stage in _STAGES:
@@ -104,6 +110,19 @@ def unfinished(pipeline: Pipeline) -> Redrive | None:
     return None
 
 
+def _refuse_foreign(taken: Taken) -> None:
+    """What is no dead letter cannot be sent again, and settling past it would lose it unseen."""
+    stages = taken.rows["stage"].to_pylist()
+    if FOREIGN not in stages:
+        return
+    before = stages.index(FOREIGN)
+    drop = "pytubemq pipeline dlq drop FILE -n 1 --yes  passes it"
+    raise ConfigError(
+        f"after {before} dead letters comes a message that is none: {taken.rows['detail'][before].as_py()}",
+        hint=f"redrive those before it with -n {before}; then  {drop}" if before else drop,
+    )
+
+
 def _messages(rows: Any) -> Any:
     def column(name: str, kind: Any) -> Any:
         return rows[name].cast(kind) if name in rows.column_names else pa.nulls(rows.num_rows, kind)
@@ -115,14 +134,6 @@ def _messages(rows: Any) -> Any:
     }  # fmt: skip
     columns = {name: column(name, kind) for name, kind in names.items()}
     return pa.table(columns | {"body": column("raw", pa.binary())})
-
-
-def _beside(pipeline: Pipeline) -> Any:
-    from pytubemq.spark.pipeline.spec.model import DeadLetter
-    from pytubemq.spark.pipeline.watch.dead_letters import DEFAULT
-
-    said = pipeline.dead_letter or DeadLetter(path=f"{pipeline.state}/{DEFAULT}")
-    return replace(said, max_ratio=None, max_rows=None)
 
 
 def _root(pipeline: Pipeline) -> Path:

@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import pytubemq.sync
-from pytubemq.errors import ConfigError, CorruptError, NotFoundError
+from pytubemq.errors import ConfigError, NotFoundError
 from pytubemq.server.cluster import ThreadedCluster
 from pytubemq.spark.decode.rejected import REJECTED_ARROW
 from pytubemq.spark.pipeline.spec.model import DeadLetter, Decode, Pipeline, SinkFormat, Source
+from pytubemq.spark.pipeline.watch import dead_letters
 from pytubemq.spark.pipeline.watch.dead_letters import Choice, DeadLetterFiles, dead_letters_of, rows_of
 from pytubemq.spark.pipeline.watch.redrive import stage_redrive, unfinished
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def letter(offset: int, reason: str = "decode.json", **more: Any) -> dict[str, Any]:
+def letter(offset: int | None, reason: str = "decode.json", **more: Any) -> dict[str, Any]:
     found = {
         "reason": reason,
         "detail": "no JSON",
@@ -34,7 +35,7 @@ def letter(offset: int, reason: str = "decode.json", **more: Any) -> dict[str, A
         "partition": 0,
         "offset": offset,
         "record": None,
-        "timestamp": datetime(2026, 2, 2, 2, 40, offset % 60, tzinfo=UTC),
+        "timestamp": datetime(2026, 2, 2, 2, 40, (offset or 0) % 60, tzinfo=UTC),
         "raw": b"bad",
         "attributes": [("k", "v")],
     }
@@ -97,6 +98,42 @@ def test_dropped_twice_is_dropped_once_and_every_batch_keeps_its_directory(place
     assert [row["reason"] for row in files.by_reason()] == ["decode.csv.columns"]
     assert len(files.files()) == 2
     assert not list(place.rglob("*.crc"))[1:]  # a file that was not changed keeps its own
+
+
+def test_one_of_many_without_an_offset_leaves_and_the_others_stay(tmp_path: Path) -> None:
+    alike = [letter(None, timestamp=None) for _ in range(3)]
+    write(tmp_path, 0, *alike, letter(None, raw=b"other"), letter(None, attributes=[("k", "w")]))
+    files = DeadLetterFiles(str(tmp_path))
+    first = files.take(Choice(most=1))
+    for _ in range(2):  # killed behind the drop, it is done again
+        files.drop(dict(first.keys))
+        assert files.take(Choice()).rows.num_rows == 4
+    files.drop(dict(files.take(Choice(most=3)).keys))
+    assert files.take(Choice()).rows["attributes"].to_pylist() == [[("k", "w")]]
+
+
+def test_dropping_stops_where_another_has_dropped_already(tmp_path: Path) -> None:
+    write(tmp_path, 0, *(letter(None) for _ in range(3)))
+    files = DeadLetterFiles(str(tmp_path))
+    one, all_of_them = files.take(Choice(most=1)), files.take(Choice())
+    assert (files.drop(dict(all_of_them.keys)), files.drop(dict(one.keys))) == (3, 0)
+
+
+def test_what_is_taken_at_once_is_bounded_and_the_rest_is_told_of(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = DeadLetterFiles(str(place))
+    assert not files.take(Choice()).more
+    assert not files.take(Choice(most=4)).more
+    monkeypatch.setattr(dead_letters, "MOST_TAKEN", 4)
+    monkeypatch.setattr(dead_letters, "READ_ROWS", 3)
+    taken = files.take(Choice(most=11))
+    assert (taken.rows.num_rows, taken.more) == (4, True)
+    assert files.drop(dict(taken.keys)) == 4
+    assert files.take(Choice("decode.csv")).rows.num_rows == 1
+    monkeypatch.setattr(dead_letters, "MOST_TAKEN_BYTES", 7)
+    taken = files.take(Choice())
+    assert (taken.rows.num_rows, taken.more) == (2, True)
+    monkeypatch.setattr(dead_letters, "MOST_TAKEN_BYTES", 1)
+    assert files.take(Choice()).rows.num_rows == 1  # of one that is larger than all, too
 
 
 def test_what_comes_while_a_redrive_runs_is_not_dropped_with_it(place: Path, tmp_path: Path) -> None:
@@ -173,5 +210,12 @@ def test_dead_letters_in_a_topic_are_settled_in_their_order(tmp_path: Path) -> N
         assert (letters.drop(dict(rest.keys)), letters.drop(dict(rest.keys))) == (2, 0)
         with tube.producer("dlq") as producer:
             producer.send(b"something else")
-        with pytest.raises(CorruptError, match="no dead letter"):
-            letters.by_reason()
+            producer.send(json.dumps(letter(7, raw=None, timestamp=None, attributes=None)).encode())
+            producer.send(json.dumps({"partition": 1}).encode())
+        assert {row["reason"]: row["records"] for row in letters.by_reason()} == {"decode.json": 1, "foreign": 2}
+        strange = letters.take(Choice("foreign"))
+        assert {row["raw"] for row in rows_of(strange)} == {"something else", '{"partition": 1}'}
+        with pytest.raises(ConfigError, match="comes a message that is none"):
+            stage_redrive(pipeline, letters.take(Choice()))
+        assert letters.drop(dict(letters.take(Choice()).keys)) == 3
+        assert letters.by_reason() == []
