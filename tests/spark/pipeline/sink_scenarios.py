@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.errors import TubeError
 from pytubemq.spark.pipeline.sinks.iceberg_table import IcebergTable
+from pytubemq.spark.pipeline.sinks.jdbc_database import Database
 from pytubemq.spark.pipeline.sinks.make import make_sink
 from pytubemq.spark.pipeline.sinks.port import SinkContext
 from pytubemq.spark.pipeline.spec.model import OnSchemaChange, Sink, SinkFormat
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -24,9 +27,9 @@ def sink_of(values: dict[str, Any]) -> Sink:
     )
 
 
-def frame(spark: SparkSession, rows: list[list[Any]], schema: str) -> DataFrame:
+def frame(spark: SparkSession, rows: list[list[Any]], schema: str, select: Sequence[str] = ("*",)) -> DataFrame:
     """Rows in two partitions, as a batch has them."""
-    return spark.createDataFrame([tuple(row) for row in rows], schema).repartition(2)
+    return spark.createDataFrame([tuple(row) for row in rows], schema).repartition(2).selectExpr(*select)
 
 
 def write(
@@ -38,17 +41,18 @@ def write(
 ) -> dict[str, Any]:
     """Check a sink, give it batches, and ask for each whether it is done; then read with `select`, if given.
 
-    A batch is `{"id": 0, "rows": [...], "schema": "...", "replayed": true}`; what it refuses is told as text.
+    A batch is `{"id": 0, "rows": [...], "schema": "...", "asked": true, "select": [...]}`; what is refused is text.
     """
     writer = make_sink(sink_of(sink))
     context = SinkContext(spark, pipeline_id)
     told: list[Any] = []
     try:
-        writer.check(spark, frame(spark, [], batches[0]["schema"]).schema if batches else None)
+        first = frame(spark, [], batches[0]["schema"], batches[0].get("select", ("*",))) if batches else None
+        writer.check(spark, None if first is None else first.schema)
     except TubeError as error:
         return {"refused": str(error)}
     for batch in batches:
-        rows = frame(spark, batch["rows"], batch["schema"])
+        rows = frame(spark, batch["rows"], batch["schema"], batch.get("select", ("*",)))
         before = writer.done(batch["id"], context) if batch.get("asked") else None
         try:
             written = writer.write(rows, batch["id"], context)
@@ -57,6 +61,20 @@ def write(
             told.append(str(error))
         told.append({"before": before, "written": written, "after": writer.done(batch["id"], context)})
     return {"told": told, "rows": query(spark, select) if select else None}
+
+
+def run_sql(
+    spark: SparkSession, url: str, options: dict[str, str], statements: list[str], query_timeout_s: int = 60
+) -> str | None:
+    """Carry statements out through the driver's connection, as the sink does; what is refused is told as text."""
+    try:
+        with Database(spark.sparkContext._jvm, url, options, query_timeout_s=query_timeout_s).connected() as connection:
+            for statement in statements:
+                connection.run(statement)
+            connection.commit()
+    except TubeError as error:
+        return str(error)
+    return None
 
 
 def iceberg(spark: SparkSession, table: str) -> list[list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +117,10 @@ def test_iceberg_files_are_parted_by_columns_whatever_their_values(session: Sink
     sink = {"format": "iceberg", "table": "ice.db.parted", "partition_by": ["t"]}
     session.call("write", sink=sink, batches=[{"id": 0, "rows": [[1, "a b/c=d"], [2, None]], "schema": COLUMNS}])
     assert session.call("iceberg", table="ice.db.parted") == [["1", "a b/c=d"], ["2", "None"]]
+    days = {"format": "iceberg", "table": "ice.db.days", "partition_by": ["a:day"]}
+    by_day = {"id": 0, "rows": [[1, "2026-11-22"]], "schema": "n INT, t STRING", "select": ["n", "DATE(t) AS `a:day`"]}
+    assert session.call("write", sink=days, batches=[by_day])["told"][0]["written"] == 1
+    assert session.call("iceberg", table="ice.db.days") == [["1", "2026-11-22"]]
 
 
 @pytest.mark.parametrize(
@@ -127,6 +132,7 @@ def test_iceberg_files_are_parted_by_columns_whatever_their_values(session: Sink
         ({"format": "iceberg", "table": "none.db.t"}, "the Spark session has no Iceberg catalog none"),
         ({"format": "kafka", "topic": "x", "options": {"kafka.bootstrap.servers": "127.0.0.1:1"}}, "no Kafka broker"),
         ({"format": "parquet", "path": "/proc/none/x"}, "/proc/none/x cannot be written"),
+        ({"format": "iceberg", "table": "ice.db.none", "partition_by": ["x"]}, "partition_by names x, which no row"),
     ],
 )
 def test_a_target_that_is_not_there_is_refused_by_the_check(
@@ -135,6 +141,31 @@ def test_a_target_that_is_not_there_is_refused_by_the_check(
     refused = session.call("write", sink=sink, batches=[FIRST])["refused"]
     assert said in refused
     assert len(refused.splitlines()) == 2
+
+
+def test_the_driver_s_part_of_jdbc_has_the_options_of_the_file_and_looks_in_its_own_schema(
+    session: SinkSession, postgres: Postgres
+) -> None:
+    options = {"user": postgres.user, "password": postgres.password, "driver": "org.postgresql.Driver"}
+    run = partial(session.call, "run_sql", url=postgres.url, options=options)
+    run(statements=["CREATE SCHEMA other", "CREATE TABLE tubemq_batches_old (n INT)"])
+    in_other = {**options, "currentSchema": "other"}
+    for named in (options, in_other):  # the second finds a table of batches in the schema of the first
+        sink = {"format": "jdbc", "url": postgres.url, "table": "in_schemas", "options": named}
+        assert session.call("write", sink=sink, batches=[FIRST, FIRST], pipeline_id="s-0123456789ad")["told"] == ONCE
+    for table in ("in_schemas", "other.in_schemas"):
+        assert len(session.call("jdbc", url=postgres.url, table=table, options=options)) == 3
+    refused = run(statements=["SELECT pg_sleep(100)"], query_timeout_s=1)
+    assert "refused: ERROR: canceling statement" in refused
+    assert "options.queryTimeout" in refused
+
+
+def test_a_data_column_that_parquet_s_directories_would_hide_is_refused(session: SinkSession, tmp_path: Path) -> None:
+    sink = {"format": "parquet", "path": str(tmp_path / "t")}
+    rows = {"id": 0, "rows": [[1, "a"]], "schema": "n INT, batch STRING"}
+    refused = session.call("write", sink=sink, batches=[rows])["refused"]
+    assert "in place of the column batch" in refused
+    assert not (tmp_path / "t").exists()
 
 
 def test_kafka_gets_each_row_as_json_with_its_key_or_as_it_is(session: SinkSession, tmp_path: Path) -> None:
@@ -148,6 +179,17 @@ def test_kafka_gets_each_row_as_json_with_its_key_or_as_it_is(session: SinkSessi
         as_is = {"id": 0, "rows": [["k", "v"]], "schema": "key STRING, value STRING"}
         session.call("write", sink={"format": "kafka", "topic": "raw", "options": options}, batches=[as_is])
         assert session.call("kafka", servers=kafka.servers, topic="raw") == [["k", "v"]]
+        data = {
+            "id": 0,
+            "rows": [[7, "k", None], [8, None, "h"]],
+            "schema": "partition INT, key STRING, headers STRING",
+        }
+        sink = {"format": "kafka", "topic": "data", "keys": ["key", "headers"], "options": options}
+        session.call("write", sink=sink, batches=[data])
+        assert session.call("kafka", servers=kafka.servers, topic="data") == [
+            ['{"key":"k","headers":null}', '{"partition":7,"key":"k","headers":null}'],
+            ['{"key":null,"headers":"h"}', '{"partition":8,"key":null,"headers":"h"}'],
+        ]
 
 
 def test_a_topic_has_each_row_once_as_json_however_its_batch_was_made(

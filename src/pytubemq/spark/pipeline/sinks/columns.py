@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.sinks.sql import quoted
 from pytubemq.spark.pipeline.spec.model import OnSchemaChange
 
 if TYPE_CHECKING:
@@ -81,9 +82,9 @@ def fitted(rows: DataFrame, columns: StructType, *, policy: OnSchemaChange) -> D
         if name is None:
             chosen.append(f.lit(None).cast(field.dataType).alias(field.name))
         elif policy is OnSchemaChange.IGNORE:
-            chosen.append(f.col(f"`{name}`").try_cast(field.dataType).alias(field.name))
+            chosen.append(f.col(quoted(name)).try_cast(field.dataType).alias(field.name))
         else:
-            chosen.append(f.col(f"`{name}`").cast(field.dataType).alias(field.name))
+            chosen.append(f.col(quoted(name)).cast(field.dataType).alias(field.name))
     return rows.select(*chosen)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.sinks.sql import quoted
 from pytubemq.spark.pipeline.spec.model import Guarantee
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class ConsoleSink:
         from pyspark.sql import functions as f
 
         count = rows.count()
-        shown = f.to_json(f.struct(*(f.col(f"`{name}`") for name in rows.columns)), {"ignoreNullFields": "false"})
+        shown = f.to_json(f.struct(*(f.col(quoted(name)) for name in rows.columns)), {"ignoreNullFields": "false"})
         for row in rows.limit(self._rows).select(shown.alias("line")).collect():
             print(row.line)
         if count > self._rows:

@@ -13,7 +13,7 @@ from pytubemq.errors import ConfigError, TubeError
 from pytubemq.spark.pipeline.run.faults import PipelineError
 from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
 from pytubemq.spark.pipeline.sinks.files import HadoopFiles
-from pytubemq.spark.pipeline.sinks.iceberg_table import IcebergTable
+from pytubemq.spark.pipeline.sinks.iceberg_table import IcebergTable, refuse_parts
 from pytubemq.spark.pipeline.sinks.parquet import batch_label
 from pytubemq.spark.pipeline.spec.model import Guarantee
 from pytubemq.spark.pipeline.spec.secrets import resolve
@@ -54,10 +54,11 @@ class IcebergSink:
 
         try:
             table = IcebergTable(spark, self._name)
-            if not table.exists:
-                return
-            table.partition_columns  # noqa: B018 - refuses what cannot be written
-            columns = table.columns
+            columns = table.columns if table.exists else None
+            if columns is not None:
+                refuse_parts(table.partition_columns, columns)
+            elif schema is not None:
+                refuse_parts(self.spec.partition_by, schema)
         except Py4JJavaError as error:
             raise ConfigError(
                 f"sink {self.spec.name}: {self._name}: {error.java_exception.getMessage()}",
@@ -65,7 +66,7 @@ class IcebergSink:
             ) from error
         except TubeError as error:
             raise ConfigError(f"sink {self.spec.name}: {error.message}", hint=error.hint) from error
-        if schema is not None:
+        if schema is not None and columns is not None:
             reconcile(schema, columns, self.spec.on_schema_change, sink=self.spec.name)
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:

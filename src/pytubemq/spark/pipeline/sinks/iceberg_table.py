@@ -14,7 +14,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.run.faults import PipelineError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
@@ -24,8 +24,27 @@ if TYPE_CHECKING:
 PACKAGE: Final = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 MAPPING: Final = "schema.name-mapping.default"
 """The table's property by which its readers find the columns of files that have names and no field ids, as Spark's."""
+PARTS: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date"})
+"""Spark's types (and decimals) whose values Iceberg reads out of the directories that Spark names by them."""
 LOOKED_BACK: Final = 1000
 """Snapshots among which a batch is looked for."""
+
+
+def refuse_parts(names: Iterable[str], columns: StructType) -> None:
+    """See that files can be parted by columns.
+
+    Raises:
+        ConfigError: there is no such column, or its values cannot be told from the name of a directory.
+    """
+    kinds = {field.name: field.dataType.simpleString() for field in columns}
+    for name in names:
+        if name not in kinds:
+            raise ConfigError(f"partition_by names {name}, which no row has", hint=f"there are {', '.join(kinds)}")
+        if kinds[name] not in PARTS and not kinds[name].startswith("decimal("):
+            raise ConfigError(
+                f"files cannot be parted by {name}, which is a {kinds[name]}",
+                hint="make a column for it in a step, as to_date(at) AS day, and name that in partition_by",
+            )
 
 
 class IcebergTable:
@@ -178,10 +197,11 @@ class IcebergTable:
         """The values of the partition columns that Spark wrote into a file's path, in the table's order."""
         unescape = self._jvm.org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.unescapePathName
         below = path.rpartition("/")[0].rpartition(directory.rstrip("/").rpartition("/")[2])[2]
-        found = dict(part.split("=", 1) for part in below.split("/") if "=" in part)
+        pairs = [part.partition("=") for part in below.split("/") if "=" in part]
+        found = {unescape(name): unescape(value) for name, _, value in pairs}
         values = self._jvm.java.util.ArrayList()
         for name in self.partition_columns:
-            values.add(unescape(found[name]))
+            values.add(found[name])
         return values
 
     def _map_names(self) -> None:

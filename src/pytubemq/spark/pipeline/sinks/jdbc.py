@@ -7,6 +7,7 @@ that was given up writes where nobody looks.
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,8 @@ from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.run.faults import PipelineError
 from pytubemq.spark.pipeline.sinks import sql
 from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
-from pytubemq.spark.pipeline.sinks.jdbc_database import Database, driver_class
+from pytubemq.spark.pipeline.sinks.jdbc_database import Database
+from pytubemq.spark.pipeline.sinks.jdbc_options import jdbc_options, query_timeout_s
 from pytubemq.spark.pipeline.sinks.jdbc_table import add_columns, create_table, table_columns
 from pytubemq.spark.pipeline.sinks.parquet import batch_label
 from pytubemq.spark.pipeline.sinks.rows import write_counted
@@ -51,21 +53,16 @@ class JdbcSink:
         self.spec = spec
         self._url = resolve(spec.url)
         self._table = resolve(spec.table)
-        self._options = {key: resolve(value) for key, value in spec.options.items()}
-        driver = driver_class(self._url, self._options)
-        if driver is None:
-            raise ConfigError(
-                f"sink {spec.name}: the driver of this url is not known",
-                hint="name its class in options: {driver: ...}",
-            )
-        self._options["driver"] = driver
+        given = {key: resolve(value) for key, value in spec.options.items()}
+        self._options = jdbc_options(self._url, given, sink=spec.name)
+        self._query_timeout_s = query_timeout_s(given, sink=spec.name)
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
         """See that the database answers, that the rows fit the table, and that keys can be told apart there."""
         database = self._database(spark)
         try:
             with database.connected() as connection:
-                connection.tables(BATCHES)
+                connection.has_table(BATCHES)
         except PipelineError as error:
             raise ConfigError(
                 f"sink {self.spec.name}: {error.message}",
@@ -109,7 +106,7 @@ class JdbcSink:
     def done(self, batch_id: int, context: SinkContext) -> int | None:
         """The rows of the batch, if its number stands in the database."""
         with self._database(context.spark).connected() as connection:
-            if not connection.tables(BATCHES):
+            if not connection.has_table(BATCHES):
                 return None
             return self._numbered(connection, batch_id, context)
 
@@ -118,7 +115,7 @@ class JdbcSink:
             with database.connected() as connection:
                 connection.run(database.like(stage, self._table, rows.columns))
                 connection.commit()
-        properties = {name: value for name, value in self._options.items() if name != "createTableColumnTypes"}
+        properties = {name: value for name, value in self._options.items() if name.lower() != "createtablecolumntypes"}
         return write_counted(
             rows, lambda counted: counted.write.jdbc(self._url, stage, mode="append", properties=properties)
         )
@@ -186,7 +183,7 @@ class JdbcSink:
     def _prepare(self, database: Database, context: SinkContext) -> None:
         """Make the table of batch numbers, and drop what runs that were killed left staged."""
         with database.connected() as connection:
-            if not connection.tables(BATCHES):
+            if not connection.has_table(BATCHES):
                 connection.run(
                     f"CREATE TABLE {BATCHES} (pipeline VARCHAR(250) NOT NULL, sink VARCHAR(250) NOT NULL, "
                     "batch_id BIGINT NOT NULL, row_count BIGINT NOT NULL, PRIMARY KEY (pipeline, sink))"
@@ -201,8 +198,9 @@ class JdbcSink:
         connection.commit()
 
     def _stage_prefix(self, context: SinkContext) -> str:
-        safe = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in self.spec.name)[:16]
-        return f"{STAGE}_{batch_label(context.pipeline_id)[:9]}_{safe}_".lower()
+        safe = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in self.spec.name)[:8]
+        own = hashlib.sha256(self.spec.name.encode()).hexdigest()[:8]
+        return f"{STAGE}_{batch_label(context.pipeline_id)[:9]}_{safe}_{own}_".lower()
 
     def _fitted(self, rows: DataFrame, spark: SparkSession, database: Database) -> DataFrame:
         table = table_columns(spark, self._url, self._table, self._options)
@@ -214,5 +212,4 @@ class JdbcSink:
         return fitted(rows, change.columns, policy=self.spec.on_schema_change)
 
     def _database(self, spark: SparkSession) -> Database:
-        properties = {key: value for key, value in self._options.items() if key in ("user", "password")}
-        return Database(spark, self._url, self._options["driver"], properties)
+        return Database(spark.sparkContext._jvm, self._url, self._options, query_timeout_s=self._query_timeout_s)

@@ -1,7 +1,8 @@
 """A database through the driver's JVM: one connection, and what its SQL is like.
 
-The invariant: a driver's class is loaded as Spark loads it, so that jars given to the session are found; statements
-take values as parameters, never inside of their text.
+The invariant: a connection is made as Spark makes those of its tasks, so that jars given to the session are found and
+what the file says of TLS, schema or login holds for it, too; statements take values as parameters, never inside of
+their text.
 """
 
 from __future__ import annotations
@@ -16,34 +17,19 @@ from pytubemq.spark.pipeline.sinks import sql
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
-
-DRIVERS: Final = {
-    "jdbc:postgresql:": "org.postgresql.Driver",
-    "jdbc:derby:": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
-    "jdbc:mysql:": "com.mysql.cj.jdbc.Driver",
-    "jdbc:mariadb:": "org.mariadb.jdbc.Driver",
-    "jdbc:sqlserver:": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
-    "jdbc:oracle:": "oracle.jdbc.OracleDriver",
-    "jdbc:h2:": "org.h2.Driver",
-}
-
-
-def driver_class(url: str, options: Mapping[str, str]) -> str | None:
-    """The class of the driver for a URL."""
-    if "driver" in options:
-        return options["driver"]
-    return next((name for start, name in DRIVERS.items() if url.startswith(start)), None)
+_TIMED_OUT: Final = frozenset({"57014", "XCL52", "40XL1", "HYT00", "70100", "57000"})
+"""SQL states of statements that took too long, or waited too long for a lock."""
 
 
 class Database:
     """How to reach a database, and the words of its SQL."""
 
-    def __init__(self, spark: SparkSession, url: str, driver: str, properties: Mapping[str, str]) -> None:
-        self._jvm: Any = spark.sparkContext._jvm
+    def __init__(self, jvm: Any, url: str, options: Mapping[str, str], *, query_timeout_s: int = 0) -> None:
+        """`jvm` is that of the Spark session; `options` are Spark's and the driver's, by name."""
+        self._jvm = jvm
         self._url = url
-        self._driver = driver
-        self._properties = properties
+        self._options = options
+        self._query_timeout_s = query_timeout_s
         self.is_postgres = url.startswith("jdbc:postgresql:")
         self.is_derby = url.startswith("jdbc:derby:")
         self.mark = "`" if url.startswith(("jdbc:mysql:", "jdbc:mariadb:")) else '"'
@@ -58,49 +44,59 @@ class Database:
         from py4j.protocol import Py4JJavaError
 
         try:
-            connection = Connection(self._connect())
+            connection = Connection(self._connect(), self._query_timeout_s)
             try:
                 yield connection
             finally:
                 connection.close()
         except Py4JJavaError as error:
-            raise PipelineError(f"the database at {self.shown} refused: {error.java_exception.getMessage()}") from error
+            raise self._refused(error.java_exception) from error
 
     @property
     def shown(self) -> str:
         """The URL without what may be secret in it."""
         return self._url.partition("?")[0].partition(";")[0]
 
+    def _refused(self, why: Any) -> PipelineError:
+        said = f"the database at {self.shown} refused: {why.getMessage()}"
+        if _sql_state(why) in _TIMED_OUT:
+            return PipelineError(
+                said, hint="see what holds a lock there; statements may take options.queryTimeout seconds (0: any time)"
+            )
+        return PipelineError(said)
+
     def _connect(self) -> Any:
+        """A connection as Spark itself makes one: with all options that are not Spark's own."""
         from py4j.protocol import Py4JJavaError
 
-        loader = self._jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+        spark = self._jvm.org.apache.spark
+        names = self._jvm.java.util.HashMap()
+        for key, value in self._options.items():
+            names.put(key, value)
         try:
-            driver = loader.loadClass(self._driver).getDeclaredConstructor(
-                self._array(self._jvm.java.lang.Class, 0)
-            ).newInstance(self._array(self._jvm.java.lang.Object, 0))  # fmt: skip
-        except Py4JJavaError as error:
-            raise ConfigError(
-                f"the JDBC driver {self._driver} is not in the Spark session",
-                hint="add its jar to the pipeline's spark: jars: or packages:",
-            ) from error
-        properties = self._jvm.java.util.Properties()
-        for key, value in self._properties.items():
-            properties.setProperty(key, value)
-        connection = driver.connect(self._url, properties)
-        if connection is None:
-            raise ConfigError(
-                f"the JDBC driver {self._driver} does not take the URL {self.shown}",
-                hint="name its class in option driver",
+            options = spark.sql.execution.datasources.jdbc.JDBCOptions(
+                self._url, "none", spark.api.python.PythonUtils.toScalaMap(names)
             )
+            connection = spark.sql.jdbc.JdbcDialects.get(self._url).createConnectionFactory(options).apply(-1)
+        except Py4JJavaError as error:
+            kind = str(error.java_exception.getClass().getName())
+            if kind == "java.lang.ClassNotFoundException":
+                raise ConfigError(
+                    f"the JDBC driver {self._driver} is not in the Spark session",
+                    hint="add its jar to the pipeline's spark: jars: or packages:",
+                ) from error
+            if "could not open a JDBC connection" in str(error.java_exception.getMessage()):
+                raise ConfigError(
+                    f"the JDBC driver {self._driver} does not take the URL {self.shown}",
+                    hint="name its class in option driver",
+                ) from error
+            raise
         connection.setAutoCommit(False)
         return connection
 
-    def _array(self, kind: Any, size: int) -> Any:
-        from pyspark import SparkContext
-
-        gateway: Any = SparkContext._gateway
-        return gateway.new_array(kind, size)
+    @property
+    def _driver(self) -> str:
+        return next((value for name, value in self._options.items() if name.lower() == "driver"), "none")
 
     def quoted(self, name: str) -> str:
         """A name, exactly as it is."""
@@ -137,8 +133,9 @@ class Database:
 class Connection:
     """One connection; `commit` keeps what was done, else it is undone."""
 
-    def __init__(self, java: Any) -> None:
+    def __init__(self, java: Any, query_timeout_s: int = 0) -> None:
         self._java = java
+        self._query_timeout_s = query_timeout_s
 
     def run(self, statement: str, *values: str | int) -> int:
         """Carry a statement out; returns how many rows it changed."""
@@ -160,15 +157,28 @@ class Connection:
         finally:
             prepared.close()
 
+    def has_table(self, name: str) -> bool:
+        """Whether there is a table of that name, in upper or lower case, where names without a schema are looked up."""
+        return any(found.lower() == name.lower() for found in self._tables(name))
+
     def tables(self, beginning: str) -> list[str]:
-        """The names of tables that begin so, in upper or lower case."""
+        """The names of tables that begin so, in upper or lower case, where names without a schema are looked up."""
+        return [name for name in self._tables(f"{beginning}%") if name.lower().startswith(beginning.lower())]
+
+    def _tables(self, pattern: str) -> list[str]:
+        """Names by a pattern in which `_` is any letter, so there may be more than were asked for."""
         facts = self._java.getMetaData()
+        if facts.storesUpperCaseIdentifiers():
+            pattern = pattern.upper()
+        schema = self._java.getSchema()
         names = []
-        found = facts.getTables(self._java.getCatalog(), None, "%", None)
-        while found.next():
-            name = str(found.getString("TABLE_NAME"))
-            if name.lower().startswith(beginning.lower()):
-                names.append(name)
+        found = facts.getTables(self._java.getCatalog(), schema, pattern, None)
+        try:
+            while found.next():
+                if schema is None or str(found.getString("TABLE_SCHEM")) == str(schema):
+                    names.append(str(found.getString("TABLE_NAME")))
+        finally:
+            found.close()
         return names
 
     def commit(self) -> None:
@@ -187,9 +197,20 @@ class Connection:
 
     def _prepared(self, statement: str, values: Sequence[str | int]) -> Any:
         prepared = self._java.prepareStatement(statement)
+        prepared.setQueryTimeout(self._query_timeout_s)
         for at, value in enumerate(values, 1):
             if isinstance(value, str):
                 prepared.setString(at, value)
             else:
                 prepared.setLong(at, value)
         return prepared
+
+
+def _sql_state(error: Any) -> str | None:
+    """The state that an exception of a database carries; others have none."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return str(error.getSQLState())
+    except Py4JError:
+        return None

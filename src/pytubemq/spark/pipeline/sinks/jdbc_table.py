@@ -48,9 +48,9 @@ def create_table(
 ) -> None:
     """Make the table, empty, with a unique index on the keys."""
     properties = dict(options)
-    if database.is_derby and "createTableColumnTypes" not in properties:
+    if database.is_derby and not any(name.lower() == "createtablecolumntypes" for name in properties):
         texts = [field.name for field in schema if field.dataType.simpleString() == "string"]
-        kinds = [f"`{name}` {_DERBY_KEY if name in keys else _DERBY_TEXT}" for name in texts]
+        kinds = [f"{sql.quoted(name)} {_DERBY_KEY if name in keys else _DERBY_TEXT}" for name in texts]
         if kinds:
             properties["createTableColumnTypes"] = ", ".join(kinds)
     empty = spark.createDataFrame([], schema)

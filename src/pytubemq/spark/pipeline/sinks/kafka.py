@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.sinks.rows import write_counted
+from pytubemq.spark.pipeline.sinks.sql import quoted
 from pytubemq.spark.pipeline.spec.model import Guarantee
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from pytubemq.spark.pipeline.sinks.port import SinkContext
@@ -19,12 +22,19 @@ if TYPE_CHECKING:
 PACKAGE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 SERVERS: Final = "kafka.bootstrap.servers"
 REACH_MS: Final = 10_000
-OWN: Final = frozenset({"key", "value", "topic", "headers", "partition"})
-"""Columns that Spark's connector takes."""
+OWN: Final = {
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "topic": ("string",),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "partition": ("int",),
+}
+"""Columns that Spark's connector takes, and of which types; it passes over all others."""
+_KEEP_NULLS: Final = {"ignoreNullFields": "false"}
 
 
 class KafkaSink:
-    """The sink `kafka`: rows with a column `value` go as they are, others as one JSON object each."""
+    """The sink `kafka`: rows that are Kafka's own columns go as they are, others as one JSON object each."""
 
     guarantee = Guarantee.AT_LEAST_ONCE
 
@@ -44,6 +54,9 @@ class KafkaSink:
 
         if "topic" not in self._options and (schema is None or "topic" not in schema.names):
             raise ConfigError(f"sink {self.spec.name}: kafka needs a topic, or a column topic", hint="add topic: NAME")
+        missing = [key for key in self.spec.keys if schema is not None and key not in schema.names]
+        if missing:
+            raise ConfigError(f"sink {self.spec.name}: keys names {', '.join(missing)}, which no row has")
         try:
             admin = self._admin(spark)
         except Py4JJavaError as error:
@@ -73,15 +86,16 @@ class KafkaSink:
     def _messages(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
 
-        if "value" in rows.columns:
+        if is_kafka_s_own(rows.schema, self.spec.keys):
             return rows
-        routed = [name for name in rows.columns if name in OWN]
-        body = [f.col(f"`{name}`") for name in rows.columns if name not in OWN]
-        made = rows.select(*routed, f.to_json(f.struct(*body), {"ignoreNullFields": "false"}).alias("value"))
-        if self.spec.keys and "key" not in routed:
-            key = f.concat_ws("\x1f", *(f.col(f"`{name}`").cast("string") for name in self.spec.keys))
-            made = rows.select(key.alias("key"), *routed, f.to_json(f.struct(*body)).alias("value"))
-        return made
+        columns = [f.to_json(f.struct(*map(_column, rows.columns)), _KEEP_NULLS).alias("value")]
+        if len(self.spec.keys) == 1:
+            columns.append(_column(self.spec.keys[0]).cast("string").alias("key"))
+        elif self.spec.keys:
+            columns.append(f.to_json(f.struct(*map(_column, self.spec.keys)), _KEEP_NULLS).alias("key"))
+        if "topic" not in self._options:
+            columns.append(f.col("topic"))
+        return rows.select(*columns)
 
     def _admin(self, spark: SparkSession) -> Any:
         jvm: Any = spark.sparkContext._jvm
@@ -98,3 +112,16 @@ class KafkaSink:
             f"sink {self.spec.name}: no Kafka broker answers at {self._options[SERVERS]}: {why}",
             hint=f"see that {SERVERS} is right and reachable from here and from every executor",
         )
+
+
+def is_kafka_s_own(rows: StructType, keys: Sequence[str]) -> bool:
+    """Whether rows are messages as Spark's connector takes them: a `value`, and nothing that it would pass over."""
+    if "value" not in rows.names or tuple(keys) not in {(), ("key",)}:
+        return False
+    return all(field.dataType.simpleString() in OWN.get(field.name, ()) for field in rows)
+
+
+def _column(name: str) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.col(quoted(name))

@@ -20,6 +20,8 @@ from pytubemq.spark.pipeline.spec.model import Guarantee
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 STAGING: Final = "_staging"
 SCHEMA: Final = "_schema.json"
 """The table's columns, as Spark writes a schema in JSON; names that begin with _ are no data to readers."""
+BATCH: Final = "batch"
+"""The column that readers see because directories are named by it; it would hide one of the rows' own."""
 
 
 class ParquetBatches:
@@ -41,11 +45,14 @@ class ParquetBatches:
             raise ConfigError(f"sink {spec.name}: parquet needs a path", hint="add path: /where/the/files/go")
         self.spec = spec
         self._root = resolve(spec.path).rstrip("/")
+        self._refuse_own(spec.partition_by)
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
         """See that the directory is there or can be made, and that the columns fit those written so far."""
         from py4j.protocol import Py4JJavaError
 
+        if schema is not None:
+            self._refuse_own(schema.names)
         files = HadoopFiles(spark)
         try:
             place = _nearest(files, self._root)
@@ -67,6 +74,7 @@ class ParquetBatches:
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """Stage the files, then give their directory the batch's name."""
         files = HadoopFiles(context.spark)
+        self._refuse_own(rows.columns)
         rows = self._fitted(rows, files)
         staged = f"{self._root}/{STAGING}/{self._name(batch_id, context)}-{uuid.uuid4().hex[:8]}"
         self._sweep(files, batch_id, context)
@@ -103,6 +111,14 @@ class ParquetBatches:
             files.write(f"{self._root}/{SCHEMA}", change.columns.json())
         return fitted(rows, change.columns, policy=self.spec.on_schema_change)
 
+    def _refuse_own(self, names: Iterable[str]) -> None:
+        own = [name for name in names if name.lower() == BATCH]
+        if own and self.spec.layout != "log":
+            raise ConfigError(
+                f"sink {self.spec.name}: readers would see the batch's directory in place of the column {own[0]}",
+                hint="rename the column in a step, or take layout: log",
+            )
+
     def _table(self, files: HadoopFiles) -> StructType | None:
         from pyspark.sql.types import StructType
 
@@ -119,7 +135,7 @@ class ParquetBatches:
         return f"{batch_label(context.pipeline_id)}-{batch_id:06d}"
 
     def _target(self, batch_id: int, context: SinkContext) -> str:
-        return f"{self._root}/batch={self._name(batch_id, context)}"
+        return f"{self._root}/{BATCH}={self._name(batch_id, context)}"
 
     def _unreachable(self, why: str) -> ConfigError:
         return ConfigError(

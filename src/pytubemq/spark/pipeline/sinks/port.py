@@ -48,7 +48,9 @@ class SinkWriter(Protocol):
         ...
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """See that the target can be reached and written, and that rows of `schema` fit it. Writes nothing.
+        """See that the target can be reached and written, and that rows of `schema` fit it.
+
+        It leaves nothing there: what is made to see whether something can be made is taken away again.
 
         Raises:
             ConfigError: it cannot; with the remedy.

@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyspark.sql.types import StructField
+    from pyspark.sql.types import DataType, StructField
 
 
 def quoted(name: str, mark: str = "`") -> str:
     """One name as SQL takes it, whatever is in it."""
     return f"{mark}{name.replace(mark, mark * 2)}{mark}"
-
-
-def text(value: str) -> str:
-    """A text as Spark's SQL takes it."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def column_list(names: Iterable[str], mark: str = "`") -> str:
@@ -28,7 +22,20 @@ def column_list(names: Iterable[str], mark: str = "`") -> str:
 
 def columns_ddl(fields: Iterable[StructField]) -> str:
     """Columns with their types, as Spark's CREATE TABLE and ADD COLUMNS take them."""
-    return ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields)
+    return ", ".join(f"{quoted(field.name)} {type_sql(field.dataType)}" for field in fields)
+
+
+def type_sql(kind: DataType) -> str:
+    """A type as Spark's SQL takes it: as `simpleString`, but with the names of a struct's fields quoted."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return f"struct<{', '.join(f'{quoted(field.name)}: {type_sql(field.dataType)}' for field in kind)}>"
+    if isinstance(kind, ArrayType):
+        return f"array<{type_sql(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"map<{type_sql(kind.keyType)}, {type_sql(kind.valueType)}>"
+    return str(kind.simpleString())
 
 
 def merge(target: str, source: str, keys: Sequence[str], columns: Sequence[str], mark: str = "`") -> str:

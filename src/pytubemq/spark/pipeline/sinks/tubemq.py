@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.sinks.port import DEAD_LETTER, SinkContext
 from pytubemq.spark.pipeline.sinks.rows import is_deterministic, write_counted
+from pytubemq.spark.pipeline.sinks.sql import quoted
 from pytubemq.spark.pipeline.spec.model import Guarantee
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
@@ -82,7 +83,7 @@ class TubeMqSink:
         return write_counted(messages, send)
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
-        """A topic cannot be asked; the readers' `dedup` drops what comes twice."""
+        """A topic cannot be asked. The Broker drops a number that it has; by key the readers' `dedup` does."""
         return None
 
     def _options(self, batch_id: int, context: SinkContext) -> dict[str, str]:
@@ -124,8 +125,8 @@ class TubeMqSink:
         if "body" in rows.columns:
             return rows
         own = [*self._routing(rows)]
-        body = f.to_json(f.struct(*(f.col(f"`{name}`") for name in rows.columns)), {"ignoreNullFields": "false"})
-        return rows.select(*own, body.alias("body"))
+        body = f.to_json(f.struct(*(f.col(quoted(name)) for name in rows.columns)), {"ignoreNullFields": "false"})
+        return rows.select(*map(quoted, own), body.alias("body"))
 
     def _routing(self, rows: DataFrame) -> list[str]:
         """Columns that say where a row goes, where they are of a type that can; the body has them as well."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.spark.pipeline.sinks.sql import quoted
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -21,7 +23,7 @@ def last_of_each_key(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    by_key = Window.partitionBy(*(f.col(f"`{key}`") for key in keys)).orderBy(f.col(_AT).desc())
+    by_key = Window.partitionBy(*(f.col(quoted(key)) for key in keys)).orderBy(f.col(_AT).desc())
     numbered = rows.withColumn(_AT, f.monotonically_increasing_id())
     first = numbered.withColumn("_tubemq_row", f.row_number().over(by_key)).where("_tubemq_row = 1")
     return first.drop(_AT, "_tubemq_row")

@@ -8,9 +8,12 @@ from pyspark.sql.types import StructType
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.sinks import sql
 from pytubemq.spark.pipeline.sinks.columns import reconcile
-from pytubemq.spark.pipeline.sinks.jdbc_database import driver_class
+from pytubemq.spark.pipeline.sinks.iceberg_table import refuse_parts
+from pytubemq.spark.pipeline.sinks.jdbc_options import jdbc_options
+from pytubemq.spark.pipeline.sinks.kafka import is_kafka_s_own
+from pytubemq.spark.pipeline.sinks.make import make_sink
 from pytubemq.spark.pipeline.sinks.parquet import batch_label
-from pytubemq.spark.pipeline.spec.model import OnSchemaChange
+from pytubemq.spark.pipeline.spec.model import OnSchemaChange, Sink, SinkFormat
 
 NARROW = [("n", "integer"), ("t", "string")]
 
@@ -61,10 +64,14 @@ def test_a_narrower_column_fits_a_wider_table_and_decimals_by_their_digits() -> 
         reconcile(schema(("n", "short"), ("d", "decimal(12,4)")), table, OnSchemaChange.FAIL, sink="s")
 
 
-def test_names_and_texts_cannot_break_out_of_sql() -> None:
+def test_names_cannot_break_out_of_sql() -> None:
     assert sql.quoted("a`b") == "`a``b`"
     assert sql.quoted('a"b', '"') == '"a""b"'
-    assert sql.text("it's \\") == "'it\\'s \\\\'"
+    inner = {"type": "struct", "fields": [{"name": "c`d", "type": "long", "nullable": True, "metadata": {}}]}
+    listed = {"type": "array", "elementType": inner, "containsNull": True}
+    fields = [{"name": "a", "type": listed, "nullable": True, "metadata": {}}]
+    columns = StructType.fromJson({"type": "struct", "fields": fields})
+    assert sql.columns_ddl(columns) == "`a` array<struct<`c``d`: bigint>>"
 
 
 def test_a_merge_of_keys_alone_replaces_nothing() -> None:
@@ -76,9 +83,73 @@ def test_a_merge_of_keys_alone_replaces_nothing() -> None:
 
 
 def test_the_driver_is_known_by_the_url_unless_it_is_named() -> None:
-    assert driver_class("jdbc:postgresql://x/y", {}) == "org.postgresql.Driver"
-    assert driver_class("jdbc:odd:x", {}) is None
-    assert driver_class("jdbc:odd:x", {"driver": "a.B"}) == "a.B"
+    assert jdbc_options("jdbc:postgresql://x/y", {}, sink="s")["driver"] == "org.postgresql.Driver"
+    assert jdbc_options("jdbc:odd:x", {"Driver": "a.B"}, sink="s") == {"Driver": "a.B", "queryTimeout": "600"}
+    with pytest.raises(ConfigError, match="sink s: the driver of this url is not known"):
+        jdbc_options("jdbc:odd:x", {}, sink="s")
+
+
+@pytest.mark.parametrize("url", ["jdbc:oracle:thin:@//h:1521/x", "jdbc:sqlserver://h"])
+def test_databases_that_a_batch_cannot_be_moved_in_are_refused_even_with_a_driver(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"sink s: .*cannot be moved there in one transaction"):
+        make_sink(Sink("s", SinkFormat.JDBC, url=url, table="t", options={"driver": "a.B"}))
+
+
+@pytest.mark.parametrize(
+    ("url", "given", "added"),
+    [
+        ("jdbc:postgresql://x/y", {}, {"loginTimeout": "30", "socketTimeout": "660", "queryTimeout": "600"}),
+        ("jdbc:mysql://x/y", {}, {"connectTimeout": "30000", "socketTimeout": "660000", "queryTimeout": "600"}),
+        ("jdbc:postgresql://x/y", {"QueryTimeout": "9"}, {"loginTimeout": "30", "socketTimeout": "69"}),
+        ("jdbc:postgresql://x/y", {"queryTimeout": "0"}, {"loginTimeout": "30", "socketTimeout": "0"}),
+        ("jdbc:postgresql://x/y?SocketTimeout=5", {"logintimeout": "1"}, {"queryTimeout": "600"}),
+    ],
+)
+def test_every_wait_for_a_database_has_a_bound_that_the_file_can_set(
+    url: str, given: dict[str, str], added: dict[str, str]
+) -> None:
+    options = jdbc_options(url, given, sink="s")
+    del options["driver"]
+    assert options == {**given, **added}
+
+
+def test_a_timeout_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ConfigError, match="queryTimeout = 'long' is not a number of seconds"):
+        jdbc_options("jdbc:postgresql://x/y", {"queryTimeout": "long"}, sink="s")
+
+
+@pytest.mark.parametrize(
+    ("columns", "keys", "own"),
+    [
+        ([("key", "binary"), ("value", "string"), ("partition", "integer")], (), True),
+        ([("key", "string"), ("value", "string")], ("key",), True),
+        ([("n", "integer"), ("value", "string")], (), False),
+        ([("value", "double")], (), False),
+        ([("n", "string"), ("partition", "integer"), ("key", "string")], (), False),
+        ([("partition", "long"), ("value", "binary")], (), False),
+        ([("key", "string"), ("value", "string")], ("value",), False),
+    ],
+)
+def test_rows_go_to_kafka_as_they_are_only_if_nothing_of_them_would_be_passed_over(
+    columns: list[tuple[str, str]], keys: tuple[str, ...], own: bool
+) -> None:
+    assert is_kafka_s_own(schema(*columns), keys) is own
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "binary"])
+def test_iceberg_files_are_not_parted_by_what_a_directory_s_name_cannot_tell(kind: str) -> None:
+    columns = schema(("at", kind), ("day", "date"), ("d", "decimal(9,2)"), ("t", "string"))
+    refuse_parts(["day", "d", "t"], columns)
+    with pytest.raises(ConfigError, match=f"files cannot be parted by at, which is a {kind}"):
+        refuse_parts(["at"], columns)
+    with pytest.raises(ConfigError, match="partition_by names x, which no row has"):
+        refuse_parts(["x"], columns)
+
+
+def test_a_column_that_a_batch_s_directory_would_hide_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"sink s: readers would see the batch's directory in place of .* Batch"):
+        make_sink(Sink("s", SinkFormat.PARQUET, path="/x", partition_by=("Batch",)))
+    make_sink(Sink("s", SinkFormat.PARQUET, path="/x", partition_by=("Batch",), layout="log"))
 
 
 def test_the_name_of_a_batch_s_directory_is_no_number_and_no_date() -> None:
