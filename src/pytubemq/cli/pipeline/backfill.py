@@ -64,4 +64,5 @@ def backfill(
             options.say(f"  {line}")
         return ExitCode.DONE
     options.say(f"backfill {wanted.id}: {count_of(total, 'message')}")
+    wanted.keep()
     return carry_out(options, wanted.pipeline, wanted.pipeline.state, once=True, progress=Shown(progress))

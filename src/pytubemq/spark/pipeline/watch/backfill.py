@@ -1,15 +1,18 @@
 """A range of the source put through a pipeline again, as a run with a state of its own.
 
 The invariant: the pipeline's own progress is not touched, and the same backfill started again goes on where it stopped
-and repeats nothing: its state, and by it the batches that the sinks know, follows from its id.
+and repeats nothing: its state, and by it the batches that the sinks know, follows from its id, and an id keeps the
+range that it had first.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
@@ -17,6 +20,8 @@ from pytubemq.model.offset import messages_between
 from pytubemq.spark.observe.lag import iso
 from pytubemq.spark.pipeline.run.log_owner import refuse_log
 from pytubemq.spark.pipeline.spec.model import SinkFormat, Trigger, TriggerKind
+from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_beside
+from pytubemq.spark.pipeline.watch.files import LocalFiles, read_object
 from pytubemq.spark.units import duration_s
 
 if TYPE_CHECKING:
@@ -24,8 +29,11 @@ if TYPE_CHECKING:
 
     from pytubemq.model.ids import Partition
     from pytubemq.spark.pipeline.spec.model import Pipeline
+    from pytubemq.spark.pipeline.watch.files import Files
 
 DIRECTORY: Final = "backfill"
+RANGE: Final = "range.json"
+"""In a backfill's state: the range as it was asked for, and as it was then."""
 _ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 
 
@@ -36,6 +44,17 @@ class Backfill:
     id: str
     pipeline: Pipeline
     """The pipeline over that range, with a state of its own."""
+    range: Mapping[str, Any]
+    """`asked`: the two places as they were given; `places`: as they were when it was begun."""
+
+    def keep(self) -> None:
+        """Write the range down, before the run begins: from then on the id is of this range."""
+        state = str(self.pipeline.state)
+        if "://" not in state:
+            Path(state).mkdir(parents=True, exist_ok=True)
+        files = _files(state)
+        if not read_object(files, RANGE):
+            files.write(RANGE, dict(self.range))
 
 
 def backfill_of(
@@ -43,8 +62,11 @@ def backfill_of(
 ) -> Backfill:
     """The pipeline from `start` up to `end` (places as `source.start` takes them; -10m is counted from now).
 
+    What is asked for again under its id is the range that it was when it was begun. What is rejected joins the
+    pipeline's own dead letters.
+
     Raises:
-        ConfigError: the source is no topic, the id is none, or a sink's layout is log.
+        ConfigError: the source is no topic, the id is none or of another range, or a sink's layout is log.
     """
     refuse_log(pipeline, "a backfill")
     if pipeline.source.format != "tubemq":
@@ -52,14 +74,32 @@ def backfill_of(
             f"pipeline {pipeline.name} reads {pipeline.source.format}, which has no places to begin and end at",
             hint="backfill works on topics",
         )
+    asked = json.loads(json.dumps([start, end], default=dict))
     start, end = _fixed(start), _fixed(end)
     if id is None:
         id = hashlib.sha256(repr((start, end)).encode()).hexdigest()[:12]
     if not _ID.fullmatch(id):
         raise ConfigError(f"{id!r} is no id of a backfill", hint="use letters, digits, . _ -, at most 64")
-    source = replace(pipeline.source, start=start, end=end, commit_group=None)
     state = f"{pipeline.state}/{DIRECTORY}/{id}"
-    return Backfill(id, replace(pipeline, source=source, state=state, trigger=Trigger(TriggerKind.AVAILABLE_NOW)))
+    wanted = {"asked": asked, "places": json.loads(json.dumps([start, end], default=dict))}
+    begun = read_object(_files(state), RANGE)
+    if begun and begun.get("asked") != asked and begun.get("places") != wanted["places"]:
+        first, last = begun.get("places") or (None, None)
+        raise ConfigError(
+            f"backfill {id} was begun from {first} to {last}, not from {start} to {end}",
+            hint="start it again with its own range, or give this one another name: --id NAME",
+        )
+    if begun:
+        wanted, (start, end) = begun, begun["places"]
+    source = replace(pipeline.source, start=start, end=end, commit_group=None)
+    over = replace(
+        pipeline,
+        source=source,
+        state=state,
+        trigger=Trigger(TriggerKind.AVAILABLE_NOW),
+        dead_letter=dead_letter_beside(pipeline),
+    )
+    return Backfill(id, over, wanted)
 
 
 def ranges(backfill: Backfill) -> list[dict[str, Any]]:
@@ -105,6 +145,14 @@ def ends_of(pipeline: Pipeline) -> dict[Partition, tuple[int, int]]:
         raise ConfigError(f"pipeline {pipeline.name} reads {pipeline.source.format}, which has no newest messages")
     options = parse_options(source_options(replace(pipeline, decode=None), streaming=False))
     return {key: (there.min_offset, there.max_offset) for key, there in Survey(options).ends().items()}
+
+
+def _files(state: str) -> Files:
+    if "://" not in state:
+        return LocalFiles(Path(state).absolute())
+    from pytubemq.spark.pipeline.run.state import StateDirectory
+
+    return StateDirectory(state)
 
 
 def _fixed(place: Any) -> Any:

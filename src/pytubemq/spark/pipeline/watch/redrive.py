@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.run.log_owner import refuse_log
 from pytubemq.spark.pipeline.spec.model import Source, Trigger, TriggerKind
 from pytubemq.spark.pipeline.watch.dead_letters import FOREIGN, dead_letter_beside
 
@@ -51,6 +52,7 @@ class Redrive:
         Raises:
             ConfigError: a sink would pass over them.
         """
+        refuse_log(pipeline, "a redrive")
         source = Source(
             format="parquet", path=str(self.place / stage / "rows"), schema=SCHEMA, columns=pipeline.source.columns
         )
@@ -75,8 +77,9 @@ def stage_redrive(pipeline: Pipeline, taken: Taken) -> Redrive:
     """Write the chosen dead letters down as what a run reads.
 
     Raises:
-        ConfigError: the state is not on this machine, there is nothing to redrive.
+        ConfigError: the state is not on this machine, there is nothing to redrive, or a sink's layout is log.
     """
+    refuse_log(pipeline, "a redrive")
     if taken.rows.num_rows == 0:
         raise ConfigError("no dead letter is meant", hint="pytubemq pipeline dlq list FILE  tells what there is")
     if pipeline.source.format != "tubemq":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ConfigError, RefusedError
-from pytubemq.spark.pipeline.spec.model import Pipeline, Sink, SinkFormat, Source, Step, TriggerKind
+from pytubemq.spark.pipeline.spec.model import DeadLetter, Pipeline, Sink, SinkFormat, Source, Step, TriggerKind
 from pytubemq.spark.pipeline.watch.backfill import backfill_of, effects
 from pytubemq.spark.pipeline.watch.files import state_files
 from pytubemq.spark.pipeline.watch.plain import plain
@@ -64,6 +64,33 @@ def test_a_backfill_has_a_state_of_its_own_that_follows_from_its_range() -> None
     assert first.pipeline.state == f"/state/backfill/{first.id}"
     assert (first.pipeline.source.commit_group, first.pipeline.trigger.kind) == (None, TriggerKind.AVAILABLE_NOW)
     assert backfill_of(PIPELINE, "earliest", "latest", id="january").pipeline.state == "/state/backfill/january"
+
+
+def test_a_backfill_that_is_started_again_keeps_the_range_that_it_was_begun_with(tmp_path: Path) -> None:
+    pipeline = replace(PIPELINE, state=str(tmp_path / "state"))
+    first = backfill_of(pipeline, "-10m", "latest", id="x")
+    assert not (tmp_path / "state").exists()  # looking makes nothing
+    first.keep()
+    for places in (("-10m", "latest"), (first.pipeline.source.start, "latest")):
+        again = backfill_of(pipeline, *places, id="x")
+        again.keep()
+        assert (again.pipeline, again.range) == (first.pipeline, first.range)
+    for places in (("-20m", "latest"), ("earliest", "latest"), ("-10m", "-1m")):
+        with pytest.raises(ConfigError, match="backfill x was begun from"):
+            backfill_of(pipeline, *places, id="x")
+    assert backfill_of(pipeline, "earliest", "latest", id="y").pipeline.source.start == "earliest"
+    by_time = backfill_of(pipeline, {"time": "2026-01-01T00:00:00Z"}, "latest", id="z")
+    by_time.keep()
+    assert backfill_of(pipeline, {"time": "2026-01-01T00:00:00Z"}, "latest", id="z").pipeline == by_time.pipeline
+
+
+def test_what_a_backfill_rejects_joins_the_pipeline_s_own_dead_letters() -> None:
+    assert backfill_of(PIPELINE, "earliest", "latest").pipeline.dead_letter == DeadLetter(path="/state/dead_letter")
+    limits = DeadLetter(max_rows=5)
+    found = backfill_of(replace(PIPELINE, dead_letter=limits), "earliest", "latest").pipeline.dead_letter
+    assert found == replace(limits, path="/state/dead_letter")
+    topic = DeadLetter(SinkFormat.TUBEMQ, topic="bad")
+    assert backfill_of(replace(PIPELINE, dead_letter=topic), "earliest", "latest").pipeline.dead_letter == topic
 
 
 def test_a_time_ago_is_the_time_that_it_is_when_it_is_asked_for() -> None:

@@ -16,7 +16,7 @@ import pytubemq.sync
 from pytubemq.errors import ConfigError, NotFoundError
 from pytubemq.server.cluster import ThreadedCluster
 from pytubemq.spark.decode.rejected import REJECTED_ARROW
-from pytubemq.spark.pipeline.spec.model import DeadLetter, Decode, Pipeline, SinkFormat, Source
+from pytubemq.spark.pipeline.spec.model import DeadLetter, Decode, Pipeline, Sink, SinkFormat, Source
 from pytubemq.spark.pipeline.watch import dead_letters
 from pytubemq.spark.pipeline.watch.dead_letters import Choice, DeadLetterFiles, dead_letters_of, rows_of
 from pytubemq.spark.pipeline.watch.redrive import stage_redrive, unfinished
@@ -158,6 +158,24 @@ def test_a_redrive_is_a_run_of_its_own_over_the_messages_as_they_were(place: Pat
     assert (whole.dead_letter.path, whole.dead_letter.max_rows) == (str(place), None)
     [message] = pq.read_table(single.source.path).to_pylist()
     assert (message["body"], message["offset"], message["attributes"]) == (b"\xff", 12, [("k", "v")])
+
+
+def test_nothing_is_redriven_into_spark_s_own_file_sink(place: Path, tmp_path: Path) -> None:
+    pipeline, letters = pipeline_of(tmp_path, place), DeadLetterFiles(str(place))
+    log = replace(pipeline, sinks=(Sink("lake", SinkFormat.PARQUET, path="/lake", layout="log"),))
+    with pytest.raises(ConfigError, match="sink lake"):
+        stage_redrive(log, letters.take(Choice()))
+    begun = stage_redrive(pipeline, letters.take(Choice()))
+    with pytest.raises(ConfigError, match="sink lake"):
+        begun.pipeline(log, "message")
+
+
+def test_a_redrive_without_a_dead_letter_section_rejects_into_the_pipeline_s_own(place: Path, tmp_path: Path) -> None:
+    letters = DeadLetterFiles(str(place)).take(Choice())
+    for section in (None, DeadLetter(max_rows=5)):
+        pipeline = replace(pipeline_of(tmp_path, place), dead_letter=section)
+        redrive = stage_redrive(pipeline, letters)
+        assert redrive.pipeline(pipeline, "message").dead_letter == DeadLetter(path=f"{pipeline.state}/dead_letter")
 
 
 def test_a_redrive_that_was_killed_comes_before_another(place: Path, tmp_path: Path) -> None:
