@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, MissingExtraError
 from pytubemq.spark.pipeline.spec.model import SinkFormat
+from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -86,16 +87,16 @@ def settings(pipeline: Pipeline, formats: Iterable[SinkFormat], *, submitted: bo
     wanted = dict(DEFAULTS)
     wanted["spark.app.name"] = pipeline.name
     if not submitted:
-        wanted["spark.master"] = pipeline.spark.master
-        if pipeline.spark.master.startswith("local"):
+        wanted["spark.master"] = resolve(pipeline.spark.master)
+        if wanted["spark.master"].startswith("local"):
             wanted |= LOCAL
     if pipeline.spark.packages:
-        wanted["spark.jars.packages"] = ",".join(pipeline.spark.packages)
+        wanted["spark.jars.packages"] = ",".join(resolve(one) for one in pipeline.spark.packages)
     if pipeline.spark.jars:
-        wanted["spark.jars"] = ",".join(pipeline.spark.jars)
+        wanted["spark.jars"] = ",".join(resolve(one) for one in pipeline.spark.jars)
     if SinkFormat.DELTA in formats:
         wanted |= DELTA
-    wanted |= pipeline.spark.conf
+    wanted |= {key: resolve(value) for key, value in pipeline.spark.conf.items()}
     check_settings(wanted)
     return wanted
 

@@ -176,7 +176,7 @@ def _load(reader: Any, source: Source) -> DataFrame:
     from pytubemq.spark.pipeline.run.faults import of_spark
 
     try:
-        rows: DataFrame = reader.load(source.path) if source.path else reader.load()
+        rows: DataFrame = reader.load(resolve(source.path)) if source.path else reader.load()
     except PySparkException as error:
         raise of_spark(error, f"the source ({source.format})") from error
     return rows

@@ -36,7 +36,7 @@ def make_tables(spark: SparkSession, pipeline: Pipeline) -> None:
         if table.schema:
             reader = reader.schema(table.schema)
         try:
-            rows = reader.load(table.path) if table.path else reader.load()
+            rows = reader.load(resolve(table.path)) if table.path else reader.load()
             rows.createOrReplaceTempView(table.name)
         except PySparkException as error:
             raise of_spark(error, f"table {table.name}") from error

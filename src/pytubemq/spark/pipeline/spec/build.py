@@ -140,9 +140,9 @@ class Builder:
         if key.kind is Kind.OPTIONS:
             return self._options(node, path)
         if key.kind is Kind.TEXTS:
-            return self._texts(node, path)
+            return self._texts(node, path, at_once=key.at_once)
         if key.kind is Kind.POSITIONS and isinstance(node, Table):
-            return plain(node)
+            return self._positions(node, path)
         text = self._scalar(key, node, path)
         return (text,) if key.into == "topics" else text
 
@@ -150,8 +150,8 @@ class Builder:
         if not isinstance(node, Scalar):
             raise self._tell(FaultCode.WRONG_TYPE, path, f"takes {_takes(key)}, not {kind_of(node)}")
         text = self._text(node, path, free=key.kind is Kind.SQL)
-        if key.kind in _NUMBERS or key.kind in {Kind.FLAG, Kind.CHOICE, Kind.NAME}:
-            text = self._resolved(text, path)
+        if key.at_once:
+            text = self._resolved(text, path, needed=key.kind not in {Kind.TEXT, Kind.POSITIONS})
         if key.kind in _NUMBERS:
             number, takes = _NUMBERS[key.kind]
             value = number(text)
@@ -207,11 +207,32 @@ class Builder:
                 self._tell(FaultCode.BAD_REFERENCE, path, f"the variable {reference.name} is not given", hint)
         return with_variables(node.text, self.variables)
 
-    def _resolved(self, text: str, path: str) -> str:
+    def _resolved(self, text: str, path: str, *, needed: bool = False) -> str:
+        """A text with its references looked up; one that fails is told, and stays unless its value is `needed`."""
+        if "${" not in text:
+            return text
+        told = any(one.kind in {"", "var"} and one.default is None for one in references(text))
         try:
-            return resolve(text, secret=False) if "${" in text else text
+            return text if told and not needed else resolve(text, secret=False)
         except ConfigError as error:
-            raise self._tell(FaultCode.BAD_REFERENCE, path, error.message, error.hint) from error
+            fault = _Unfit() if told else self._tell(FaultCode.BAD_REFERENCE, path, error.message, error.hint)
+            if needed:
+                raise fault from error
+            return text
+
+    def _positions(self, node: Table, path: str) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for entry in node.entries:
+            here = f"{path}.{entry.key}"
+            self.places.add(here, entry.mark, entry.value)
+            if isinstance(entry.value, Table):
+                made[entry.key] = self._positions(entry.value, here)
+            elif isinstance(entry.value, Scalar) and "${" in entry.value.text:
+                text = self._resolved(self._text(entry.value, here), here)
+                made[entry.key] = plain(Scalar(text, entry.value.mark))
+            else:
+                made[entry.key] = plain(entry.value)
+        return made
 
     def _sections(self, section: Section, node: Node, path: str) -> tuple[Any, ...]:
         if not isinstance(node, Items):
@@ -231,7 +252,7 @@ class Builder:
             raise _Unfit
         return tuple(made)
 
-    def _texts(self, node: Node, path: str) -> tuple[str, ...]:
+    def _texts(self, node: Node, path: str, *, at_once: bool) -> tuple[str, ...]:
         items = node.items if isinstance(node, Items) else (node,)
         made = []
         for index, item in enumerate(items):
@@ -239,7 +260,8 @@ class Builder:
             self.places.add(here, item.mark, item)
             if not isinstance(item, Scalar) or item.is_null or not item.text.strip():
                 raise self._tell(FaultCode.WRONG_TYPE, here, f"takes text, not {kind_of(item)}")
-            made.append(self._text(item, here))
+            text = self._text(item, here)
+            made.append(self._resolved(text, here) if at_once else text)
         return tuple(made)
 
     def _options(self, node: Node, path: str) -> dict[str, str]:

@@ -39,6 +39,12 @@ class Kind(StrEnum):
     EXPECTED = "mapping of lists of rows"
 
 
+_LATE: Final = frozenset(
+    {"master", "path", "url", "table", "topic", "options", "conf", "packages", "jars", "state", "sql"}
+)
+"""Fields in which references stay until they are used: places, and what may hold a secret."""
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """One key of a section."""
@@ -66,6 +72,11 @@ class Key:
     def into(self) -> str:
         """The field of the model that it fills."""
         return self.field or self.name
+
+    @property
+    def at_once(self) -> bool:
+        """Whether a reference is looked up when the file is read."""
+        return self.into not in _LATE
 
 
 @dataclass(frozen=True, slots=True)
