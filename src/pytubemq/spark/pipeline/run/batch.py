@@ -80,10 +80,14 @@ class Shared:
 
     stop: threading.Event = field(default_factory=threading.Event)
     """Set when the run is to end after the batch."""
+    begun: threading.Event = field(default_factory=threading.Event)
+    """Set when all queries are started, or when one was refused and `stop` is set: no batch begins before."""
     results: dict[tuple[str, int], BatchResult] = field(default_factory=dict)
     error: TubeError | None = None
     busy: set[str] = field(default_factory=set)
     """Queries that are in a batch."""
+    turned_away: set[str] = field(default_factory=set)
+    """Queries that ended because a batch was not begun after `stop`: their error is none."""
 
 
 class BatchBody:
@@ -119,7 +123,9 @@ class BatchBody:
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Carry a batch out. What goes wrong is kept for the engine, then given to Spark, which ends the query."""
         shared = self._shared
+        shared.begun.wait()
         if shared.stop.is_set():
+            shared.turned_away.add(self._query)
             raise StopRequestedError
         shared.busy.add(self._query)
         try:
@@ -291,14 +297,17 @@ class MapOnlyBody(BatchBody):
 
 
 class StateBody(BatchBody):
-    """Batches of what a step that keeps state has made."""
+    """Batches of what a step that keeps state has made.
+
+    The rows are held whatever is done with them: to make them anew, for a count or a second try, would read the source
+    again and commit the same version of the state twice.
+    """
 
     map_only = False
 
     def _frames(self, rows: DataFrame, entry: Entry, result: BatchResult) -> _Frames:
         frames = _Frames()
-        if len(self._outputs) > 1:
-            frames.hold(rows)
+        frames.hold(rows)
         for output in self._outputs:
             frames[output.step] = rows
         return frames

@@ -6,6 +6,7 @@ next one goes on with the first batch that is not in every sink.
 
 from __future__ import annotations
 
+import logging
 import queue
 import signal
 import threading
@@ -18,11 +19,11 @@ from pytubemq.spark.pipeline.plan.look import reads_java
 from pytubemq.spark.pipeline.run import events
 from pytubemq.spark.pipeline.run.batch import Shared
 from pytubemq.spark.pipeline.run.events import RunResult, RunStatus, Totals
-from pytubemq.spark.pipeline.run.faults import failed
+from pytubemq.spark.pipeline.run.faults import PipelineError, failed
 from pytubemq.spark.pipeline.run.lock import RunLock
 from pytubemq.spark.pipeline.run.progress import ProgressListener, batch_done, log_result
-from pytubemq.spark.pipeline.run.queries import Query, plan_queries
-from pytubemq.spark.pipeline.run.session import check_session, open_session
+from pytubemq.spark.pipeline.run.queries import Query, plan_queries, start_order
+from pytubemq.spark.pipeline.run.session import check_session, open_session, present_session, unheeded
 from pytubemq.spark.pipeline.run.state import StateDirectory
 from pytubemq.spark.pipeline.spec.model import TriggerKind
 from pytubemq.spark.pipeline.spec.normal import as_dict
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.run.events import BatchDone, Event
     from pytubemq.spark.pipeline.spec.model import Pipeline
 
+_LOG: Final = logging.getLogger(__name__)
 STOP: Final = "stop"
 """A file of this name in the state directory asks the run to end after the batch."""
 SPEC: Final = "spec.json"
@@ -56,7 +58,8 @@ def run(
 
     Args:
         pipeline: what to run.
-        spark: the session; the active one, or a new one as the pipeline says, if None. A new one is stopped at the end.
+        spark: the session; the one that is there, or a new one as the pipeline says, if None. Only a new one is stopped
+            at the end; in one that is there the settings of the pipeline's `spark` do nothing, which is logged.
         once: take all that is there now, then end, whatever the pipeline's trigger is.
         on_event: told of the start, each batch and the end, on the caller's thread.
 
@@ -71,8 +74,7 @@ def run(
     state = StateDirectory(pipeline.state or f".pytubemq/{pipeline.name}")
     pipeline = _with_masters(replace(pipeline, state=state.location))
     lock = RunLock(state, pipeline.name)
-    lock.take()
-    state.delete(STOP)
+    lock.take(first=lambda: state.delete(STOP))
     return _Run(pipeline, state, lock, on_event).go(spark)
 
 
@@ -101,16 +103,24 @@ class _Run:
         """By query, the sink that is Spark's own."""
         self._counting = ""
         """The query whose records count: each query reads the source for itself."""
-        self._told: set[tuple[str, int]] = set()
+        self._told: dict[str, int] = {}
+        """By query, the newest batch of Spark's own file sink that was told."""
+        self._names: dict[str, str] = {}
+        """Of our queries, by the id of this start of them."""
+        self._patience_ends: float | None = None
 
     def go(self, given: SparkSession | None) -> RunResult:
         """The whole run."""
-        session = None
+        made = None
         restore = _on_sigterm(self._shared.stop)
         try:
-            if given is not None:
-                check_session(given)
-            session = given or open_session(self._pipeline)
+            session = given or present_session()
+            if session is None:
+                session = made = open_session(self._pipeline)
+            else:
+                check_session(session)
+                for setting in unheeded(self._pipeline, session):
+                    _LOG.warning("%s of the pipeline does nothing in a session that is there", setting)
             return self._finished(self._carry_out(session))
         except TubeError as error:
             self._failed(error)
@@ -124,8 +134,8 @@ class _Run:
             raise
         finally:
             restore()
-            if session is not None and given is None:
-                session.stop()
+            if made is not None:
+                made.stop()
 
     def _carry_out(self, session: SparkSession) -> RunStatus:
         queries = plan_queries(session, self._pipeline, self._state, self._shared)
@@ -133,17 +143,16 @@ class _Run:
         self._listener = listener = ProgressListener()
         session.streams.addListener(listener)
         try:
-            return self._watch(queries, session)
+            return self._watch(queries)
         finally:
             for query in queries:
                 query.end()
             session.streams.removeListener(listener)
 
-    def _watch(self, queries: list[Query], session: SparkSession) -> RunStatus:
+    def _watch(self, queries: list[Query]) -> RunStatus:
         self._counting = queries[0].name
         self._logs = {query.name: query.log.name for query in queries if query.log is not None}
-        for query in queries:
-            query.start(self._pipeline.trigger)
+        self._start(queries)
         self._pipeline_id = queries[0].pipeline_id()
         self._lock.note(pipeline_id=self._pipeline_id)
         self._tell_started(queries)
@@ -151,20 +160,52 @@ class _Run:
             self._take_progress(LOOK_S)
             if self._state.exists(STOP):
                 self._shared.stop.set()
-            if self._shared.stop.is_set() and not self._shared.busy and not self._waiting():
-                break
-            if self._shared.error is not None:
+            if self._may_stop() or self._shared.error is not None or self._gone(queries) is not None:
                 break
         self._last_words(queries)
         stopped = self._shared.stop.is_set()
-        if self._shared.error is not None:
-            raise self._shared.error
-        for query in queries:
-            wrong = query.error()
-            if wrong is not None and not stopped:
-                raise wrong
+        wrong = self._shared.error or self._gone(queries)
+        if wrong is not None:
+            raise wrong
         self._state.delete(STOP)
         return RunStatus.STOPPED if stopped else RunStatus.FINISHED
+
+    def _start(self, queries: list[Query]) -> None:
+        """Start them all, those that Spark may refuse first; no batch begins before all are started."""
+        try:
+            for query in sorted(queries, key=start_order):
+                query.start(self._pipeline.trigger)
+        except BaseException:
+            self._shared.stop.set()
+            raise
+        finally:
+            self._shared.begun.set()
+        self._names = {query.run_id: query.name for query in queries}
+
+    def _may_stop(self) -> bool:
+        """Whether the end was asked for, and no batch is under way or waits for Spark's word, which may not come."""
+        if not self._shared.stop.is_set() or self._shared.busy:
+            self._patience_ends = None
+            return False
+        if self._patience_ends is None:
+            self._patience_ends = time.monotonic() + LAST_WORDS_S
+        return not self._waiting() or time.monotonic() > self._patience_ends
+
+    def _gone(self, queries: list[Query]) -> TubeError | None:
+        """What ended a query that should live on, whether or not a batch of ours was in it."""
+        ends = self._pipeline.trigger.kind in (TriggerKind.AVAILABLE_NOW, TriggerKind.ONCE)
+        for query in queries:
+            if query.is_active or query.name in self._shared.turned_away:
+                continue
+            wrong = query.error()
+            if wrong is None and not ends and not self._shared.stop.is_set():
+                wrong = PipelineError(
+                    f"pipeline {self._pipeline.name}: somebody stopped its query {query.name} from outside",
+                    hint="run again to go on; to end a run, use  pytubemq pipeline stop",
+                )
+            if wrong is not None:
+                return wrong
+        return None
 
     def _tell_started(self, queries: list[Query]) -> None:
         names = [name for query in queries for name in query.sinks]
@@ -190,16 +231,19 @@ class _Run:
     def _take_progress(self, wait_s: float) -> None:
         assert self._listener is not None
         try:
-            name, progress = self._listener.progress.get(timeout=wait_s)
+            progress = self._listener.progress.get(timeout=wait_s)
         except queue.Empty:
             return
-        self._tell(name, progress)
+        name = self._names.get(str(progress.runId))
+        if name is not None:  # else it is of another pipeline in this session
+            self._tell(name, progress)
 
     def _tell(self, name: str, progress: Any) -> None:
         result = self._shared.results.pop((name, progress.batchId), None)
-        if result is None and name in self._logs and (name, progress.batchId) not in self._told:
+        if result is None and name in self._logs and progress.batchId > self._told.get(name, -1):
             result = log_result(name, self._logs[name], progress)
-            self._told.add((name, progress.batchId))
+            if result is not None:
+                self._told[name] = progress.batchId
         if result is None:
             return
         event = batch_done(result, progress)
@@ -233,7 +277,10 @@ class _Run:
         return RunResult(status, self._totals, seconds, self._pipeline_id, self._state.location)
 
     def _failed(self, error: TubeError) -> None:
-        self._lock.release(RunStatus.FAILED, error=error.message)
+        try:
+            self._lock.release(RunStatus.FAILED, error=error.message, hint=error.hint)
+        except Exception as second:  # the first error is the one to tell
+            _LOG.warning("pipeline %s: run.json could not be written: %s", self._pipeline.name, second)
         seconds = time.monotonic() - self._begun
         self._on_event(
             events.Failed(error.message, error.hint, error.code, self._totals, seconds, time.time()),

@@ -1,12 +1,15 @@
 """One run at a time on a state directory, and `run.json`, which says who runs and that he is alive.
 
 The invariant: two runs never hold the same directory at once. On one machine the system's own file lock sees to it, and
-lets go when the process ends, however it ends; between machines the heartbeat in `run.json` does.
+lets go when the process ends, however it ends. Between machines the heartbeat in `run.json` does, as far as a file can:
+a run that takes the directory looks again after a pause whether it is still named there, and so does each heartbeat and
+each batch; the run that is not named ends, and writes nothing there any more.
 """
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import platform
 import threading
@@ -16,11 +19,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.run.events import RunStatus
+from pytubemq.spark.pipeline.run.faults import PipelineError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytubemq.errors import TubeError
     from pytubemq.spark.pipeline.run.state import StateDirectory
 
+logger = logging.getLogger(__name__)
+
 HEARTBEAT_S: Final = 5.0
+LOOK_AGAIN_S: Final = 2.0
+"""Where nothing but `run.json` keeps two runs apart: the pause after which a run looks whether it has the directory."""
 STALE_S: Final = 30.0
 """A run of another machine that has not said anything for so long counts as dead."""
 RUN: Final = "run.json"
@@ -35,6 +46,9 @@ class RunLock:
         self._ended = threading.Event()
         self._beat: threading.Thread | None = None
         self._writing = threading.Lock()
+        self._lost: TubeError | None = None
+        self._on_lost: Callable[[TubeError], None] = lambda error: None
+        self._looked_s = 0.0
         self._facts: dict[str, Any] = {
             "pipeline": pipeline,
             "run_id": uuid.uuid4().hex,
@@ -49,8 +63,17 @@ class RunLock:
         """New for each run."""
         return str(self._facts["run_id"])
 
-    def take(self) -> None:
+    def take(
+        self,
+        *,
+        first: Callable[[], None] = lambda: None,
+        on_lost: Callable[[TubeError], None] = lambda error: None,
+    ) -> None:
         """Begin to hold it.
+
+        Args:
+            first: done once it is held, before anyone is told.
+            on_lost: told, on a thread of its own, when another run has taken the directory over.
 
         Raises:
             ConfigError: another run holds it.
@@ -61,27 +84,71 @@ class RunLock:
         if before.get("status") == RunStatus.RUNNING and self._alive(before):
             self._unlock_file()
             raise self._taken(before)
+        self._on_lost = on_lost
+        first()
         self._tell()
+        if not self._state.local:
+            time.sleep(LOOK_AGAIN_S)
+            if (other := self._another()) is not None:
+                raise self._taken(other)
+        self._looked_s = time.time()
         self._beat = threading.Thread(target=self._keep_telling, name="pipeline-heartbeat", daemon=True)
         self._beat.start()
+
+    def check(self) -> None:
+        """See to it that it is still held; looks into `run.json` where a heartbeat is overdue, as after a standstill.
+
+        Raises:
+            PipelineError: another run has taken the directory over.
+        """
+        # by the clock, which goes on while the machine sleeps
+        if self._lost is None and abs(time.time() - self._looked_s) > 2 * HEARTBEAT_S:
+            self._look()
+        if self._lost is not None:
+            raise self._lost
 
     def note(self, **facts: Any) -> None:
         """Say more in `run.json`."""
         with self._writing:
             self._facts.update(facts)
-        self._tell()
+        if self._lost is None:
+            self._tell()
 
     def release(self, status: RunStatus, **facts: Any) -> None:
-        """Let go, and say how the run ended."""
+        """Let go, and say how the run ended, unless the directory is another's by now."""
         self._ended.set()
         if self._beat is not None:
             self._beat.join(HEARTBEAT_S)
-        self.note(status=status.value, ended=time.time(), **facts)
-        self._unlock_file()
+        try:
+            self.note(status=status.value, ended=time.time(), **facts)
+        finally:
+            self._unlock_file()
 
     def _keep_telling(self) -> None:
         while not self._ended.wait(HEARTBEAT_S):
-            self._tell()
+            try:
+                self._look()
+                if self._lost is not None:
+                    self._on_lost(self._lost)
+                    return
+                self._tell()
+            except Exception as error:  # a full disk or a short outage; the next one may get through
+                logger.warning("the heartbeat in %s/%s cannot be written: %s", self._state.location, RUN, error)
+
+    def _look(self) -> None:
+        """Find out whether it is still held."""
+        if (other := self._another()) is not None:
+            self._lost = PipelineError(
+                f"process {other.get('pid', '?')} on {other.get('host', '?')} has taken over {self._state.location}: "
+                f"this run had not been heard of for {STALE_S:.0f} s",
+                hint="the other run goes on behind the last whole batch; let one of them run",
+            )
+        self._looked_s = time.time()
+
+    def _another(self) -> dict[str, Any] | None:
+        """The run that `run.json` names, if it is not this one."""
+        there = self._state.read(RUN)
+        return None if there is None or there.get("run_id") == self._facts["run_id"] else there
 
     def _tell(self) -> None:
         with self._writing:

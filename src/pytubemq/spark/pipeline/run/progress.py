@@ -31,19 +31,18 @@ LOG_ROWS: Final = "tubemq_rows"
 
 
 class ProgressListener(StreamingQueryListener):
-    """Hands the progress of our queries, by their names, to the thread that runs the pipeline."""
+    """Hands the progress of pipelines' queries to the thread that runs one; the run id tells whose it is."""
 
     def __init__(self) -> None:
-        self.progress: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self.progress: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Nothing to tell."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """A trigger is over."""
-        name = event.progress.name or ""
-        if name.startswith(PREFIX):
-            self.progress.put((name.rpartition(":")[2], event.progress))
+        if (event.progress.name or "").startswith(PREFIX):
+            self.progress.put(event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing to tell."""

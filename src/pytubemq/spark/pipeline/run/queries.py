@@ -15,10 +15,13 @@ from pytubemq.spark.pipeline.run.batch import MapOnlyBody, Output, StateBody
 from pytubemq.spark.pipeline.run.faults import PipelineError, of_spark, said
 from pytubemq.spark.pipeline.run.identity import check_source
 from pytubemq.spark.pipeline.run.ledger import Ledger
+from pytubemq.spark.pipeline.run.log_owner import LOG, LogOwner
+from pytubemq.spark.pipeline.run.names import check_names
 from pytubemq.spark.pipeline.run.progress import LOG_ROWS, PREFIX
 from pytubemq.spark.pipeline.run.source import check_decode, open_source
 from pytubemq.spark.pipeline.run.state_need import keeps_state
 from pytubemq.spark.pipeline.run.steps import apply_steps, input_of, make_tables
+from pytubemq.spark.pipeline.sinks.files import HadoopFiles
 from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER, dead_letter_spec, make_sink
 from pytubemq.spark.pipeline.sinks.rows import is_deterministic
 from pytubemq.spark.pipeline.spec.model import DeadLetter, OnError, SinkFormat, TriggerKind
@@ -59,10 +62,12 @@ class Query:
         """Begin.
 
         Raises:
-            ConfigError: Spark does not run this plan as a stream.
+            ConfigError: Spark does not run this plan as a stream, or its files are another query's.
         """
         from pyspark.errors import PySparkException
 
+        if self.log is not None:
+            self.owner(self.log).claim()
         writer: Any = self.rows.writeStream.queryName(f"{PREFIX}{self.pipeline}:{self.name}").outputMode(self.mode)
         writer = writer.option("checkpointLocation", self.state.of_spark(self.checkpoint))
         try:
@@ -79,9 +84,18 @@ class Query:
         writer = writer.partitionBy(*self.log.partition_by) if self.log.partition_by else writer
         return writer.option("path", resolve(self.log.path or ""))
 
+    def owner(self, log: Sink) -> LogOwner:
+        """Whose the files of Spark's own file sink are."""
+        return LogOwner(HadoopFiles(self.rows.sparkSession), self.state, self.checkpoint, log)
+
     def pipeline_id(self) -> str:
         """The name of this query's progress: new when the checkpoint is."""
         return progress_id(self.state, self.checkpoint, self.pipeline)
+
+    @property
+    def run_id(self) -> str:
+        """Spark's id of this start of it; empty before."""
+        return str(self._running.runId) if self._running is not None else ""
 
     @property
     def is_active(self) -> bool:
@@ -103,6 +117,13 @@ class Query:
         """Stop it, wherever it is."""
         if self.is_active:
             self._running.stop()
+
+
+def start_order(query: Query) -> int:
+    """Those with state first: Spark may refuse their plans. Spark's own file sink last: nothing holds its batches."""
+    if query.log is not None:
+        return 2
+    return 1 if query.name == MAIN else 0
 
 
 def progress_id(state: StateDirectory, checkpoint: str, pipeline: str) -> str:
@@ -129,9 +150,9 @@ def plan_queries(spark: SparkSession, pipeline: Pipeline, state: StateDirectory,
     Raises:
         ConfigError: a part of the pipeline is refused; naming it, with the remedy.
     """
+    check_names(pipeline)
     check_decode(pipeline)
     writers = [make_sink(sink) for sink in pipeline.sinks]
-    check_source(state, pipeline)
     make_tables(spark, pipeline)
     opened = open_source(spark, pipeline)
     made = apply_steps(opened.accepted(), pipeline)
@@ -151,11 +172,16 @@ def plan_queries(spark: SparkSession, pipeline: Pipeline, state: StateDirectory,
         schema = opened.rejected(opened.rows).schema if output.step == DEAD_LETTER else made[output.step].schema
         output.writer.check(spark, None if _is_log(output) else schema)
     queries = [_main_query(pipeline, state, shared, opened, main)] if main or opened.decoded else []
-    return [*queries, *_own_queries(pipeline, state, shared, made, own)]
+    queries += _own_queries(pipeline, state, shared, made, own)
+    for query in queries:
+        if query.log is not None:
+            query.owner(query.log).check()
+    check_source(state, pipeline)
+    return queries
 
 
 def _is_log(output: Output) -> bool:
-    return output.writer.spec.layout == "log"
+    return output.writer.spec.layout == LOG
 
 
 def _main_query(

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, MissingExtraError
-from pytubemq.spark.pipeline.spec.model import SinkFormat
+from pytubemq.spark.pipeline.spec.model import SinkFormat, SparkSettings
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
@@ -41,8 +41,46 @@ DELTA: Final = {
 }
 
 
+def present_session() -> SparkSession | None:
+    """The session that somebody has made in this process: this thread's, else the process's; None if there is none."""
+    try:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return None  # `open_session` says what is missing
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    if SparkContext._active_spark_context is None:
+        return None
+    builder: Any = SparkSession.builder
+    made: SparkSession = builder.getOrCreate()
+    return made
+
+
+def unheeded(pipeline: Pipeline, session: SparkSession) -> list[str]:
+    """What the pipeline's `spark` says and a session that is there does otherwise, as `spark.x = y`; no values of conf,
+    which may be secret.
+    """
+    wanted = pipeline.spark
+    conf: Any = session.sparkContext.getConf()
+    found = [f"spark.conf.{key}" for key, value in wanted.conf.items() if _setting(session, key) != resolve(value)]
+    master = resolve(wanted.master)
+    if master not in (SparkSettings().master, conf.get("spark.master")):
+        found.append(f"spark.master = {master}")
+    for name, key in (("packages", "spark.jars.packages"), ("jars", "spark.jars")):
+        there = str(conf.get(key, "") or "").split(",")
+        found += [f"spark.{name}: {one}" for one in getattr(wanted, name) if resolve(one) not in there]
+    return found
+
+
+def _setting(session: SparkSession, key: str) -> str | None:
+    value = session.conf.get(key, None)
+    return value if value is not None else session.sparkContext.getConf().get(key)
+
+
 def open_session(pipeline: Pipeline, *, formats: Iterable[SinkFormat] | None = None) -> SparkSession:
-    """The active session if there is one, else a new one as the pipeline's `spark` says.
+    """The session that is there, if there is one, else a new one as the pipeline's `spark` says.
 
     Raises:
         ConfigError: a setting is refused.
@@ -52,10 +90,10 @@ def open_session(pipeline: Pipeline, *, formats: Iterable[SinkFormat] | None = N
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise MissingExtraError("local-spark", "a pipeline") from error
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        check_session(active)
-        return active
+    there = present_session()
+    if there is not None:
+        check_session(there)
+        return there
     if formats is None:
         formats = [sink.format for sink in pipeline.sinks]
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import queue
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.run import lock as locks
 from pytubemq.spark.pipeline.run import state as states
 from pytubemq.spark.pipeline.run.events import RunStatus
+from pytubemq.spark.pipeline.run.faults import PipelineError
 from pytubemq.spark.pipeline.run.identity import check_source
 from pytubemq.spark.pipeline.run.ledger import KEPT, Ledger, add_totals
 from pytubemq.spark.pipeline.run.lock import RUN, STALE_S, RunLock
@@ -21,6 +25,8 @@ from pytubemq.spark.pipeline.spec.model import Pipeline, Source
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pytubemq.errors import TubeError
 
 
 @pytest.fixture
@@ -102,6 +108,92 @@ def test_a_run_of_another_machine_counts_as_dead_when_its_heartbeat_is_old(state
     lock.release(RunStatus.STOPPED)
 
 
+@pytest.fixture
+def remote(tmp_path: Path) -> StateDirectory:
+    """A state without the file lock of one machine."""
+    return StateDirectory(f"file://{tmp_path}/remote")
+
+
+def test_of_two_runs_that_take_a_remote_state_at_once_one_has_it(
+    remote: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = RunLock(remote, "p"), RunLock(remote, "p")
+    monkeypatch.setattr(time, "sleep", lambda pause_s: RunLock._tell(second))  # it had looked before, too
+    with pytest.raises(ConfigError, match="runs already"):
+        first.take()
+    assert (remote.read(RUN) or {})["run_id"] == second.run_id
+
+
+def test_a_run_whose_state_was_taken_over_ends_and_leaves_it_to_the_other(
+    remote: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "HEARTBEAT_S", 0.02)
+    monkeypatch.setattr(locks, "LOOK_AGAIN_S", 0.0)
+    lost: queue.SimpleQueue[TubeError] = queue.SimpleQueue()
+    lock = RunLock(remote, "p")
+    lock.take(on_lost=lost.put)
+    lock.check()
+    RunLock(remote, "p")._tell()
+    assert "has taken over" in lost.get(timeout=30).message
+    with pytest.raises(PipelineError, match="has taken over"):
+        lock.check()
+    before = remote.read(RUN)
+    lock.note(java=True)
+    lock.release(RunStatus.FAILED)
+    assert remote.read(RUN) == before
+
+
+def test_a_run_that_stood_still_looks_before_its_next_batch(
+    remote: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "LOOK_AGAIN_S", 0.0)
+    lock = RunLock(remote, "p")
+    lock.take()
+    RunLock(remote, "p")._tell()
+    lock.check()  # the last look was a moment ago
+    now_s = time.time() + 60
+    monkeypatch.setattr(time, "time", lambda: now_s)
+    with pytest.raises(PipelineError, match="has taken over"):
+        lock.check()
+    lock.release(RunStatus.FAILED)
+
+
+def test_a_heartbeat_that_fails_is_tried_again(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "HEARTBEAT_S", 0.02)
+    lock = RunLock(state, "p")
+    lock.take()
+    write, failures, told = state.write, [OSError("no space left")] * 3, threading.Event()
+
+    def full_for_a_while(name: str, value: dict[str, object]) -> None:
+        if failures:
+            raise failures.pop()
+        write(name, value)
+        told.set()
+
+    monkeypatch.setattr(state, "write", full_for_a_while)
+    assert told.wait(30)
+    lock.release(RunStatus.FINISHED)
+
+
+@pytest.mark.parametrize("killed", ["while the new one was written", "before the move"])
+def test_where_no_move_puts_a_file_in_another_s_place_a_kill_leaves_the_old_one_or_the_new(
+    tmp_path: Path, killed: str
+) -> None:
+    state, root = StateDirectory(str(tmp_path / "state")), tmp_path / "state"
+    state._moves_over = False  # as on HDFS
+    state.write("x.json", {"x": 1})
+    state.write("x.json", {"x": 2})
+    assert [path.name for path in root.iterdir()] == ["x.json"]
+    if killed == "before the move":
+        (root / "x.json").rename(root / "x.json.new")
+    else:
+        (root / "x.json.new").write_text('{"x"')
+    assert state.read("x.json") == {"x": 2}
+    state.write("x.json", {"x": 3})
+    assert state.read("x.json") == {"x": 3}
+    assert [path.name for path in root.iterdir()] == ["x.json"]
+
+
 def test_a_ledger_s_entry_is_of_one_pipeline_id(state: StateDirectory) -> None:
     ledger = Ledger(state)
     entry = ledger.entry(0, "one")
@@ -145,3 +237,16 @@ def test_progress_of_one_source_is_not_taken_for_another_s(
             check_source(state, other)
     else:
         check_source(state, other)
+
+
+def test_what_is_done_first_is_done_before_the_run_is_told_and_not_if_another_holds_the_state(
+    state: StateDirectory,
+) -> None:
+    told: list[object] = []
+    lock = RunLock(state, "p")
+    lock.take(first=lambda: told.append(state.read(RUN)))
+    assert told == [None]
+    with pytest.raises(ConfigError, match="runs already"):
+        RunLock(state, "p").take(first=lambda: told.append("again"))
+    assert told == [None]
+    lock.release(RunStatus.FINISHED)

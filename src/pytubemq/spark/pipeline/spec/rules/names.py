@@ -40,6 +40,8 @@ def _twice(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
         counts[kind] += 1
         if name.lower() in seen:
             yield places.fault(FaultCode.DUPLICATE_NAME, f"{path}.name", f"{name} is {seen[name.lower()]} already")
+        if kind == "steps" and name.lower() == DEAD_LETTER:
+            yield places.fault(FaultCode.DUPLICATE_NAME, f"{path}.name", f"{name} is the name of the dead letters")
         seen.setdefault(name.lower(), f"the name of {places.shown(path)}")
     sinks: dict[str, int] = {}
     for index, sink in enumerate(pipeline.sinks):

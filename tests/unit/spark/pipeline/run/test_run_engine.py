@@ -1,0 +1,311 @@
+"""What the engine does with its queries: their start, their ends, their progress; queries and session played here."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytubemq.errors import ConfigError, TubeError
+from pytubemq.spark.pipeline.run import engine
+from pytubemq.spark.pipeline.run.batch import BatchResult, StateBody, StopRequestedError
+from pytubemq.spark.pipeline.run.events import Failed, RunStatus
+from pytubemq.spark.pipeline.run.faults import PipelineError
+from pytubemq.spark.pipeline.run.ledger import Entry, Ledger
+from pytubemq.spark.pipeline.run.lock import RUN, RunLock
+from pytubemq.spark.pipeline.run.names import check_names
+from pytubemq.spark.pipeline.run.progress import LOG_ROWS, ProgressListener
+from pytubemq.spark.pipeline.run.session import unheeded
+from pytubemq.spark.pipeline.run.state import StateDirectory
+from pytubemq.spark.pipeline.spec.model import (
+    Audit,
+    Pipeline,
+    Sink,
+    SinkFormat,
+    Source,
+    SparkSettings,
+    Step,
+    Table,
+    Trigger,
+    TriggerKind,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pytubemq.spark.pipeline.run.events import Event
+
+LAKE = Sink("lake", SinkFormat.PARQUET, path="/lake", layout="log")
+PIPELINE = Pipeline("p", Source(format="rate"), trigger=Trigger(TriggerKind.INTERVAL, "1 second"))
+
+
+@dataclass
+class Played:
+    """A query as the engine sees it."""
+
+    name: str
+    looks: int = 1_000
+    """How often it says that it is at work, once it is started."""
+    wrong: TubeError | None = None
+    refused: TubeError | None = None
+    log: Sink | None = None
+    sinks: tuple[str, ...] = ()
+    started: list[str] = field(default_factory=list)
+    """Shared by all queries of a test: their names in the order of their starts."""
+    recent: list[Any] = field(default_factory=list)
+
+    @property
+    def run_id(self) -> str:
+        return f"run-of-{self.name}"
+
+    @property
+    def is_active(self) -> bool:
+        self.looks -= 1
+        return self.name in self.started and self.looks > 0
+
+    def start(self, trigger: Trigger) -> None:
+        if self.refused is not None:
+            raise self.refused
+        self.started.append(self.name)
+
+    def error(self) -> TubeError | None:
+        return self.wrong
+
+    def pipeline_id(self) -> str:
+        return "p-1"
+
+    def recent_progress(self) -> list[Any]:
+        return self.recent
+
+
+class Playing:
+    """A run over a state directory of its own."""
+
+    def __init__(self, place: Path) -> None:
+        self.state = StateDirectory(str(place))
+        self.events: list[Event] = []
+        self.started: list[str] = []
+        lock = RunLock(self.state, "p")
+        lock.take()
+        self.lock = lock
+        self.run = engine._Run(PIPELINE, self.state, lock, self.events.append)
+        self.run._listener = ProgressListener()
+
+    def watch(self, *queries: Played) -> RunStatus:
+        for query in queries:
+            query.started = self.started
+        return self.run._watch(list(queries))  # type: ignore[arg-type]
+
+    def progress(self, run_id: str, batch_id: int, **more: Any) -> Any:
+        there = {"runId": run_id, "batchId": batch_id, "durationMs": {}, "sources": [], "numInputRows": 1}
+        return SimpleNamespace(**there | more)
+
+
+@pytest.fixture
+def playing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Playing]:
+    monkeypatch.setattr(engine, "LOOK_S", 0.001)
+    monkeypatch.setattr(engine, "LAST_WORDS_S", 0.02)
+    played = Playing(tmp_path / "state")
+    yield played
+    played.lock.release(RunStatus.STOPPED)
+
+
+def test_a_query_that_dies_outside_of_a_batch_ends_the_run_though_another_lives(playing: Playing) -> None:
+    main = Played("main")
+    with pytest.raises(PipelineError, match="disk full"):
+        playing.watch(main, Played("log-lake", looks=3, wrong=PipelineError("disk full"), log=LAKE))
+    assert main.is_active
+
+
+def test_a_query_that_somebody_stops_from_outside_ends_the_run_by_name(playing: Playing) -> None:
+    with pytest.raises(PipelineError, match="stopped its query step-x from outside"):
+        playing.watch(Played("main"), Played("step-x", looks=3))
+
+
+def test_a_failure_is_told_though_the_end_was_asked_for(playing: Playing) -> None:
+    playing.run._shared.stop.set()
+    with pytest.raises(PipelineError, match="disk full"):
+        playing.watch(Played("main"), Played("log-lake", looks=1, wrong=PipelineError("disk full"), log=LAKE))
+
+
+def test_a_query_whose_batch_was_not_begun_after_the_end_was_asked_for_has_not_failed(playing: Playing) -> None:
+    playing.run._shared.stop.set()
+    playing.run._shared.turned_away.add("main")
+    assert playing.watch(Played("main", looks=1, wrong=PipelineError("turned away"))) is RunStatus.STOPPED
+
+
+def test_the_end_is_not_waited_for_when_spark_never_tells_of_a_batch(playing: Playing) -> None:
+    playing.run._shared.stop.set()
+    playing.run._shared.results["main", 7] = BatchResult("main", 7)
+    main = Played("main", looks=1_000_000)
+    assert playing.watch(main) is RunStatus.STOPPED
+    assert main.looks > 0
+
+
+def test_queries_that_spark_may_refuse_are_started_first_and_its_own_sink_last(playing: Playing) -> None:
+    playing.run._shared.stop.set()
+    playing.watch(Played("main"), Played("log-lake", log=LAKE), Played("step-x"))
+    assert playing.started == ["step-x", "main", "log-lake"]
+    assert playing.run._shared.begun.is_set()
+
+
+def test_when_one_query_is_refused_no_batch_of_another_begins(playing: Playing) -> None:
+    with pytest.raises(ConfigError, match="needs a watermark"):
+        playing.watch(Played("main"), Played("step-x", refused=ConfigError("needs a watermark")))
+    assert playing.started == []
+    assert playing.run._shared.begun.is_set()
+    assert playing.run._shared.stop.is_set()
+
+
+def test_a_batch_waits_until_all_queries_are_started(playing: Playing) -> None:
+    shared = playing.run._shared
+    body = StateBody("step-x", PIPELINE, (), shared=shared, ledger=Ledger(playing.state), pipeline_id=lambda: "p-1")
+    ended: list[BaseException] = []
+
+    def batch() -> None:
+        try:
+            body(None, 0)  # type: ignore[arg-type]
+        except StopRequestedError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=batch)
+    thread.start()
+    assert not shared.busy
+    shared.stop.set()
+    assert thread.is_alive()
+    shared.begun.set()
+    thread.join(10)
+    assert len(ended) == 1
+    assert shared.turned_away == {"step-x"}
+
+
+def test_rows_of_a_step_with_state_are_made_once_however_often_they_are_used(playing: Playing) -> None:
+    class Rows:
+        held = 0
+
+        def persist(self) -> Rows:
+            self.held += 1
+            return self
+
+        def unpersist(self) -> None:
+            self.held -= 1
+
+    rows: Any = Rows()
+    pipeline = Pipeline("p", Source(), audit=Audit("at"))
+    output: Any = SimpleNamespace(step="x", name="lake")
+    shared = playing.run._shared
+    body = StateBody("s", pipeline, (output,), shared=shared, ledger=Ledger(playing.state), pipeline_id=lambda: "p-1")
+    with body._frames(rows, Entry("p-1", "s", 0), BatchResult("s", 0)) as frames:
+        assert frames["x"] is rows
+        assert rows.held == 1
+    assert rows.held == 0
+
+
+def test_progress_of_another_pipeline_in_the_same_session_is_not_taken_for_ours(playing: Playing) -> None:
+    run = playing.run
+    run._names = {"ours": "main"}
+    run._shared.results["main", 3] = BatchResult("main", 3)
+    assert run._listener is not None
+    run._listener.progress.put(playing.progress("another", 3))
+    run._take_progress(0)
+    assert playing.events == []
+    run._listener.progress.put(playing.progress("ours", 3))
+    run._take_progress(0)
+    assert [event.batch_id for event in playing.events] == [3]  # type: ignore[union-attr]
+
+
+def test_batches_of_spark_s_own_sink_are_told_once_and_not_remembered_one_by_one(playing: Playing) -> None:
+    run = playing.run
+    run._logs = {"log-lake": "lake"}
+    counted = {LOG_ROWS: {"rows": 5}}
+    for batch_id in (0, 1, 1, 2):
+        run._tell("log-lake", playing.progress("x", batch_id, observedMetrics=counted))
+        run._tell("log-lake", playing.progress("x", batch_id + 1, observedMetrics={}, numInputRows=0))
+    assert [event.batch_id for event in playing.events] == [0, 1, 2]  # type: ignore[union-attr]
+    assert len(run._told) == 1
+
+
+def test_a_failed_run_leaves_its_hint_and_is_told_though_the_state_cannot_be_written(
+    playing: Playing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    playing.run._failed(ConfigError("no such topic", hint="make it"))
+    said = playing.state.read(RUN) or {}
+    assert (said["status"], said["error"], said["hint"]) == ("failed", "no such topic", "make it")
+
+    def full(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(playing.state, "write", full)
+    playing.run._failed(ConfigError("the first error"))
+    monkeypatch.undo()
+    assert [event.message for event in playing.events if isinstance(event, Failed)] == [
+        "no such topic",
+        "the first error",
+    ]
+
+
+def test_a_session_that_somebody_else_made_goes_on_after_the_run(
+    playing: Playing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[bool] = []
+    session = SimpleNamespace(stop=lambda: stopped.append(True))
+    monkeypatch.setattr(engine, "present_session", lambda: session)
+    monkeypatch.setattr(engine, "check_session", lambda there: None)
+    monkeypatch.setattr(engine, "unheeded", lambda pipeline, there: [])
+    monkeypatch.setattr(playing.run, "_carry_out", lambda there: RunStatus.FINISHED)
+    assert playing.run.go(None).status is RunStatus.FINISHED
+    assert stopped == []
+    monkeypatch.setattr(engine, "present_session", lambda: None)
+    monkeypatch.setattr(engine, "open_session", lambda pipeline: session)
+    playing.run.go(None)
+    assert stopped == [True]
+
+
+def test_what_a_session_that_is_there_does_otherwise_than_the_pipeline_says_is_named() -> None:
+    conf = {"spark.master": "local[2]", "spark.jars": "/a.jar"}
+    session: Any = SimpleNamespace(
+        conf=SimpleNamespace(get=lambda key, default: {"spark.x": "1"}.get(key, default)),
+        sparkContext=SimpleNamespace(
+            getConf=lambda: SimpleNamespace(get=lambda key, default=None: conf.get(key, default))
+        ),
+    )
+    spark = SparkSettings("local[9]", {"spark.x": "1", "spark.y": "secret"}, ("a:b:1",), ("/a.jar", "/b.jar"))
+    assert unheeded(Pipeline("p", Source(), spark=spark), session) == [
+        "spark.conf.spark.y",
+        "spark.master = local[9]",
+        "spark.packages: a:b:1",
+        "spark.jars: /b.jar",
+    ]
+    assert unheeded(PIPELINE, session) == []
+
+
+CONSOLE = Sink("out", SinkFormat.CONSOLE)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"sinks": (CONSOLE, Sink("OUT", SinkFormat.PARQUET))}, "sink OUT: out is the name of another sink already"),
+        ({"sinks": (Sink("dead_letter", SinkFormat.CONSOLE),)}, "dead_letter is the name of the rejected records"),
+        ({"steps": (Step("dead_letter", sql="SELECT 1"),)}, "dead_letter is the name of the rejected records"),
+        ({"steps": (Step("Input", sql="SELECT 1"),)}, "input is the name of the source's rows already"),
+        ({"steps": (Step("a:b", sql="SELECT 1"),)}, "'a:b' cannot be the name of a step"),
+        ({"sinks": (Sink("../x", SinkFormat.CONSOLE),)}, "'../x' cannot be the name of a sink"),
+        ({"steps": (Step("a"), Step("b"), Step("A"))}, "step A: a is the name of a step already"),
+        ({"tables": (Table("a", "csv"),), "steps": (Step("a"),)}, "step a: a is the name of a table already"),
+    ],
+)
+def test_a_name_that_two_things_would_share_is_refused_for_pipelines_made_in_python(
+    wrong: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_names(Pipeline("p", Source(), **wrong))
+    assert said in refused.value.message
+
+
+def test_a_sink_may_have_the_name_of_its_step() -> None:
+    check_names(Pipeline("p", Source(), steps=(Step("a"),), sinks=(Sink("a", SinkFormat.CONSOLE), CONSOLE)))
