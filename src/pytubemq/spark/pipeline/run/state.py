@@ -1,6 +1,8 @@
 """The state directory: a path or a URI below which a pipeline keeps what it must know at its next start.
 
 The invariant: a file of JSON is replaced whole, so that a reader, and a run after a kill, sees the old one or the new.
+Where a move puts a file in another's place (local ones) that does it; an object store shows what is written when it is
+closed; HDFS has neither, so there the new one waits under a name of its own until the old one is gone, and counts then.
 """
 
 from __future__ import annotations
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 
 MAX_PROGRESS_BYTES: Final = 4 << 20
 """Of `progress.jsonl`; above it the older half is dropped."""
+_OBJECT_STORES: Final = ("s3", "gcs", "abfs")
+"""File systems of pyarrow in which what is written is there when it is closed, whole."""
+_NEW: Final = ".new"
+"""What the name of a file ends with that is whole and takes another's place."""
 
 
 class StateDirectory:
@@ -40,6 +46,9 @@ class StateDirectory:
             else:
                 self._fs, root = fs.FileSystem.from_uri(self.location)
                 self._root = root.rstrip("/")
+            kind = self._fs.type_name
+            self._whole_when_closed = kind in _OBJECT_STORES
+            self._moves_over = kind == "local"
             self._fs.create_dir(self._root, recursive=True)
         except (OSError, ValueError) as error:
             raise ConfigError(
@@ -62,8 +71,14 @@ class StateDirectory:
 
     def read_bytes(self, name: str) -> bytes | None:
         """What a file holds; None if it is not there."""
+        found = self._content(self._at(name))
+        if found is None and not (self._whole_when_closed or self._moves_over):
+            found = self._content(self._at(name) + _NEW)  # a kill came between the old one's end and the move
+        return found
+
+    def _content(self, path: str) -> bytes | None:
         try:
-            with self._fs.open_input_stream(self._at(name)) as stream:
+            with self._fs.open_input_stream(path) as stream:
                 return bytes(stream.read())
         except FileNotFoundError:
             return None
@@ -79,9 +94,7 @@ class StateDirectory:
 
     def exists(self, name: str) -> bool:
         """Whether there is a file or directory of that name."""
-        from pyarrow import fs
-
-        return bool(self._fs.get_file_info(self._at(name)).type != fs.FileType.NotFound)
+        return self._is_there(self._at(name))
 
     def names(self, under: str) -> Iterator[str]:
         """The files directly in a directory, by their own names; none if it is not there."""
@@ -108,11 +121,29 @@ class StateDirectory:
     def _replace(self, name: str, content: bytes) -> None:
         target = self._at(name)
         self._fs.create_dir(target.rpartition("/")[0], recursive=True)
-        beside = f"{target}.{os.getpid()}.tmp"
-        with self._fs.open_output_stream(beside if self.local else target) as stream:
+        if self._whole_when_closed:
+            self._put(target, content)
+        elif self._moves_over:
+            beside = f"{target}.{os.getpid()}.tmp"
+            self._put(beside, content)
+            self._fs.move(beside, target)
+        else:
+            new = target + _NEW
+            if self._is_there(new) and not self._is_there(target):
+                self._fs.move(new, target)  # what an earlier run was killed over: it is the only one there is
+            self._put(new, content)
+            if self._is_there(target):
+                self._fs.delete_file(target)
+            self._fs.move(new, target)
+
+    def _put(self, path: str, content: bytes) -> None:
+        with self._fs.open_output_stream(path) as stream:
             stream.write(content)
-        if self.local:
-            os.replace(beside, target)
+
+    def _is_there(self, path: str) -> bool:
+        from pyarrow import fs
+
+        return bool(self._fs.get_file_info(path).type != fs.FileType.NotFound)
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}"
