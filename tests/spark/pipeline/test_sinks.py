@@ -216,6 +216,8 @@ def test_a_topic_has_each_row_once_as_json_however_its_batch_was_made(
     places = {(json.loads(bytes(row.body))["key"], row.partition) for row in found}
     assert len(places) == 200, "a key is in two partitions"
     assert topic.name in (tmp_path / "checkpoint" / "tubemq-sink.json").read_text()
+    odd = rows.withColumnRenamed("t", "a`b").limit(1)
+    assert writer.write(odd.repartition(2), 4, context) == 1
     with pytest.raises(ConfigError, match="made at random"):
         writer.write(rows.selectExpr("n", "rand() AS x"), 4, context)
     with pytest.raises(ConfigError, match="made at random"):
@@ -229,10 +231,10 @@ def test_a_topic_that_is_not_there_is_refused_by_the_check(spark: SparkSession, 
 
 
 def test_the_console_prints_the_first_rows(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = spark.createDataFrame([(n, "x") for n in range(5)], COLUMNS)
+    rows = spark.createDataFrame([(n, "x") for n in range(5)], "n INT, `a``b` STRING")
     writer = make_sink(Sink("out", SinkFormat.CONSOLE, options={"rows": "1"}))
     assert writer.write(rows, 7, SinkContext(spark, "p")) == 5
-    assert capsys.readouterr().out == '{"n":0,"t":"x"}\n... and 4 more rows of batch 7\n'
+    assert capsys.readouterr().out == '{"n":0,"a`b":"x"}\n... and 4 more rows of batch 7\n'
 
 
 def test_without_its_jars_a_sink_says_which_package_to_add(spark: SparkSession) -> None:

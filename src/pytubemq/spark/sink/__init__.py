@@ -31,10 +31,9 @@ def in_fixed_order(frame: DataFrame, *, partitions: int, keys: Sequence[str] = (
 
     order = {
         # maps cannot be sorted by, their entries can
-        field.name: F.array_sort(F.map_entries(f"`{field.name}`"))
-        if isinstance(field.dataType, MapType)
-        else F.col(f"`{field.name}`")
+        field.name: F.array_sort(F.map_entries(column)) if isinstance(field.dataType, MapType) else column
         for field in frame.schema
+        for column in [F.col("`" + field.name.replace("`", "``") + "`")]
     }
     first = [order[name] for name in keys] if keys else list(order.values())
     return frame.repartition(partitions, *first).sortWithinPartitions(*first, *order.values())

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.spark.pipeline.run.source import ERROR
+from pytubemq.spark.pipeline.sinks.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -68,7 +69,7 @@ def count_out(rows: DataFrame, time: str) -> list[dict[str, Any]] | None:
 
     if time not in rows.columns:
         return None
-    minute = f.floor(f.unix_seconds(f.col(f"`{time}`").try_cast("timestamp")) / 60)
+    minute = f.floor(f.unix_seconds(f.col(quoted(time)).try_cast("timestamp")) / 60)
     counted = rows.groupBy(minute.alias("minute")).agg(f.count(f.lit(1)).alias("rows")).collect()
     lines = [{"minute": minute_text(row["minute"]), "rows": row["rows"]} for row in counted]
     return _bounded(lines, ("rows",))
@@ -120,7 +121,7 @@ def _data_time(rows: DataFrame, time: str | None, *, decoded: bool) -> Column:
     from pyspark.sql import functions as f
 
     own = [time] if time is not None and time in rows.columns else ["msgTime", "timestamp"]
-    found = [f.col(f"`{name}`").try_cast("timestamp") for name in own if name in rows.columns]
+    found = [f.col(quoted(name)).try_cast("timestamp") for name in own if name in rows.columns]
     if decoded:
         found.append(f.col(f"{ERROR}.timestamp"))
     return f.coalesce(*found) if found else f.lit(None).cast("timestamp")
@@ -130,7 +131,7 @@ def _either(rows: DataFrame, name: str, *, decoded: bool) -> Column:
     """A column of the message, from the row or, for a rejected record, from what is known of it."""
     from pyspark.sql import functions as f
 
-    found = [f.col(f"`{name}`")] if name in rows.columns else []
+    found = [f.col(quoted(name))] if name in rows.columns else []
     if decoded:
         found.append(f.col(f"{ERROR}.{name}"))
     return f.coalesce(*found) if found else f.lit(None).cast("string")
