@@ -1,6 +1,8 @@
 """Whose progress a state directory holds, so that no other source is read on with it.
 
-The invariant: offsets of one source are never taken for another's.
+The invariant: offsets of one source, or of one cluster, are never taken for another's. What may change is what names
+the same rows as before, or some of them: topics and Masters can be added and taken away, as long as one stays. That a
+pattern leaves out topics which were read, the source itself sees in the checkpoint.
 """
 
 from __future__ import annotations
@@ -8,12 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.net.masters import parse_masters
+from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
     from pytubemq.spark.pipeline.run.state import StateDirectory
-    from pytubemq.spark.pipeline.spec.model import Pipeline
+    from pytubemq.spark.pipeline.spec.model import Pipeline, Source
 
 NAME: Final = "source.json"
+_NAMES_ROWS: Final = ("kafka.bootstrap.servers", "subscribe", "assign", "subscribepattern")
+"""Options of other sources that say which rows they mean, in lower case."""
 
 
 def check_source(state: StateDirectory, pipeline: Pipeline) -> None:
@@ -29,12 +35,23 @@ def check_source(state: StateDirectory, pipeline: Pipeline) -> None:
         "topics": sorted(source.topics),
         "topic_pattern": source.topic_pattern,
         "path": source.path,
+        "masters": _masters(source),
+        "options": {
+            name.lower(): sorted(resolve(value).split(","))
+            for name, value in source.options.items()
+            if source.format != "tubemq" and name.lower() in _NAMES_ROWS
+        },
     }
     before = state.read(NAME)
     if before is not None and state.exists("checkpoint") | state.exists("ledger") and not _goes_on(before, now):
         raise ConfigError(
             f"{state.location} holds the progress of {_said(before)}, not of {_said(now)}",
-            hint="give the pipeline another `state`, or forget the progress with `pytubemq pipeline reset`",
+            hint="give the pipeline another `state`, or forget the progress with `pytubemq pipeline reset`"
+            + (
+                "; if it is the same cluster under new addresses, name an old Master beside them for one run"
+                if _are_strange(before.get("masters"), now["masters"])
+                else ""
+            ),
         )
     state.write(NAME, now)
 
@@ -44,10 +61,29 @@ def _goes_on(before: dict[str, Any], now: dict[str, Any]) -> bool:
         return False
     if before.get("pipeline") != now["pipeline"]:
         return False
-    old, new = set(before.get("topics") or ()), set(now["topics"])
-    return not old or not new or bool(old & new)
+    if _are_strange(before.get("topics"), now["topics"]) or _are_strange(before.get("masters"), now["masters"]):
+        return False
+    old, new = before.get("options") or {}, now["options"]
+    return not any(_are_strange(old.get(name), new.get(name)) for name in _NAMES_ROWS)
+
+
+def _are_strange(before: list[str] | None, now: list[str] | None) -> bool:
+    """Whether both are told and have nothing in common."""
+    return bool(before) and bool(now) and not set(before or ()) & set(now or ())
+
+
+def _masters(source: Source) -> list[str]:
+    """The Masters' addresses, each in one form."""
+    named = source.options.get("master", source.master)
+    if source.format != "tubemq" or not named:
+        return []
+    return sorted(str(address).lower() for address in parse_masters(resolve(named)))
 
 
 def _said(source: dict[str, Any]) -> str:
     what = ", ".join(source.get("topics") or ()) or source.get("topic_pattern") or source.get("path") or "its source"
-    return f"pipeline {source.get('pipeline')} reading {source.get('format')} {what}"
+    more = [
+        ",".join(names) for names in (source.get("masters") or (), *(source.get("options") or {}).values()) if names
+    ]
+    of = f" ({'; '.join(more)})" if more else ""
+    return f"pipeline {source.get('pipeline')} reading {source.get('format')} {what}{of}"

@@ -225,18 +225,46 @@ def test_old_entries_of_a_ledger_go(state: StateDirectory) -> None:
         (Pipeline("p", Source(format="parquet", path="/x")), True),
         (Pipeline("q", Source(topics=("a",))), True),
         (Pipeline("p", Source(topics=("a", "b"))), False),
+        (Pipeline("p", Source(topics=("a",), master="prod:8715")), True),
+        (Pipeline("p", Source(topics=("a",), options={"master": "prod"})), True),
+        (Pipeline("p", Source(topics=("a",), master="prod:8715,TEST-2")), False),
+        (Pipeline("p", Source(topics=("a",))), False),
     ],
 )
 def test_progress_of_one_source_is_not_taken_for_another_s(
     state: StateDirectory, tmp_path: Path, other: Pipeline, refused: bool
 ) -> None:
-    check_source(state, Pipeline("p", Source(topics=("a",))))
+    check_source(state, Pipeline("p", Source(topics=("a",), master="test-1:8715,test-2:8715")))
     (tmp_path / "state" / "checkpoint").mkdir()
     if refused:
-        with pytest.raises(ConfigError, match="holds the progress of pipeline p reading tubemq a, not of"):
+        with pytest.raises(
+            ConfigError, match=r"holds the progress of pipeline p reading tubemq a \(test-1:8715,"
+        ) as found:
             check_source(state, other)
+        assert ("name an old Master beside" in (found.value.hint or "")) == ("prod" in found.value.message)
     else:
         check_source(state, other)
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"subscribe": "other"}, True),
+        ({"subscribe": "a,b", "maxOffsetsPerTrigger": "7"}, False),
+        ({"subscribe": "a", "kafka.bootstrap.servers": "k9:9092"}, True),
+    ],
+)
+def test_options_that_say_which_rows_another_source_has_count(
+    state: StateDirectory, tmp_path: Path, options: dict[str, str], refused: bool
+) -> None:
+    first = {"subscribe": "a", "kafka.bootstrap.servers": "k1:9092,k2:9092"}
+    check_source(state, Pipeline("p", Source(format="kafka", options=first)))
+    (tmp_path / "state" / "checkpoint").mkdir()
+    if refused:
+        with pytest.raises(ConfigError, match="holds the progress of"):
+            check_source(state, Pipeline("p", Source(format="kafka", options=options)))
+    else:
+        check_source(state, Pipeline("p", Source(format="kafka", options=options)))
 
 
 def test_what_is_done_first_is_done_before_the_run_is_told_and_not_if_another_holds_the_state(
