@@ -88,6 +88,12 @@ class Shared:
     """Queries that are in a batch."""
     turned_away: set[str] = field(default_factory=set)
     """Queries that ended because a batch was not begun after `stop`: their error is none."""
+    check_held: Callable[[], None] = lambda: None
+    """Raises if the state directory is another run's by now; asked before each batch."""
+
+    def fail(self, error: TubeError) -> None:
+        """Let the run end with an error, unless it has one already."""
+        self.error = self.error or error
 
 
 class BatchBody:
@@ -129,9 +135,10 @@ class BatchBody:
             raise StopRequestedError
         shared.busy.add(self._query)
         try:
+            shared.check_held()
             self._carry_out(rows, batch_id)
         except Exception as error:
-            shared.error = shared.error or failed(error, f"batch {batch_id}")
+            shared.fail(failed(error, f"batch {batch_id}"))
             raise
         finally:
             shared.busy.discard(self._query)
@@ -142,7 +149,7 @@ class BatchBody:
         context = SinkContext(
             rows.sparkSession,
             self._pipeline_id(),
-            map_only=self.map_only,
+            map_only=self.map_only and self._pipeline.source.format == "tubemq",  # others may divide rows otherwise
             checkpoint=self._checkpoint,
             deterministic=self._deterministic,
         )
@@ -196,6 +203,11 @@ class BatchBody:
         except Exception as error:
             raise failed(error, f"sink {output.name} could not write batch {entry.batch_id}") from error
 
+    @property
+    def _counts_out(self) -> bool:
+        """Whether each sink's rows are counted by minute."""
+        return self._pipeline.audit is not None and self._pipeline.audit.time is not None
+
     def _audit_out(self, frame: DataFrame) -> list[dict[str, object]] | None:
         wanted = self._pipeline.audit
         return audit.count_out(frame, wanted.time) if wanted is not None and wanted.time else None
@@ -243,8 +255,8 @@ class MapOnlyBody(BatchBody):
         taken = set(used) - {DEAD_LETTER}
         made = apply_steps(self._opened.accepted(rows), self._pipeline) if taken else {}
         for name in taken:
-            shared = used.count(name) > 1 and name != INPUT
-            frames[name] = frames.hold(made[name]) if shared else made[name]
+            again = used.count(name) > 1 or self._counts_out  # what is counted is what was written
+            frames[name] = frames.hold(made[name]) if again and name != INPUT else made[name]
         if self._opened.decoded:
             frames[DEAD_LETTER] = self._opened.rejected(rows)
         return frames

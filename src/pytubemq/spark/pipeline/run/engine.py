@@ -74,8 +74,9 @@ def run(
     state = StateDirectory(pipeline.state or f".pytubemq/{pipeline.name}")
     pipeline = _with_masters(replace(pipeline, state=state.location))
     lock = RunLock(state, pipeline.name)
-    lock.take(first=lambda: state.delete(STOP))
-    return _Run(pipeline, state, lock, on_event).go(spark)
+    shared = Shared(check_held=lock.check)
+    lock.take(first=lambda: state.delete(STOP), on_lost=shared.fail)
+    return _Run(pipeline, state, lock, on_event, shared).go(spark)
 
 
 def _with_masters(pipeline: Pipeline) -> Pipeline:
@@ -88,13 +89,18 @@ def _with_masters(pipeline: Pipeline) -> Pipeline:
 
 class _Run:
     def __init__(
-        self, pipeline: Pipeline, state: StateDirectory, lock: RunLock, on_event: Callable[[Event], None]
+        self,
+        pipeline: Pipeline,
+        state: StateDirectory,
+        lock: RunLock,
+        on_event: Callable[[Event], None],
+        shared: Shared,
     ) -> None:
         self._pipeline = pipeline
         self._state = state
         self._lock = lock
         self._on_event = on_event
-        self._shared = Shared()
+        self._shared = shared
         self._totals = Totals()
         self._begun = time.monotonic()
         self._listener: ProgressListener | None = None

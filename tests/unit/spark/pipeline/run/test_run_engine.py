@@ -11,7 +11,7 @@ import pytest
 
 from pytubemq.errors import ConfigError, TubeError
 from pytubemq.spark.pipeline.run import engine
-from pytubemq.spark.pipeline.run.batch import BatchResult, StateBody, StopRequestedError
+from pytubemq.spark.pipeline.run.batch import BatchResult, Shared, StateBody, StopRequestedError
 from pytubemq.spark.pipeline.run.events import Failed, RunStatus
 from pytubemq.spark.pipeline.run.faults import PipelineError
 from pytubemq.spark.pipeline.run.ledger import Entry, Ledger
@@ -92,7 +92,7 @@ class Playing:
         lock = RunLock(self.state, "p")
         lock.take()
         self.lock = lock
-        self.run = engine._Run(PIPELINE, self.state, lock, self.events.append)
+        self.run = engine._Run(PIPELINE, self.state, lock, self.events.append, Shared())
         self.run._listener = ProgressListener()
 
     def watch(self, *queries: Played) -> RunStatus:
@@ -181,6 +181,38 @@ def test_a_batch_waits_until_all_queries_are_started(playing: Playing) -> None:
     thread.join(10)
     assert len(ended) == 1
     assert shared.turned_away == {"step-x"}
+
+
+def test_no_batch_begins_when_the_state_is_another_run_s_by_now(playing: Playing) -> None:
+    def lost() -> None:
+        raise PipelineError("taken over")
+
+    shared = Shared(check_held=lost)
+    shared.begun.set()
+    body = StateBody("step-x", PIPELINE, (), shared=shared, ledger=Ledger(playing.state), pipeline_id=lambda: "p-1")
+    with pytest.raises(PipelineError, match="taken over"):
+        body(None, 0)  # type: ignore[arg-type]
+    assert shared.error is not None
+
+
+def test_a_run_ends_when_it_hears_that_another_has_taken_over(playing: Playing) -> None:
+    playing.run._shared.fail(PipelineError("taken over"))
+    with pytest.raises(PipelineError, match="taken over"):
+        playing.watch(Played("main"))
+
+
+def test_a_run_hears_of_it_from_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Shared] = []
+
+    def go(run: Any, spark: object) -> None:
+        told.append(run._shared)
+        run._lock._on_lost(PipelineError("taken over"))
+        run._lock.release(RunStatus.STOPPED)
+
+    monkeypatch.setattr(engine._Run, "go", go)
+    engine.run(Pipeline("p", Source(), sinks=(Sink("out", SinkFormat.CONSOLE),), state=str(tmp_path / "taken")))
+    assert told[0].error is not None
+    told[0].check_held()  # the lock's, and it is held
 
 
 def test_rows_of_a_step_with_state_are_made_once_however_often_they_are_used(playing: Playing) -> None:
