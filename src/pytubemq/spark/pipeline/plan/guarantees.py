@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 _EXACT: Final = Guarantee.EXACTLY_ONCE
 _LEAST: Final = Guarantee.AT_LEAST_ONCE
-_SAME_ROWS: Final = "steps that give the same rows each time (no rand(), uuid(), current_timestamp())"
+_SAME_ROWS: Final = (
+    "steps that give the same rows each time (no rand(), uuid(), current_timestamp(); Python functions likewise)"
+)
+_TRANSACTIONS: Final = "a database whose transactions cover the table (tested: PostgreSQL, Derby)"
 
 
 class Case(StrEnum):
@@ -31,7 +34,7 @@ class Case(StrEnum):
     WITHOUT_KEYS = "without keys"
     KEY_COLUMN = "with idempotency_key"
     MAP_ONLY = "by number, steps look at one row at a time"
-    STATEFUL = "by number, behind windows and aggregates"
+    IN_ORDER = "by number, behind windows and aggregates, or of another source than topics"
     NOT_IDEMPOTENT = "with options.idempotent: false"
 
 
@@ -75,10 +78,14 @@ SINKS: Final[dict[tuple[SinkFormat, Case], Promise]] = {
         _EXACT, "the batch id lies in the snapshot that adds the rows, and is looked for before another is made"
     ),
     (SinkFormat.JDBC, Case.WITH_KEYS): Promise(
-        _EXACT, "rows replace those of their keys, and the batch id is written, in one transaction"
+        _EXACT,
+        "rows replace those of their keys, and the batch id is written, in one transaction",
+        _TRANSACTIONS,
     ),
     (SinkFormat.JDBC, Case.WITHOUT_KEYS): Promise(
-        _EXACT, "rows are moved out of a staging table, and the batch id is written, in one transaction"
+        _EXACT,
+        "rows are moved out of a staging table, and the batch id is written, in one transaction",
+        _TRANSACTIONS,
     ),
     (SinkFormat.KAFKA, Case.ALWAYS): Promise(
         _LEAST, "Spark's Kafka sink has no transactions: a replay sends the batch again"
@@ -88,7 +95,7 @@ SINKS: Final[dict[tuple[SinkFormat, Case], Promise]] = {
         "rows are numbered by batch and partition, and the Broker drops a number that it has",
         f"pytubemq Brokers; {_SAME_ROWS}",
     ),
-    (SinkFormat.TUBEMQ, Case.STATEFUL): Promise(
+    (SinkFormat.TUBEMQ, Case.IN_ORDER): Promise(
         _EXACT,
         "rows are sorted by all that they hold, then numbered, and the Broker drops a number that it has",
         f"pytubemq Brokers; {_SAME_ROWS}",
@@ -113,8 +120,10 @@ SOURCES: Final[dict[SourceKind, Promise]] = {
 }  # fmt: skip
 
 
-def case_of(sink: Sink, *, stateful: bool) -> Case:
-    """Which row of the table a sink stands in."""
+def case_of(sink: Sink, *, stateful: bool, source: SourceKind = SourceKind.OURS) -> Case:
+    """Which row of the table a sink stands in. Of Spark's own sources it is not known that a batch that comes again is
+    divided into the same tasks, so their rows are put in order.
+    """
     if sink.format in {SinkFormat.JDBC, SinkFormat.DELTA}:
         return Case.WITH_KEYS if sink.keys else Case.WITHOUT_KEYS
     if sink.format is SinkFormat.PARQUET:
@@ -124,13 +133,13 @@ def case_of(sink: Sink, *, stateful: bool) -> Case:
             return Case.NOT_IDEMPOTENT
         if sink.idempotency_key is not None:
             return Case.KEY_COLUMN
-        return Case.STATEFUL if stateful else Case.MAP_ONLY
+        return Case.IN_ORDER if stateful or source is SourceKind.SPARK else Case.MAP_ONLY
     return Case.ALWAYS
 
 
 def promise_of(sink: Sink, *, source: SourceKind = SourceKind.OURS, stateful: bool = False) -> Promise:
     """What a sink promises of each message that the source holds, end to end."""
-    own = SINKS[sink.format, case_of(sink, stateful=stateful)]
+    own = SINKS[sink.format, case_of(sink, stateful=stateful, source=source)]
     if own.guarantee is _LEAST:
         return own
     read = SOURCES[source]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.spark.pipeline.sinks.jdbc_options import REFUSED
 from pytubemq.spark.pipeline.spec.faults import FaultCode
 from pytubemq.spark.pipeline.spec.model import Guarantee, OnSchemaChange, SinkFormat
 
@@ -61,6 +62,9 @@ def _keys(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
         text = "is nothing to layout log: Spark's file sink looks at no columns that are there"
         hint = "leave it out, or take layout batches"
         yield places.fault(FaultCode.CONTRADICTION, f"{path}.on_schema_change", text, hint, at_key=True)
+    if sink.format is SinkFormat.PARQUET and sink.layout != "log" and "batch" in map(str.lower, sink.partition_by):
+        text, hint = "names batch, the column that the directories of batches give to readers", "rename it in a step"
+        yield places.fault(FaultCode.BAD_VALUE, f"{path}.partition_by", text, hint)
     if sink.format is SinkFormat.KAFKA and "kafka.bootstrap.servers" not in sink.options:
         text = "of format kafka needs options.kafka.bootstrap.servers"
         yield places.fault(FaultCode.SINK_LACKS_KEY, path, text, 'as {kafka.bootstrap.servers: "host:9092"}')
@@ -68,6 +72,10 @@ def _keys(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
         yield places.fault(
             FaultCode.BAD_VALUE, f"{path}.url", "does not begin with jdbc:", "as jdbc:postgresql://host/db"
         )
+    refused = [why for start, why in REFUSED.items() if (sink.url or "").startswith(start)]
+    if sink.format is SinkFormat.JDBC and refused:
+        text = f"names a database that is not supported: {refused[0]}"
+        yield places.fault(FaultCode.BAD_VALUE, f"{path}.url", text, "take another database")
 
 
 def _writes(sink: Sink, index: int, pipeline: Pipeline, places: Places) -> Iterator[Fault]:
