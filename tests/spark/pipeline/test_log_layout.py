@@ -1,0 +1,49 @@
+"""Spark's own file sink (`layout: log`) on a real session: whose its directory is, and what a session outlives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.run.engine import run
+from pytubemq.spark.pipeline.spec.model import Pipeline, Sink, SinkFormat, Source
+from pytubemq.spark.pipeline.watch.files import state_files
+from pytubemq.spark.pipeline.watch.reset import forget, progress
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.spark.conftest import Topic
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_log_takes_no_other_progress_and_a_new_path_takes_all_rows_again(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    def pipeline(lake: str) -> Pipeline:
+        sink = Sink("lake", SinkFormat.PARQUET, path=str(tmp_path / lake), layout="log")
+        source = Source(master=topic.master, topics=(topic.name,), start="earliest")
+        return Pipeline("numbers", source, sinks=(sink,), state=str(tmp_path / "state"))
+
+    def count(lake: str) -> int:
+        return spark.read.parquet(str(tmp_path / lake)).count()
+
+    topic.send(3)
+    assert run(pipeline("lake"), once=True).totals.rows_out == {"lake": 3}  # in the session that is there, which stays
+    topic.send(2)
+    run(pipeline("lake"), spark=spark, once=True)
+    assert count("lake") == 5
+    files = state_files(str(tmp_path / "state"))
+    assert progress(files).logs == ["lake"]
+    forget(files)
+    with pytest.raises(ConfigError, match="lake holds the log of another query") as refused:
+        run(pipeline("lake"), spark=spark, once=True)
+    assert "new path" in (refused.value.hint or "")
+    assert count("lake") == 5
+    assert run(pipeline("lake-2"), spark=spark, once=True).totals.rows_out == {"lake": 5}
+    assert count("lake-2") == 5
