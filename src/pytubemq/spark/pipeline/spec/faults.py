@@ -52,6 +52,7 @@ class FaultCode(StrEnum):
     DEFAULT_DEAD_LETTER = "P204"
     UNUSED = "P205"
     DEFAULT_STATE = "P207"
+    ROWS_DIFFER = "P208"
 
 
 class Meaning(NamedTuple):
@@ -147,6 +148,11 @@ MEANINGS: Final[dict[FaultCode, Meaning]] = {
         "default-state",
         "`state` is not given, so progress is kept beside the file, on this machine",
         "set state to a directory that outlives the machine",
+    ),
+    FaultCode.ROWS_DIFFER: Meaning(
+        "rows-differ",
+        "a step makes other rows when a batch is done again, and a topic takes them by number; the run refuses that",
+        "take a time that the message has, or give the sink idempotency_key or options.idempotent: false",
     ),
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.spark.pipeline.spec.loader import Loaded, in_order, load
-from pytubemq.spark.pipeline.spec.rules import names, options, parts, secret_rules, sinks
+from pytubemq.spark.pipeline.spec.rules import names, options, parts, repeats, secret_rules, sinks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.spec.faults import Fault
     from pytubemq.spark.pipeline.spec.model import Pipeline
 
-RULES = (parts.check, names.check, sinks.check, options.check, secret_rules.check)
+RULES = (parts.check, names.check, sinks.check, repeats.check, options.check, secret_rules.check)
 
 
 def lint(path: str | Path, *, variables: Mapping[str, str] | None = None) -> list[Fault]:

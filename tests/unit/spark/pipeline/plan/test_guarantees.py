@@ -44,3 +44,11 @@ def test_the_kind_of_source_follows_from_format_brokers_and_option() -> None:
     assert source_kind(topic, java=True) is SourceKind.JAVA
     assert source_kind(flushed, java=True) is SourceKind.JAVA_FLUSHED
     assert source_kind(files, java=False) is SourceKind.SPARK
+
+
+def test_rows_of_spark_s_own_sources_are_put_in_order_before_they_are_numbered() -> None:
+    topic = Sink("t", SinkFormat.TUBEMQ, topic="t")
+    assert "numbered by batch" in promise_of(topic).why
+    assert "sorted" in promise_of(topic, source=SourceKind.SPARK).why
+    assert "sorted" in promise_of(topic, stateful=True).why
+    assert "Python functions" in promise_of(topic).needs
