@@ -29,13 +29,13 @@ def local_session(pipeline: Pipeline, *, with_packages: bool) -> Iterator[SparkS
         ConfigError: a setting is refused.
         MissingExtraError: pyspark is not installed.
     """
-    from pytubemq.spark.pipeline.run.session import open_session
+    from pytubemq.spark.pipeline.run.session import open_session, present_session
 
     settings = replace(pipeline.spark, master=LOCAL, conf={**pipeline.spark.conf, **_SMALL})
     formats = {sink.format for sink in pipeline.sinks} if with_packages else set()
     if not with_packages:
         settings = replace(settings, packages=(), jars=())
-    active = _active()
+    active = present_session()
     session = active or open_session(replace(pipeline, spark=settings), formats=formats)
     try:
         yield session
@@ -52,20 +52,12 @@ def session_of(pipeline: Pipeline) -> Iterator[SparkSession]:
         ConfigError: a setting is refused.
         MissingExtraError: pyspark is not installed.
     """
-    from pytubemq.spark.pipeline.run.session import open_session
+    from pytubemq.spark.pipeline.run.session import open_session, present_session
 
-    active = _active()
+    active = present_session()
     session = active or open_session(pipeline)
     try:
         yield session
     finally:
         if active is None:
             session.stop()
-
-
-def _active() -> SparkSession | None:
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        return None  # `open_session` says what is missing
-    return SparkSession.getActiveSession()

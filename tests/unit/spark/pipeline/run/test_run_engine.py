@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.errors import ConfigError, TubeError
-from pytubemq.spark.pipeline.run import engine
+from pytubemq.spark.pipeline.run import engine, identity, queries
 from pytubemq.spark.pipeline.run.batch import BatchResult, Shared, StateBody, StopRequestedError
 from pytubemq.spark.pipeline.run.events import Failed, RunStatus
 from pytubemq.spark.pipeline.run.faults import PipelineError
@@ -18,7 +18,7 @@ from pytubemq.spark.pipeline.run.ledger import Entry, Ledger
 from pytubemq.spark.pipeline.run.lock import RUN, RunLock
 from pytubemq.spark.pipeline.run.names import check_names
 from pytubemq.spark.pipeline.run.progress import LOG_ROWS, ProgressListener
-from pytubemq.spark.pipeline.run.session import unheeded
+from pytubemq.spark.pipeline.run.session import present_session, unheeded
 from pytubemq.spark.pipeline.run.state import StateDirectory
 from pytubemq.spark.pipeline.spec.model import (
     Audit,
@@ -280,6 +280,19 @@ def test_a_failed_run_leaves_its_hint_and_is_told_though_the_state_cannot_be_wri
     ]
 
 
+def test_a_pipeline_that_is_refused_leaves_no_word_of_its_source(
+    playing: Playing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ConfigError("no such table")
+
+    monkeypatch.setattr(queries, "make_tables", refuse)
+    session: Any = None
+    with pytest.raises(ConfigError, match="no such table"):
+        queries.plan_queries(session, PIPELINE, playing.state, Shared())
+    assert not playing.state.exists(identity.NAME)
+
+
 def test_a_session_that_somebody_else_made_goes_on_after_the_run(
     playing: Playing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +308,19 @@ def test_a_session_that_somebody_else_made_goes_on_after_the_run(
     monkeypatch.setattr(engine, "open_session", lambda pipeline: session)
     playing.run.go(None)
     assert stopped == [True]
+
+
+def test_a_session_of_another_thread_is_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    made = object()
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda builder: made)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    assert present_session() is None
+    monkeypatch.setattr(SparkContext, "_active_spark_context", object())
+    assert present_session() is made
 
 
 def test_what_a_session_that_is_there_does_otherwise_than_the_pipeline_says_is_named() -> None:
