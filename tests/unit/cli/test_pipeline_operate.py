@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -255,3 +256,20 @@ def test_what_spark_says_goes_to_its_log_and_what_we_say_does_not(
         pass
     assert place.with_name("spark.log.1").stat().st_size == MOST_BYTES + 1
     assert place.stat().st_size == 0
+
+
+def test_a_log_that_grows_during_a_run_is_put_aside_and_written_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytubemq.cli.pipeline.spark_log.MOST_BYTES", 100)
+    place = tmp_path / "spark.log"
+    aside = tmp_path / "spark.log.1"
+    with spark_log(place, look_s=0.01):
+        os.write(2, b"a" * 101)
+        deadline_s = time.monotonic() + 30
+        while not aside.exists() and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        os.write(2, b"behind\n")
+    assert aside.read_bytes() == b"a" * 101
+    assert place.read_bytes() == b"behind\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["spark.log", "spark.log.1"]

@@ -1,15 +1,17 @@
 """Where Spark's own words go while a pipeline runs: into a file of the state directory, not onto the screen.
 
 The invariant: whatever is written to this process's standard error by Spark, its JVM and its workers lands in the log,
-and what we say does not; afterwards standard error is what it was.
+and what we say does not; afterwards standard error is what it was. Two files of about `MOST_BYTES` are kept.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 NAME: Final = "spark.log"
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""A log that is longer at the start of a run is put aside as `spark.log.1`, in place of the one before."""
+"""A log that is longer is put aside as `spark.log.1`, in place of the one before, at the start and during a run."""
+LOOK_S: Final = 5.0
 _ERROR: Final = 2
 
 
@@ -32,8 +35,12 @@ def log_place(state: str, name: str) -> Path:
 
 
 @contextlib.contextmanager
-def spark_log(place: Path) -> Iterator[TextIO]:
+def spark_log(place: Path, *, look_s: float = LOOK_S) -> Iterator[TextIO]:
     """Send standard error to the log; yields what it was, for us to talk to.
+
+    Args:
+        place: the log.
+        look_s: how often its length is looked at, in seconds.
 
     Raises:
         ConfigError: the log cannot be written.
@@ -52,10 +59,36 @@ def spark_log(place: Path) -> Iterator[TextIO]:
     os.dup2(log, _ERROR)
     os.close(log)
     talk = os.fdopen(os.dup(screen), "w", encoding="utf-8", errors="replace", buffering=1)
+    over = threading.Event()
+    keeper = threading.Thread(target=_keep_short, args=(place, over, look_s), name="spark.log", daemon=True)
+    keeper.start()
     try:
         yield talk
     finally:
+        over.set()
+        keeper.join()
         talk.close()
         sys.stderr.flush()
         os.dup2(screen, _ERROR)
         os.close(screen)
+
+
+def _keep_short(place: Path, over: threading.Event, look_s: float) -> None:
+    while not over.wait(look_s):
+        # a full disk or a file that somebody took away is no reason to end a run; it is looked at again
+        with contextlib.suppress(OSError):
+            if place.stat().st_size > MOST_BYTES:
+                _put_aside(place)
+
+
+def _put_aside(place: Path) -> None:
+    """Copy what there is and cut the log, which stays the file that others have open; they append, so they go on at 0.
+
+    What is written between the copy's end and the cut is lost.
+    """
+    beside = place.with_name(place.name + ".1.tmp")
+    with open(place, "r+b") as log:
+        with open(beside, "wb") as aside:
+            shutil.copyfileobj(log, aside)
+        log.truncate(0)
+    beside.replace(place.with_name(place.name + ".1"))
