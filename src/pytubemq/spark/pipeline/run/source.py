@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.sinks.sql import quoted
 from pytubemq.spark.pipeline.spec.model import OnError, TriggerKind
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
@@ -42,7 +43,7 @@ class Opened:
         rows = self.rows if rows is None else rows
         if self.decoded:
             rows = rows.where(f.col(ERROR).isNull())
-        return rows.select(*(f"`{name}`" for name in self.visible))
+        return rows.select(*map(quoted, self.visible))
 
     def rejected(self, rows: DataFrame) -> DataFrame:
         """The rejected records: reason, detail, stage, where they were, and their bytes."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.sql.types import StructType
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.run.source import Opened
 from pytubemq.spark.pipeline.sinks import sql
 from pytubemq.spark.pipeline.sinks.columns import reconcile
 from pytubemq.spark.pipeline.sinks.iceberg_table import refuse_parts
@@ -72,6 +75,16 @@ def test_names_cannot_break_out_of_sql() -> None:
     fields = [{"name": "a", "type": listed, "nullable": True, "metadata": {}}]
     columns = StructType.fromJson({"type": "struct", "fields": fields})
     assert sql.columns_ddl(columns) == "`a` array<struct<`c``d`: bigint>>"
+
+
+def test_input_has_columns_whatever_is_in_their_names() -> None:
+    class Rows:
+        def select(self, *names: str) -> tuple[str, ...]:
+            return names
+
+    rows: Any = Rows()
+    seen: Any = Opened(rows, ("a", "b`c"), decoded=False).accepted()
+    assert seen == ("`a`", "`b``c`")
 
 
 def test_a_merge_of_keys_alone_replaces_nothing() -> None:
