@@ -79,6 +79,15 @@ class RangeWay:
         return RangeConnection(self, connection)
 
 
+class DamagedRangeError(CorruptError):
+    """Messages of a range that cannot be read, with where they lie; or where filters are set, lie among others."""
+
+    def __init__(self, message: str, *, hint: str, start: int, end: int) -> None:
+        super().__init__(message, hint=hint)
+        self.start = start
+        self.end = end
+
+
 class Stretch(NamedTuple):
     """Rows of a range, and where what follows them begins."""
 
@@ -113,7 +122,8 @@ class RangeConnection:
 
         Raises:
             OffsetMovedError: the Broker does not have it all (any more).
-            CorruptError: a message cannot be read; those before it have been given.
+            DamagedRangeError: a message cannot be read; those before it have been given.
+            CorruptError: the Broker's answer does not fit the question.
             ConfigError: the Broker knows no filters.
             TransportError, RefusedError: as for any request.
         """
@@ -181,12 +191,14 @@ def _check_end(partition: Partition, end: int, newest: int | None) -> None:
         )
 
 
-def _lost(partition: Partition, gap: tuple[int, int], reasons: list[str]) -> CorruptError:
+def _lost(partition: Partition, gap: tuple[int, int], reasons: list[str]) -> DamagedRangeError:
     first, until = gap
-    return CorruptError(
+    return DamagedRangeError(
         f"{partition} from offset {first} to before {until} ({messages_between(first, until)} messages) "
         f"cannot be read: {reasons[0] if reasons else 'they are lost to damage'}",
         hint=f"read on from offset {until}",
+        start=first,
+        end=until,
     )
 
 

@@ -13,10 +13,10 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.client.cluster import is_refusal
-from pytubemq.client.range_reads import RangeWay
+from pytubemq.client.range_reads import DamagedRangeError, RangeWay
 from pytubemq.client.sync.ranges import range_way
 from pytubemq.core.retry import BRIEF_S, Backoff
-from pytubemq.errors import Code, NotFoundError, OffsetMovedError, TransportError, TubeError
+from pytubemq.errors import Code, CorruptError, NotFoundError, OffsetMovedError, TransportError, TubeError
 from pytubemq.spark.source import cluster as clusters
 from pytubemq.spark.source.arrow import BatchBuilder
 from pytubemq.spark.source.fetch_rows import build
@@ -69,7 +69,7 @@ def fetched_batches(
 
     Raises:
         OffsetMovedError: the Broker no longer has them all and `fail_on_data_loss` is set.
-        CorruptError: a message cannot be read; the rows before it have come.
+        CorruptError: a message cannot be read and `fail_on_data_loss` is set; the rows before it have come.
         TransportError: the Broker was away for longer than `OUTAGE_S`.
     """
     builder = BatchBuilder(wanted.partition, columns, time_zone)
@@ -85,6 +85,8 @@ def fetched_batches(
                 reading.got(stretch)
         except OffsetMovedError as error:
             reading.pass_over(error, fail=fail_on_data_loss, on_loss=on_loss)
+        except DamagedRangeError as error:
+            reading.pass_damage(error, fail=fail_on_data_loss, on_loss=on_loss)
         except TubeError as error:
             reading.try_again(error)
 
@@ -96,11 +98,12 @@ class _Reading:
         self.at = wanted.start
         self._cluster = cluster
         self._wanted = wanted
-        self._filters = filters
+        self._wanted_types = self._filters = filters
         self._tries = 0
         self._since_s = time.monotonic()
         self._refused_token = False
         self._was_kept = False
+        self._damaged_at: int | None = None
 
     def stretches(self) -> Iterator[Stretch]:
         """The rest of the range, over one connection, which is kept if the range was read to its end."""
@@ -139,6 +142,30 @@ class _Reading:
         if on_loss is not None:
             on_loss(OffsetRange(wanted.partition, self.at, following), there)
         self.at = following
+
+    def pass_damage(self, error: DamagedRangeError, *, fail: bool, on_loss: OnLoss | None) -> None:
+        """Messages cannot be read: go on behind them, or end.
+
+        Before they are given up they are asked for a second time, without filters, so that none is lost but those.
+
+        Raises:
+            CorruptError: that is an error.
+        """
+        if fail:
+            raise CorruptError(
+                error.message,
+                hint="the Broker's files are damaged there; to leave such messages out, set "
+                '.option("failOnDataLoss", "false"), or "report" to have it written down',
+                code=error.code,
+            ) from error
+        if self._filters or self._damaged_at != error.start:
+            self._filters = frozenset()
+            self._damaged_at = error.start
+            return
+        if on_loss is not None:
+            partition = self._wanted.partition
+            on_loss(OffsetRange(partition, error.start, error.end), self._cluster.ends_of(partition))
+        self.at, self._filters = error.end, self._wanted_types
 
     def try_again(self, error: TubeError) -> None:
         """Wait a little, if it is worth another try.

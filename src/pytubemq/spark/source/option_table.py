@@ -178,8 +178,9 @@ OPTIONS: Final = (
         "`true`",
         Scope.BOTH,
         "true, false or report",
-        "What happens when rows that the batch needs have been deleted at the Broker: the query fails (`true`), goes "
-        "on with what is there and logs the hole (`false`), or also writes it to `lossDirectory` (`report`).",
+        "What happens when rows that the batch needs have been deleted at the Broker, or cannot be read there for "
+        "damage: the query fails (`true`), goes on with what is there and logs the hole (`false`), or also writes it "
+        "to `lossDirectory` (`report`).",
     ),
     SourceOption(
         "lossDirectory",

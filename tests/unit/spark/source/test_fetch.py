@@ -176,6 +176,24 @@ def test_a_message_that_cannot_be_read_ends_the_range_behind_those_before_it(
         next(found)
 
 
+@pytest.mark.parametrize("filters", [(), ("x",)])
+def test_damage_is_passed_over_and_told_where_loss_is_no_error(
+    mock: MockBroker, cluster: Cluster, filters: tuple[str, ...]
+) -> None:
+    with pytubemq.sync.connect(mock.masters) as tube, tube.producer("demo") as producer:
+        for number in range(7):
+            producer.send(b"%d" % number, msg_type="x")
+    for damaged in (4, 5, 8):
+        mock.partitions["demo", 0].messages[damaged].corrupt = True
+    holes: list[OffsetRange] = []
+    found = batches(
+        cluster, rows=10, filters=filters, fail_on_data_loss=False, on_loss=lambda gone, _: holes.append(gone)
+    )
+    untyped = [] if filters else [b"a", b"b", b"c"]
+    assert bodies(found) == [*untyped, b"0", b"3", b"4", b"6"]
+    assert holes == [OffsetRange(P0, 4 * UNIT, 6 * UNIT), OffsetRange(P0, 8 * UNIT, 9 * UNIT)]
+
+
 def test_a_task_that_is_told_where_the_broker_is_asks_no_master(mock: MockBroker) -> None:
     with pytubemq.sync.connect(mock.masters) as tube:
         tube.partitions("demo")

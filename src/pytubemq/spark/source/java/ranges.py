@@ -19,15 +19,16 @@ from pytubemq.spark.source.arrow import BatchBuilder
 from pytubemq.spark.source.java.access import Access, access
 from pytubemq.spark.source.java.group import group_names
 from pytubemq.spark.source.java.reading import Piece, RangeReading
+from pytubemq.spark.source.plan import Ends, OffsetRange
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from datetime import tzinfo
 
     from pytubemq.client.look import Known
+    from pytubemq.client.unpack import Unreadable
     from pytubemq.model.ids import Address
     from pytubemq.model.message import Message
-    from pytubemq.spark.source.plan import Ends, OffsetRange
 
 QUERY_ID: Final = "sql.streaming.queryId"
 """The local property that Spark sets in the tasks of a streaming query."""
@@ -67,7 +68,7 @@ def java_batches(
     Raises:
         OffsetMovedError: see `fail_on_data_loss`.
         OccupiedError: others hold the partition under each group that may be used.
-        CorruptError: a message fails its checksum.
+        CorruptError: a message fails its checksum, and data loss is an error.
         TubeError: the Broker cannot be reached, refuses, or lets nothing through.
     """
     way = access(masters, known)
@@ -88,6 +89,9 @@ def java_batches(
     size = 0
     for piece in _ahead(way, reading):
         found = _messages(unpacker, piece, fail=fail_on_data_loss)
+        if found.unreadable and on_loss is not None:
+            for hole in _holes(piece, found.unreadable, wanted):
+                on_loss(hole, Ends(wanted.start, wanted.end))
         malformed.update(len(messages) + position for position in found.malformed)
         messages += found.messages
         size += sum(len(record.payload) for record in piece.records)
@@ -120,6 +124,19 @@ def _messages(unpacker: Unpacker, piece: Piece, *, fail: bool) -> Unpacked:
             hint="the Java Broker's files are damaged; failOnDataLoss=false leaves such messages out",
         )
     return found
+
+
+def _holes(piece: Piece, unreadable: Sequence[Unreadable], wanted: OffsetRange) -> Iterator[OffsetRange]:
+    """Where messages cannot be read: their own places, or all that came with them where those are not known."""
+    if not piece.dense:
+        yield OffsetRange(wanted.partition, piece.start, piece.end)
+        return
+    offsets = [one.offset for one in unreadable if one.offset is not None]
+    start = 0
+    for at, offset in enumerate(offsets):
+        if at + 1 == len(offsets) or offsets[at + 1] != offset + OFFSET_UNIT:
+            yield OffsetRange(wanted.partition, offsets[start], offset + OFFSET_UNIT)
+            start = at + 1
 
 
 def _ahead(way: Access, reading: RangeReading) -> Iterator[Piece]:

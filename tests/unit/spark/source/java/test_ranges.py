@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from pytubemq.client.look import Known
+from pytubemq.client.unpack import Unreadable
 from pytubemq.errors import CorruptError, OffsetMovedError
 from pytubemq.model.ids import Address, Partition
 from pytubemq.model.offset import OFFSET_UNIT
@@ -17,6 +18,7 @@ from pytubemq.spark.source.java.access import access, forget
 from pytubemq.spark.source.java.ends import java_ends
 from pytubemq.spark.source.java.guarantee import java_guarantee
 from pytubemq.spark.source.java.ranges import java_batches
+from pytubemq.spark.source.java.reading import Piece
 from pytubemq.spark.source.plan import Ends, OffsetRange
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.extensions import Capability
@@ -82,12 +84,24 @@ async def test_many_rows_go_in_batches_and_a_reader_that_is_left_gives_its_parti
     assert mock.partitions["demo", 0].owners == {}
 
 
-async def test_a_damaged_message_fails_the_task_or_is_left_out(mock: MockBroker) -> None:
-    mock.partitions["demo", 0].messages[5].corrupt = True
-    with pytest.raises(CorruptError, match=r"1 messages between the offsets .* cannot be read"):
+async def test_a_damaged_message_fails_the_task_or_is_left_out_and_told(mock: MockBroker) -> None:
+    for damaged in (5, 7, 8):
+        mock.partitions["demo", 0].messages[damaged].corrupt = True
+    with pytest.raises(CorruptError, match=r"3 messages between the offsets .* cannot be read"):
         await read(mock, 0, 10)
-    (batch,) = await read(mock, 0, 10, fail_on_data_loss=False)
-    assert batch.column("body").to_pylist() == [str(n).encode() for n in (0, 1, 2, 3, 4, 6, 7, 8, 9)]
+    holes: list[tuple[int, int]] = []
+    (batch,) = await read(
+        mock, 0, 10, fail_on_data_loss=False, on_loss=lambda gone, _: holes.append((gone.start, gone.end))
+    )
+    assert batch.column("body").to_pylist() == [str(n).encode() for n in (0, 1, 2, 3, 4, 6, 9)]
+    assert holes == [(5 * OFFSET_UNIT, 6 * OFFSET_UNIT), (7 * OFFSET_UNIT, 9 * OFFSET_UNIT)]
+
+
+def test_where_offsets_are_not_known_a_damaged_message_is_told_with_what_came_with_it() -> None:
+    lost = [Unreadable(None, "its checksum does not match")]
+    piece = Piece((), 280, 560, dense=False)
+    wanted = OffsetRange(P0, 0, 2800)
+    assert list(ranges_module._holes(piece, lost, wanted)) == [OffsetRange(P0, 280, 560)]
 
 
 async def test_a_range_beyond_the_partitions_end_is_data_loss(mock: MockBroker) -> None:
