@@ -281,9 +281,12 @@ class HeldPartition:
     def _forget_fetch(self) -> None:
         """What a fetch under way brings does not count: the Broker hands it out again."""
         fetch, self._fetch = self._fetch, None
-        if fetch is not None and not fetch.answer.done():
+        if fetch is None:
+            return
+        if not fetch.answer.done():
             fetch.answer.set_exception(StaleBatchError("nobody wants this fetch any more"))
-            fetch.answer.exception()  # looked at
+        if not fetch.answer.cancelled():
+            fetch.answer.exception()  # looked at, also when it had failed before anybody waited for it
 
     async def _take(self, fetch: _Fetch) -> None:
         """Wait for a fetch, and have what it brought ready."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytubemq import Partition, Start, connect
-from pytubemq.errors import Code, NotAllowedError, RequestTimeoutError, StaleBatchError
+from pytubemq.client.held import _Fetch
+from pytubemq.client.options import FetchOptions
+from pytubemq.errors import Code, ConnectionLostError, NotAllowedError, RequestTimeoutError, StaleBatchError
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.methods import Method
@@ -268,3 +271,19 @@ async def test_seek_waits_for_the_confirm_under_way_and_wins() -> None:
         assert await seek == 56
         assert not second.held
         assert body(await taken(consumer)) == b"c"
+
+
+async def test_a_fetch_that_failed_before_anybody_waited_for_it_is_forgotten_without_a_trace() -> None:
+    left: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, context: left.append(context))
+    async with scene(b"a") as (_mock, consumer, _slow):
+        await taken(consumer)
+        (held,) = consumer._held.values()
+        failed: asyncio.Future[Any] = loop.create_future()
+        failed.set_exception(ConnectionLostError("the connection broke"))
+        held._fetch = _Fetch(failed, FetchOptions(), True, loop.time())
+        held._forget_fetch()
+        del failed
+        gc.collect()
+    assert left == []
