@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.run.faults import PipelineError
 from pytubemq.spark.pipeline.sinks import sql
+from pytubemq.spark.pipeline.spec.secrets import redacted, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,10 +56,10 @@ class Database:
     @property
     def shown(self) -> str:
         """The URL without what may be secret in it."""
-        return self._url.partition("?")[0].partition(";")[0]
+        return redacted("url", self._url).partition("?")[0].partition(";")[0]
 
     def _refused(self, why: Any) -> PipelineError:
-        said = f"the database at {self.shown} refused: {why.getMessage()}"
+        said = f"the database at {self.shown} refused: {without_secrets(str(why.getMessage()))}"
         if _sql_state(why) in _TIMED_OUT:
             return PipelineError(
                 said, hint="see what holds a lock there; statements may take options.queryTimeout seconds (0: any time)"
