@@ -24,13 +24,14 @@ _RANDOM_CALLS: Final = frozenset({"rand", "random", "randn", "randstr", "uniform
 
 def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     """A warning for each step before such a sink: a query's words may mislead, the run asks Spark."""
-    from pytubemq.spark.pipeline.plan.planned import keeps_state  # it needs this package's values itself
-
     by_name = {step.name.lower(): index for index, step in enumerate(pipeline.steps)}
     told: set[int] = set()
-    for sink in pipeline.sinks:
-        if not _by_number(sink):
-            continue
+    numbered = [sink for sink in pipeline.sinks if _by_number(sink)]
+    if not numbered:
+        return
+    from pytubemq.spark.pipeline.plan.planned import keeps_state  # few files need it, and it this package's values
+
+    for sink in numbered:
         before = _before(pipeline, sink, by_name)
         timed = any(keeps_state(pipeline.steps[index]) for index in before)  # Spark keeps the time of such a batch
         for index in sorted(before - told):
