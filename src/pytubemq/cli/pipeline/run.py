@@ -88,8 +88,8 @@ def engine_run(
     from pytubemq.cli.pipeline.report import put_promises, write_report
     from pytubemq.cli.pipeline.spark_log import log_place, spark_log
     from pytubemq.spark.pipeline.spec.normal import as_dict
-    from pytubemq.spark.pipeline.watch.files import ledger_entries, state_files
-    from pytubemq.spark.pipeline.watch.record import RunRecord, audit_rows
+    from pytubemq.spark.pipeline.watch.files import state_files
+    from pytubemq.spark.pipeline.watch.record import RunRecord, audit_of
 
     assert pipeline.state is not None
     record = RunRecord(pipeline=pipeline.name, state=pipeline.state, spec=as_dict(pipeline))
@@ -109,7 +109,7 @@ def engine_run(
     finally:
         put_promises(record, pipeline)
         if report_to is not None and record.began_s is not None:
-            record.audit = audit_rows(ledger_entries(state_files(pipeline.state)))
+            record.audit = audit_of(state_files(pipeline.state), record.queries)
             options.say(f"report {write_report(record, report_to)}")
     return Ran(record, result, interrupts.came)
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MAX_LINES: Final = 5_000
 """Of a batch's audit; the smallest counts beyond are added up in one line without a minute."""
+OTHERS: Final = "(others)"
+"""The stream of the line of those beyond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def _bounded(lines: list[dict[str, Any]], counted: tuple[str, ...]) -> list[dict
     kept, rest = by_size[:MAX_LINES], by_size[MAX_LINES:]
     other = {"minute": None, **{name: sum(line[name] for line in rest) for name in counted}}
     if "stream" in lines[0]:
-        other["stream"] = "(others)"
+        other["stream"] = OTHERS
     return [*kept, other]
 
 

@@ -19,6 +19,8 @@ PROGRESS: Final = "progress.jsonl"
 SPEC: Final = "spec.json"
 STOP: Final = "stop"
 LEDGER: Final = "ledger"
+MAIN: Final = "main"
+"""The query of all that goes batch by batch; each other one has a directory of its own in the ledger."""
 
 
 class Files(Protocol):
@@ -110,11 +112,12 @@ def progress_lines(files: Files) -> list[dict[str, Any]]:
     return found
 
 
-def ledger_entries(files: Files) -> list[dict[str, Any]]:
-    """What the ledger holds of the main query, oldest first."""
+def ledger_entries(files: Files, query: str = MAIN) -> list[dict[str, Any]]:
+    """What the ledger holds of a query, oldest first."""
+    under = LEDGER if query == MAIN else f"{LEDGER}/{query}"
     numbers = sorted(
         int(name.removesuffix(".json"))
-        for name in files.names(LEDGER)
+        for name in files.names(under)
         if name.endswith(".json") and name.removesuffix(".json").isdigit()
     )
-    return [read_object(files, f"{LEDGER}/{number}.json") for number in numbers]
+    return [read_object(files, f"{under}/{number}.json") for number in numbers]

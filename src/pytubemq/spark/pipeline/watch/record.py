@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pytubemq.spark.pipeline.run.audit import OTHERS
 from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Finished, RunStatus, Started, Totals, as_json
-from pytubemq.spark.pipeline.watch.files import RUN, SPEC, ledger_entries, progress_lines, read_object
+from pytubemq.spark.pipeline.watch.files import MAIN, RUN, SPEC, ledger_entries, progress_lines, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_BATCHES: Final = 2_000
 MOST_AUDIT_ROWS: Final = 1_000
+ALL_STREAMS: Final = "(all streams)"
 
 
 @dataclass(slots=True)
@@ -36,6 +38,7 @@ class RunRecord:
     message: str | None = None
     hint: str | None = None
     sinks: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
     batches: list[BatchDone] = field(default_factory=list)
     spec: Mapping[str, Any] = field(default_factory=dict)
     audit: list[dict[str, Any]] = field(default_factory=list)
@@ -54,7 +57,7 @@ class RunRecord:
         if isinstance(event, Started):
             self.pipeline, self.run_id, self.pipeline_id = event.pipeline, event.run_id, event.pipeline_id
             self.state, self.sinks, self.began_s = event.state, tuple(event.sinks), event.at_s
-            self.java = event.java
+            self.java, self.queries = event.java, tuple(event.queries)
         elif isinstance(event, BatchDone):
             self._batch(event)
         elif isinstance(event, Finished):
@@ -141,7 +144,7 @@ def recorded(files: Files) -> RunRecord:
     for line in progress_lines(files):
         event = event_of(line)
         if isinstance(event, Started) and event.run_id == record.run_id:
-            record.sinks = tuple(event.sinks)
+            record.sinks, record.queries = tuple(event.sinks), tuple(event.queries)
         if isinstance(event, BatchDone) and event.at_s >= (record.began_s or 0.0):
             record.take(event)
     status = str(run.get("status", RunStatus.RUNNING.value))
@@ -151,7 +154,7 @@ def recorded(files: Files) -> RunRecord:
     record.message = run.get("error") or run.get("message")
     record.hint = run.get("hint")
     record.sinks = record.sinks or tuple(record.rows_out)
-    record.audit = audit_rows(ledger_entries(files))
+    record.audit = audit_of(files, record.queries)
     return record
 
 
@@ -174,20 +177,48 @@ def line_of(event: Event) -> dict[str, Any]:
     return as_json(event)
 
 
-def audit_rows(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Audit counts over the ledger's batches, by stream and minute: read, rejected, and written by sink."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+def audit_of(files: Files, queries: Iterable[str]) -> list[dict[str, Any]]:
+    """Audit counts over what the ledger still has of a run's queries."""
+    others = [query for query in queries if query != MAIN]
+    return audit_rows(entry for query in (MAIN, *others) for entry in ledger_entries(files, query))
 
-    def row(count: Mapping[str, Any]) -> dict[str, Any]:
-        key = (str(count.get("stream") or ""), str(count.get("minute") or ""))
+
+def audit_rows(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Audit counts over the ledger's batches, by stream and minute: read, rejected, and written by sink.
+
+    A sink's rows stand beside what was read of their stream, where they tell it (by `topic`) or there is one only; else
+    beside the sum over all streams in their minute, in a row `ALL_STREAMS`.
+    """
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    every = list(entries)
+    streams = {str(count.get("stream") or "") for entry in every for count in entry.get("audit") or ()}
+    only = next(iter(streams - {OTHERS}), "") if len(streams - {OTHERS}) == 1 else ALL_STREAMS
+
+    def row(stream: str, count: Mapping[str, Any]) -> dict[str, Any]:
+        key = (stream, str(count.get("minute") or ""))
         return found.setdefault(key, {"stream": key[0], "minute": key[1], "read": 0, "rejected": 0, "written": {}})
 
-    for entry in entries:
+    for entry in every:
         for count in entry.get("audit") or ():
-            there = row(count)
+            there = row(str(count.get("stream") or ""), count)
             there["read"] += int(count.get("read") or 0)
             there["rejected"] += int(count.get("rejected") or 0)
         for sink, done in (entry.get("sinks") or {}).items():
-            for count in done.get("audit") or ():
-                add(row(count)["written"], {sink: int(count.get("rows") or count.get("written") or 0)})
-    return [found[key] for key in sorted(found)][-MOST_AUDIT_ROWS:]
+            counts = done.get("audit") or ()
+            told = {str(count.get("stream") or "") for count in counts} <= streams | {OTHERS}
+            for count in counts:
+                stream = str(count.get("stream") or "") if told else only
+                add(row(stream, count)["written"], {sink: int(count.get("rows") or count.get("written") or 0)})
+    _sum_streams(found)
+    ordered = sorted(found, key=lambda key: (key[1], key[0]))[-MOST_AUDIT_ROWS:]
+    return [found[key] for key in sorted(ordered)]
+
+
+def _sum_streams(found: Mapping[tuple[str, str], dict[str, Any]]) -> None:
+    """Add up the streams in the rows for all of them."""
+    for stream, minute in found:
+        there = found.get((ALL_STREAMS, minute))
+        if there is not None and stream != ALL_STREAMS:
+            there["read"] += found[stream, minute]["read"]
+            there["rejected"] += found[stream, minute]["rejected"]
+            add(there["written"], found[stream, minute]["written"])

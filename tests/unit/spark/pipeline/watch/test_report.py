@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from pytubemq.spark.pipeline.run.events import Failed, Finished, RunStatus, Tota
 from pytubemq.spark.pipeline.watch.files import state_files
 from pytubemq.spark.pipeline.watch.page import _parts, page
 from pytubemq.spark.pipeline.watch.plots import MOST_BARS, Series, bars, line, together
-from pytubemq.spark.pipeline.watch.record import MOST_BATCHES, RunRecord, event_of, line_of, recorded
+from pytubemq.spark.pipeline.watch.record import MOST_BATCHES, RunRecord, audit_rows, event_of, line_of, recorded
 from pytubemq.spark.pipeline.watch.redact import redacted
 
 from .state import NOW_S, batch, started, write_state
@@ -124,6 +125,39 @@ def test_a_run_is_read_again_from_its_state(tmp_path: Path) -> None:
     text = page(record)
     assert "2,970" in text
     assert "hunter2" not in text
+
+
+def entry(*read: tuple[str, str | None, int], **written: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "audit": [{"stream": stream, "minute": minute, "read": rows, "rejected": 1} for stream, minute, rows in read],
+        "sinks": {sink: {"rows": 0, "audit": lines} for sink, lines in written.items()},
+    }
+
+
+def test_what_was_read_and_what_was_written_meet_in_one_row() -> None:
+    lines = [{"minute": "m", "rows": 9}]
+    assert audit_rows([entry(("orders", "m", 10), lake=lines)]) == [
+        {"stream": "orders", "minute": "m", "read": 10, "rejected": 1, "written": {"lake": 9}}
+    ]
+    # a sink's rows that do not tell of which stream they are stand beside the sum; `topic` may be where they go to
+    other = [{"stream": "elsewhere", "minute": "m", "rows": 7}]
+    told = [{"stream": "a", "minute": "m", "rows": 3}, {"stream": "b", "minute": "m", "rows": 5}]
+    rows = audit_rows([entry(("a", "m", 4), ("b", "m", 6), lake=lines, bus=other, raw=told)])
+    assert [(row["stream"], row["read"], row["rejected"], row["written"]) for row in rows] == [
+        ("(all streams)", 10, 2, {"lake": 9, "bus": 7, "raw": 8}),
+        ("a", 4, 1, {"raw": 3}),
+        ("b", 6, 1, {"raw": 5}),
+    ]
+
+
+def test_the_counts_of_every_query_of_a_run_are_told(tmp_path: Path) -> None:
+    place = write_state(tmp_path, status="finished")
+    (place / "progress.jsonl").write_text(json.dumps(line_of(started(queries=("main", "step-day")))))
+    (place / "ledger" / "step-day").mkdir()
+    told = entry(days=[{"minute": "2026-02-02T02:40", "rows": 7}])
+    (place / "ledger" / "step-day" / "0.json").write_text(json.dumps(told))
+    [row] = recorded(state_files(str(place))).audit
+    assert row["written"] == {"lake": 2_970, "days": 7}
 
 
 def test_events_are_the_same_after_a_line_of_json() -> None:
