@@ -17,6 +17,7 @@ from pytubemq.spark.sink.placing import STRIPE_ROWS
 from pytubemq.spark.sink.rows import Rows
 from pytubemq.spark.sink.sending import Sending, Sent
 from pytubemq.testing.mock_broker import MockBroker
+from pytubemq.wire.extensions import Capability
 from pytubemq.wire.methods import Method
 
 if TYPE_CHECKING:
@@ -134,6 +135,23 @@ def test_a_row_is_compared_with_what_was_sent_under_its_number_however_it_travel
             numbered(cluster, rows(bodies, site="B"), part=part)
     there = [message for message in stored(cluster.master, "again") if message.attributes["pid"] == str(part)]
     assert sorted(int(message.body) for message in there) == list(range(count))
+
+
+def test_a_java_broker_is_not_asked_what_stands_there() -> None:
+    io = IoThread()
+    java = MockBroker(topics={"demo": 1}, capabilities=Capability(0))
+    io.run(java.start())
+    try:
+        asked = options(java.masters, idempotent="true", planIsMapOnly="true")
+        with pytubemq.sync.connect(java.masters) as tube:
+            identity, where = Identity("query", 0, 0), (Partition(1, "demo", 0),)
+            with Sending(tube, asked, where="here", identity=identity, partitions=where) as sending:
+                sending.put(Rows(0, [b"1", b"2"]))
+                assert sending.finish().messages == 2
+        assert not java.received(Method.READ_RANGE_C2B)
+    finally:
+        io.run(java.stop())
+        io.close()
 
 
 def test_rows_that_are_not_delivered_are_named_with_the_cause(mock: MockBroker) -> None:
