@@ -27,7 +27,8 @@ class SinkContext:
     pipeline_id: str
     """Stays over restarts; changes when the progress is reset."""
     map_only: bool = True
-    """Whether each row comes from one message in the message's order, so that a replay numbers rows alike."""
+    """Whether each row comes from one message in the message's order, and a replay divides messages among tasks as the
+    first try did, so that it numbers rows alike."""
     checkpoint: str | None = None
     """Where Spark keeps the progress of the query whose batch it is; None where there is no such query."""
     deterministic: bool = True

@@ -51,7 +51,40 @@ def write_counted(rows: DataFrame, write: Callable[[DataFrame], None]) -> int:
     return rows.count() if count is None else count
 
 
+_CLOCKS: Final = frozenset({"CurrentTimestamp", "Now", "CurrentDate", "CurrentTime", "LocalTimestamp"})
+"""Spark's expressions that tell the time; to it they are deterministic, since they stay the same within one query."""
+
+
 def is_deterministic(rows: DataFrame) -> bool:
-    """Whether nothing in the plan is made at random, so that the same input gives the same rows."""
-    plan: Any = rows._jdf.queryExecution()
-    return bool(plan.analyzed().deterministic())
+    """Whether nothing in the plan is made at random or by the clock, so that the same input gives the same rows.
+
+    On a stream a clock is none: Spark keeps the time of each batch with its offsets, and takes it again.
+    """
+    session: Any = rows.sparkSession
+    plan: Any = rows._jdf.queryExecution().analyzed()
+    if not plan.deterministic():
+        return False
+    clock = session._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+    return rows.isStreaming or not plan.containsPattern(clock) or not _tells_time(plan, clock)
+
+
+def _tells_time(plan: Any, clock: Any) -> bool:
+    """Whether one of the plan's expressions is a clock; those that tell user and database bear its mark, too."""
+    parts = [plan, *_listed(plan.subqueriesAll())]
+    while parts:
+        part = parts.pop()
+        if not part.containsPattern(clock):
+            continue
+        parts.extend(_listed(part.children()))
+        expressions = _listed(part.expressions())
+        while expressions:
+            expression = expressions.pop()
+            if str(expression.getClass().getSimpleName()) in _CLOCKS:
+                return True
+            if expression.containsPattern(clock):
+                expressions.extend(_listed(expression.children()))
+    return False
+
+
+def _listed(sequence: Any) -> list[Any]:
+    return [sequence.apply(at) for at in range(sequence.size())]

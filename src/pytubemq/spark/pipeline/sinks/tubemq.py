@@ -112,8 +112,10 @@ class TubeMqSink:
 
         if not context.deterministic or not is_deterministic(messages):
             raise ConfigError(
-                f"sink {self.spec.name}: its rows are made at random, so a batch that is done again has other rows",
-                hint="name a column with idempotency_key, or set options: {idempotent: false} for at least once",
+                f"sink {self.spec.name}: its rows are made at random or by the clock, so a batch done again has "
+                "other rows",
+                hint="take a time that the message has, name a column with idempotency_key, or set options: "
+                "{idempotent: false} for at least once",
             )
         if context.map_only and keeps_order(messages):
             return messages
