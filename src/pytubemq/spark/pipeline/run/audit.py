@@ -1,7 +1,7 @@
 """Counts of a batch: read and rejected, by stream (the topic) and minute of data time.
 
 The invariant: the counts come from one pass over the rows that the sinks get, before anything is written; in sum they
-are the rows of the batch, whatever the times are.
+are the rows of the batch, whatever the times are, and no more than `MAX_GROUPS` of them come to the driver.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MAX_LINES: Final = 5_000
 """Of a batch's audit; the smallest counts beyond are added up in one line without a minute."""
+MAX_GROUPS: Final = 2 * MAX_LINES
+"""Counts by stream, minute and reason that are brought to the driver: the largest ones."""
 OTHERS: Final = "(others)"
 """The stream of the line of those beyond."""
 
@@ -33,8 +35,6 @@ class Counts:
     """The newest message's time at the Broker, in seconds since 1970."""
     lines: list[dict[str, Any]] = field(default_factory=list)
     """`stream`, `minute` (None where no time is known), `read`, `rejected`."""
-    first_rejected: str | None = None
-    """Where the first rejected record is and why, for the error of a run that takes none."""
 
 
 def count(rows: DataFrame, *, decoded: bool, stream: str, time: str | None) -> Counts:
@@ -62,19 +62,28 @@ def count(rows: DataFrame, *, decoded: bool, stream: str, time: str | None) -> C
         .groupBy("stream", "minute", "reason")
         .agg(f.count(f.lit(1)).alias("rows"), f.unix_millis(f.max("newest")).alias("newest"))
     )
-    return _summed([row.asDict() for row in grouped.collect()])
+    largest = _largest(grouped)
+    if len(largest) <= MAX_GROUPS:
+        return _summed(largest)
+    sums = grouped.groupBy("reason").agg(f.sum("rows").alias("rows"), f.max("newest").alias("newest"))
+    return _summed(largest[:MAX_GROUPS], [row.asDict() for row in sums.collect()])
 
 
 def count_out(rows: DataFrame, time: str) -> list[dict[str, Any]] | None:
-    """A sink's rows by minute of their data time; None if they do not carry it."""
+    """A sink's rows by minute of their data time, and by `topic` if they have it; None if they carry no such time."""
     from pyspark.sql import functions as f
 
     if time not in rows.columns:
         return None
     minute = f.floor(f.unix_seconds(f.col(quoted(time)).try_cast("timestamp")) / 60)
-    counted = rows.groupBy(minute.alias("minute")).agg(f.count(f.lit(1)).alias("rows")).collect()
-    lines = [{"minute": minute_text(row["minute"]), "rows": row["rows"]} for row in counted]
-    return _bounded(lines, ("rows",))
+    topic = f.col("topic") if dict(rows.dtypes).get("topic") == "string" else f.lit(None).cast("string")
+    grouped = rows.groupBy(topic.alias("stream"), minute.alias("minute")).agg(f.count(f.lit(1)).alias("rows"))
+    largest = _largest(grouped)
+    left = 0
+    if len(largest) > MAX_GROUPS:
+        largest = largest[:MAX_GROUPS]
+        left = rows.count() - sum(group["rows"] for group in largest)
+    return _bounded(_out_lines(largest), {"rows": left})
 
 
 def minute_text(minute: int | None) -> str | None:
@@ -87,36 +96,60 @@ def minute_text(minute: int | None) -> str | None:
         return None
 
 
-def _summed(groups: list[dict[str, Any]]) -> Counts:
+def _largest(grouped: DataFrame) -> list[dict[str, Any]]:
+    """The largest groups, up to one more than `MAX_GROUPS`."""
+    from pyspark.sql import functions as f
+
+    return [row.asDict() for row in grouped.orderBy(f.desc("rows")).limit(MAX_GROUPS + 1).collect()]
+
+
+def _out_lines(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    lines: dict[tuple[str | None, str | None], dict[str, Any]] = {}
+    for group in groups:
+        stream, minute = group["stream"], minute_text(group["minute"])
+        known = {} if stream is None else {"stream": stream}
+        line = lines.setdefault((stream, minute), {**known, "minute": minute, "rows": 0})
+        line["rows"] += group["rows"]
+    return list(lines.values())
+
+
+def _summed(groups: list[dict[str, Any]], sums: list[dict[str, Any]] | None = None) -> Counts:
+    """Counts from groups; `sums`: by reason over all groups, where there are more than these."""
+    every = groups if sums is None else sums
     reasons: dict[str, int] = {}
+    for group in every:
+        if group["reason"] is not None:
+            reasons[group["reason"]] = reasons.get(group["reason"], 0) + group["rows"]
     lines: dict[tuple[str, str | None], dict[str, Any]] = {}
-    newest = [group["newest"] for group in groups if group["newest"] is not None]
     for group in groups:
         key = (group["stream"], minute_text(group["minute"]))
         line = lines.setdefault(key, {"stream": key[0], "minute": key[1], "read": 0, "rejected": 0})
         line["read"] += group["rows"]
-        if group["reason"] is not None:
-            line["rejected"] += group["rows"]
-            reasons[group["reason"]] = reasons.get(group["reason"], 0) + group["rows"]
+        line["rejected"] += group["rows"] if group["reason"] is not None else 0
+    newest = [group["newest"] for group in every if group["newest"] is not None]
+    rows, rejected = sum(group["rows"] for group in every), sum(reasons.values())
+    left = {
+        "read": rows - sum(line["read"] for line in lines.values()),
+        "rejected": rejected - sum(line["rejected"] for line in lines.values()),
+    }
     return Counts(
-        rows=sum(group["rows"] for group in groups),
-        rejected=sum(reasons.values()),
+        rows=rows,
+        rejected=rejected,
         reasons=reasons,
         newest_s=max(newest) / 1000 if newest else None,
-        lines=_bounded(list(lines.values()), ("read", "rejected")),
+        lines=_bounded(list(lines.values()), left),
     )
 
 
-def _bounded(lines: list[dict[str, Any]], counted: tuple[str, ...]) -> list[dict[str, Any]]:
-    lines.sort(key=lambda line: (line.get("stream", ""), line["minute"] or ""))
-    if len(lines) <= MAX_LINES:
+def _bounded(lines: list[dict[str, Any]], left: dict[str, int]) -> list[dict[str, Any]]:
+    """At most `MAX_LINES`, in order; `left`: what was counted and stands in no line, by name, the largest first."""
+    lines.sort(key=lambda line: (line.get("stream") or "", line["minute"] or ""))
+    if len(lines) <= MAX_LINES and not any(left.values()):
         return lines
-    by_size = sorted(lines, key=lambda line: -int(line[counted[0]]))
+    by_size = sorted(lines, key=lambda line: -int(line[next(iter(left))]))
     kept, rest = by_size[:MAX_LINES], by_size[MAX_LINES:]
-    other = {"minute": None, **{name: sum(line[name] for line in rest) for name in counted}}
-    if "stream" in lines[0]:
-        other["stream"] = OTHERS
-    return [*kept, other]
+    others = {name: more + sum(line[name] for line in rest) for name, more in left.items()}
+    return [*kept, {"stream": OTHERS, "minute": None, **others}]
 
 
 def _data_time(rows: DataFrame, time: str | None, *, decoded: bool) -> Column:

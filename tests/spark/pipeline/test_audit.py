@@ -1,0 +1,64 @@
+"""Audit counts of real rows: bounded at the driver, and equal at the source and at the sink."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pytubemq.sync
+from pytubemq.spark.pipeline.run import audit
+from pytubemq.spark.pipeline.run.engine import run
+from pytubemq.spark.pipeline.spec.model import Audit, Decode, Pipeline, Sink, SinkFormat, Source, Step
+from pytubemq.spark.pipeline.watch.files import state_files
+from pytubemq.spark.pipeline.watch.record import recorded
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.spark.conftest import Topic
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def test_times_that_are_garbage_are_counted_in_sum(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "MAX_LINES", 3)
+    monkeypatch.setattr(audit, "MAX_GROUPS", 6)
+    rows = spark.range(100).selectExpr("timestamp_seconds(IF(id < 50, 0, id * 60)) AS at")
+    found = audit.count(rows, decoded=False, stream="s", time="at")
+    assert (found.rows, len(found.lines), sum(line["read"] for line in found.lines)) == (100, 4, 100)
+    assert found.lines[0] == {"stream": "s", "minute": "1970-01-01T00:00Z", "read": 50, "rejected": 0}
+    out = audit.count_out(rows.selectExpr("*", "'t' AS topic"), "at")
+    assert out is not None
+    assert (out[0], len(out)) == ({"stream": "t", "minute": "1970-01-01T00:00Z", "rows": 50}, 4)
+    assert sum(line["rows"] for line in out) == 100
+    few = audit.count_out(rows.limit(50), "at")
+    assert few == [{"minute": "1970-01-01T00:00Z", "rows": 50}]
+
+
+def test_what_is_counted_at_a_sink_is_what_was_written_and_meets_what_was_read(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    with pytubemq.sync.connect(topic.master) as tube, tube.producer(topic.name) as producer:
+        bodies = [{"id": number, "at": f"2026-11-22 01:0{number % 3}:00"} for number in range(90)]
+        for future in [producer.submit(json.dumps(body).encode()) for body in bodies]:
+            future.result()
+    pipeline = Pipeline(
+        "orders",
+        Source(master=topic.master, topics=(topic.name,), start="earliest"),
+        decode=Decode("json", schema="id INT, at TIMESTAMP"),
+        steps=(Step("drawn", sql="SELECT * FROM input WHERE rand() < 0.5"),),
+        sinks=(Sink("lake", SinkFormat.PARQUET, path=str(tmp_path / "lake")),),
+        audit=Audit("at"),
+        state=str(tmp_path / "state"),
+    )
+    run(pipeline, spark=spark, once=True)
+    lake = spark.read.parquet(str(tmp_path / "lake")).selectExpr("date_format(at, 'mm') AS minute")
+    written = {row.minute: row["count"] for row in lake.groupBy("minute").count().collect()}
+    assert 0 < sum(written.values()) < 90
+    rows = recorded(state_files(str(tmp_path / "state"))).audit
+    assert [(row["stream"], row["read"]) for row in rows] == [(topic.name, 30)] * 3
+    assert {row["minute"][-3:-1]: row["written"]["lake"] for row in rows} == written
