@@ -109,9 +109,10 @@ def _written(home: Path, cluster: KillableCluster, postgres: Postgres) -> dict[s
             "ice": [int(row[0]) for row in session.call("iceberg", table="ice.db.rows")],
             "rejected": ids(f"SELECT concat(partition, ':', offset) FROM parquet.`{home}/out/rejected`"),
         }
+        login = {"user": postgres.user, "password": postgres.password}
         for name, url, options in (
             ("derby", f"jdbc:derby:{home}/derby", {}),
-            ("postgres", postgres.url, {"user": postgres.user, "password": postgres.password}),
+            ("postgres", postgres.url, {**login, "driver": "org.postgresql.Driver"}),
         ):
             rows = session.call("jdbc", url=url, table="rows_out", options=options)
             found[name] = [row[0] for row in rows]
