@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -96,7 +97,7 @@ class Shared:
         self.error = self.error or error
 
 
-class BatchBody:
+class BatchBody(ABC):
     """What Spark calls for each batch of a query (`foreachBatch`)."""
 
     def __init__(
@@ -175,8 +176,9 @@ class BatchBody:
 
     map_only = True
 
+    @abstractmethod
     def _frames(self, rows: DataFrame, entry: Entry, result: BatchResult) -> _Frames:
-        raise NotImplementedError
+        """The rows of each step that a sink takes, and what was read put into `entry`."""
 
     def _deliver(
         self, frames: Mapping[str, DataFrame], entry: Entry, context: SinkContext, result: BatchResult

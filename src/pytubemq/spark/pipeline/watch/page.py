@@ -124,19 +124,25 @@ def _plots(batches: Sequence[BatchDone]) -> str:
     lag_rows = Series("messages", [batch.lag_rows for batch in drawn])
     lag_s = Series("seconds", [batch.lag_s for batch in drawn])
     rejected = Series("rejected", [float(batch.rejected) for batch in drawn])
-    seconds = lambda value: f"{value:,.3g} s"  # noqa: E731
-    whole = lambda value: f"{value:,.0f}"  # noqa: E731
     note = f" (each point is up to {-(-len(batches) // len(drawn))} batches)" if len(drawn) < len(batches) else ""
     return "".join(
         [
             f'<h2>Batches</h2><p class="soft">{len(batches):,} with rows{note}</p>',
-            bars("Rows per second", places, [rate], show=whole),
-            bars("Where the time of a batch went", places, _parts(drawn), show=seconds),
-            line("Messages behind", places, [lag_rows], show=whole),
-            line("Seconds behind", places, [lag_s], show=seconds),
-            bars("Rejected records", places, [rejected], show=whole),
+            bars("Rows per second", places, [rate], show=_whole),
+            bars("Where the time of a batch went", places, _parts(drawn), show=_seconds),
+            line("Messages behind", places, [lag_rows], show=_whole),
+            line("Seconds behind", places, [lag_s], show=_seconds),
+            bars("Rejected records", places, [rejected], show=_whole),
         ]
     )
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.3g} s"
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
 
 
 def _parts(drawn: Sequence[BatchDone]) -> list[Series]:
