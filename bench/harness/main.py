@@ -35,34 +35,41 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 
-@click.command(help="Measure pytubemq beside the Java TubeMQ and Kafka on this machine, and print the ratios.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a row instead of the table.")
-@click.option("--quick", is_flag=True, help="Shorter runs, and 1 GB instead of 10 for the restart.")
-@click.option("--only", "only", multiple=True, type=click.Choice(NAMES), metavar="NAME",
-              help=f"Only this measure; may be given more than once. Names: {', '.join(NAMES)}.")  # fmt: skip
-@click.option("--runs", type=click.IntRange(1, 99), default=None, help="Runs of each side; the median counts [3].")
-@click.option("--data", type=click.Path(file_okay=False, exists=True, path_type=Path), default=None,
-              help="A directory on the device to measure [the system's directory for temporary files].")  # fmt: skip
-def main(as_json: bool, quick: bool, only: tuple[str, ...], runs: int | None, data: Path | None) -> None:
-    """Parse, run, print; the exit code is 0 when all targets are met, 1 when not, 2 when a measure failed."""
-    names = [name for name in NAMES if not only or name in only]
-    options = Options(runs=runs or 3, quick=quick, data=data)
-    show = (lambda row: print(json.dumps(row.as_json()), flush=True)) if as_json else (lambda row: None)
-    try:
-        rows = run_loop(compare(names, options, show))
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        print("compare: ended before all was measured", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    if not as_json:
-        print(table(rows))
-    sys.exit(exit_code(rows))
+def command(
+    program: str, about: str, quick: str, known: Sequence[str], find: Callable[[str], Measure]
+) -> click.Command:
+    """The command of a group of measures: parse, run, print; exit code 0 when all targets are met, 1 when not, 2 when
+    a measure failed.
+    """
+
+    @click.command(help=about)
+    @click.option("--json", "as_json", is_flag=True, help="One JSON object a row instead of the table.")
+    @click.option("--quick", is_flag=True, help=quick)
+    @click.option("--only", "only", multiple=True, type=click.Choice(known), metavar="NAME",
+                  help=f"Only this measure; may be given more than once. Names: {', '.join(known)}.")  # fmt: skip
+    @click.option("--runs", type=click.IntRange(1, 99), default=None, help="Runs of each side; the median counts [3].")
+    @click.option("--data", type=click.Path(file_okay=False, exists=True, path_type=Path), default=None,
+                  help="A directory on the device to measure [the system's place for temporary files].")  # fmt: skip
+    def run(as_json: bool, quick: bool, only: tuple[str, ...], runs: int | None, data: Path | None) -> None:
+        names = [name for name in known if not only or name in only]
+        options = Options(runs=runs or 3, quick=quick, data=data)
+        show = (lambda row: print(json.dumps(row.as_json()), flush=True)) if as_json else (lambda row: None)
+        try:
+            rows = run_loop(compare(names, options, show, find=find))
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            print(f"{program}: ended before all was measured", file=sys.stderr)
+            sys.exit(INTERRUPTED)
+        if not as_json:
+            print(table(rows))
+        sys.exit(exit_code(rows))
+
+    return run
 
 
 async def compare(
-    names: Sequence[str], options: Options, show: Callable[[Row], None], *, find: Callable[[str], Measure] | None = None
+    names: Sequence[str], options: Options, show: Callable[[Row], None], *, find: Callable[[str], Measure]
 ) -> list[Row]:
-    """Take these measures, those of `bench/compare` unless `find` has others; `show` gets each row when it is known."""
-    find = find or load
+    """Take these measures; `show` gets each row when it is known."""
     rows: list[Row] = []
     with _progress() as bar, _ended_by_sigterm():
         task = bar.add_task("", total=len(names))
@@ -88,6 +95,15 @@ def load(name: str) -> Measure:
     module = importlib.import_module(f"bench.measures.{name.replace('-', '_')}")
     found: Measure = module.MEASURE
     return found
+
+
+main = command(
+    "compare",
+    "Measure pytubemq beside the Java TubeMQ and Kafka on this machine, and print the ratios.",
+    "Shorter runs, and 1 GB instead of 10 for the restart.",
+    NAMES,
+    load,
+)
 
 
 @contextlib.contextmanager

@@ -57,7 +57,7 @@ class Broken:
 def test_a_measure_that_fails_or_hangs_is_a_row_that_says_so(monkeypatch, error, said):
     monkeypatch.setattr(program, "load", lambda name: Broken(error))
     shown = []
-    rows = asyncio.run(program.compare(["broken"], Options(runs=1), shown.append))
+    rows = asyncio.run(program.compare(["broken"], Options(runs=1), shown.append, find=program.load))
     assert rows == shown
     assert [row.met for row in rows] == [False]
     assert said in rows[0].note
