@@ -148,9 +148,9 @@ class MockBroker:
             partition.owners.clear()
             partition.fetched.clear()
 
-    def drop_connections(self) -> None:
-        """Break every connection; nothing is forgotten."""
-        for server in (self._master, self._broker):
+    def drop_connections(self, *, master: bool = True) -> None:
+        """Break every connection, or every one with the Broker; nothing is forgotten."""
+        for server in (self._master if master else None, self._broker):
             for connection in list(server.connections) if server is not None else ():
                 connection.abort()
 
