@@ -11,24 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.spark.pipeline.spec.spark_pipelines import files
-from tests.interop.fetch import cached, digest_of, run_tool
+from tests.spark.artifacts import pipelines_packages
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Topic
 
 pytestmark = pytest.mark.spark
 
-REQUIREMENTS = Path(__file__).parents[1] / "jars/pipelines-requirements.txt"
 LIMIT_S = 300
-
-
-def packages() -> Path:
-    """What `spark-pipelines` needs and this project does not: kept in the user's cache, apart from the environment."""
-
-    def install(into: Path) -> None:
-        run_tool([sys.executable, "-m", "pip", "install", "-q", "--target", str(into), "-r", str(REQUIREMENTS)], into)
-
-    return cached(f"spark-pipelines-{digest_of([REQUIREMENTS])}", install)
 
 
 @pytest.mark.timeout(2 * LIMIT_S)
@@ -39,7 +29,7 @@ def test_the_template_for_declarative_pipelines_reads_a_topic_into_tables(topic:
         (tmp_path / name).write_text(text, "utf-8")
     here = str(Path(sys.executable).parent)
     environment = os.environ | {
-        "PYTHONPATH": str(packages()),
+        "PYTHONPATH": str(pipelines_packages()),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
