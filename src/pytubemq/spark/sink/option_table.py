@@ -57,9 +57,9 @@ OPTIONS: Final = (
     ),
     SinkOption(
         "maxBufferBytes",
-        "67108864",
+        "64MiB",
         "both",
-        "a number of bytes from 4194304 to 1073741824",
+        "a size from 4MiB to 1GiB, or a number of bytes",
         "What one task has sent and not yet seen acknowledged, at most.",
     ),
     SinkOption(

@@ -12,6 +12,7 @@ from pytubemq.core.sequences import MAX_EPOCH
 from pytubemq.errors import ConfigError, FormatError, MessageError
 from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address, check_topic
 from pytubemq.model.limits import MIB
+from pytubemq.spark import units
 from pytubemq.spark.sink.encode import inlong_encoder
 from pytubemq.spark.sink.option_table import OPTIONS
 from pytubemq.wire.attributes import format_attributes
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 """Options of `writeStream` that Spark hands over with ours."""
-_PER_UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TABLE: Final = {option.name.lower(): option for option in OPTIONS}
 _MAX_QUERY_ID_CHARS: Final = 1_000
 
@@ -62,7 +62,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
         msg_type=_msg_type(given.get("msgType")),
         time_zone=_time_zone(given.get("timeZone", "UTC")),
         delivery_timeout_s=_seconds("deliveryTimeout", given.get("deliveryTimeout", "60s"), 1.0, 3600.0),
-        max_buffer_bytes=_number("maxBufferBytes", given.get("maxBufferBytes", str(64 * MIB)), 4 * MIB, 1024 * MIB),
+        max_buffer_bytes=_size_bytes("maxBufferBytes", given.get("maxBufferBytes", "64MiB"), 4 * MIB, 1024 * MIB),
         idempotent=_flag("idempotent", given.get("idempotent", "false")),
         idempotency_key=given.get("idempotencyKey"),
         plan_is_map_only=_flag("planIsMapOnly", given.get("planIsMapOnly", "false")),
@@ -171,11 +171,17 @@ def _time_zone(text: str) -> tzinfo:
 
 
 def _seconds(name: str, text: str, least: float, most: float) -> float:
-    found = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*(ms|s|m|h)\s*", text)
-    seconds = float(found[1]) * _PER_UNIT_S[found[2]] if found else -1.0
-    if not least <= seconds <= most:
+    seconds = units.duration_s(text)
+    if seconds is None or not least <= seconds <= most:
         raise _bad(name, text)
     return seconds
+
+
+def _size_bytes(name: str, text: str, least: int, most: int) -> int:
+    size = units.size_bytes(text)
+    if size is None or not least <= size <= most:
+        raise _bad(name, text)
+    return size
 
 
 def _number(name: str, text: str, least: int, most: int) -> int:

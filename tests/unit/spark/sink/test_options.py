@@ -6,6 +6,7 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Address
+from pytubemq.model.limits import MIB
 from pytubemq.spark.sink.encode import InLongEncoder
 from pytubemq.spark.sink.options import parse_options
 
@@ -29,6 +30,7 @@ def test_names_are_case_insensitive_and_values_are_read() -> None:
             "queryid": "q",
             "BatchId": "7",
             "msgtype": " t ",
+            "maxbufferbytes": "32MiB",
         },
         streaming=False,
     )
@@ -36,6 +38,7 @@ def test_names_are_case_insensitive_and_values_are_read() -> None:
     assert (options.delivery_timeout_s, options.query_id, options.batch_id, options.msg_type) == (90.0, "q", 7, "t")
     assert options.idempotent
     assert options.plan_is_map_only
+    assert options.max_buffer_bytes == 32 * MIB
 
 
 def test_what_spark_adds_to_a_stream_is_passed_over() -> None:
@@ -61,9 +64,9 @@ def test_options_of_the_encoder_are_read() -> None:
         ({**NEEDED, "qwertz": "1"}, False, "the options are master, topic"),
         ({**NEEDED, "path": "/x"}, False, "without a path"),
         ({**NEEDED, "idempotent": "yes"}, False, "takes true or false"),
-        ({**NEEDED, "deliveryTimeout": "60"}, False, "takes a time from 1s to 1h"),
+        ({**NEEDED, "deliveryTimeout": "60 parsecs"}, False, "takes a time from 1s to 1h"),
         ({**NEEDED, "deliveryTimeout": "2h"}, False, "takes a time from 1s to 1h"),
-        ({**NEEDED, "maxBufferBytes": "1"}, False, "takes a number of bytes"),
+        ({**NEEDED, "maxBufferBytes": "1"}, False, "takes a size from 4MiB"),
         ({**NEEDED, "timeZone": "Mars/Base"}, False, "takes an IANA name"),
         ({**NEEDED, "msgType": "a,b"}, False, "msgType takes"),
         ({**NEEDED, "encode": "xml"}, False, "encode takes inlong-msg"),
