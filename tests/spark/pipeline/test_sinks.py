@@ -196,14 +196,16 @@ def test_a_topic_has_each_row_once_as_json_however_its_batch_was_made(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
     writer = make_sink(Sink("out", SinkFormat.TUBEMQ, master=topic.master, topic=topic.name))
-    rows = spark.createDataFrame([(n, str(n), f"k{n}") for n in range(200)], "n INT, t STRING, key STRING")
+    rows = spark.createDataFrame(
+        [(n, str(n), f"k{n}", 77) for n in range(200)], "n INT, t STRING, key STRING, partition INT"
+    )
     context = SinkContext(spark, "p-1", checkpoint=str(tmp_path / "checkpoint"))
     writer.check(spark, rows.schema)
     kept = rows.coalesce(1).where("n >= 0")
     batches = [
         (kept.localCheckpoint(), kept.localCheckpoint()),
         (rows.repartition(3), rows.repartition(5).orderBy("t")),
-        (rows.join(rows.select("n"), "n"), rows.select("n").join(rows.repartition(2), "n").select("n", "t", "key")),
+        (rows.join(rows.select("n"), "n"), rows.select("n").join(rows.repartition(2), "n").select(*rows.columns)),
     ]
     for batch_id, (first, again) in enumerate(batches):
         assert [writer.write(first, batch_id, context), writer.write(again, batch_id, context)] == [200, 200]
@@ -212,7 +214,7 @@ def test_a_topic_has_each_row_once_as_json_however_its_batch_was_made(
     found = spark.read.format("tubemq").options(**topic.options).load().collect()
     bodies = [json.loads(bytes(row.body)) for row in found]
     assert sorted(body["n"] for body in bodies) == sorted(4 * list(range(200)))
-    assert bodies[0].keys() == {"n", "t", "key"}
+    assert bodies[0].keys() == {"n", "t", "key", "partition"}
     places = {(json.loads(bytes(row.body))["key"], row.partition) for row in found}
     assert len(places) == 200, "a key is in two partitions"
     assert topic.name in (tmp_path / "checkpoint" / "tubemq-sink.json").read_text()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.pipeline.sinks.port import DEAD_LETTER, SinkContext
+from pytubemq.spark.pipeline.sinks.port import SinkContext
 from pytubemq.spark.pipeline.sinks.rows import is_deterministic, write_counted
 from pytubemq.spark.pipeline.sinks.sql import quoted
 from pytubemq.spark.pipeline.spec.model import Guarantee
@@ -131,12 +131,13 @@ class TubeMqSink:
         return rows.select(*map(quoted, own), body.alias("body"))
 
     def _routing(self, rows: DataFrame) -> list[str]:
-        """Columns that say where a row goes, where they are of a type that can; the body has them as well."""
+        """Columns that say where a row goes, where they are of a type that can; the body has them as well.
+
+        `partition` is none of them: rows that come from a topic have it, and it is the one that they came from.
+        """
         from pytubemq.spark.sink.columns import BODY, DEFAULT_ID_COLUMN, PARTITION, TAKES
 
-        own = {name: takes for name, takes in TAKES.items() if name not in {BODY, DEFAULT_ID_COLUMN}}
-        if self.spec.name == DEAD_LETTER:
-            del own[PARTITION]  # it is the one in which the rejected record was
+        own = {name: takes for name, takes in TAKES.items() if name not in {BODY, DEFAULT_ID_COLUMN, PARTITION}}
         return [
             field.name
             for field in rows.schema.fields
