@@ -27,6 +27,7 @@ from pytubemq.spark.pipeline.run.session import check_session, open_session, pre
 from pytubemq.spark.pipeline.run.state import StateDirectory
 from pytubemq.spark.pipeline.spec.model import TriggerKind
 from pytubemq.spark.pipeline.spec.normal import as_dict
+from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +72,7 @@ def run(
         pipeline = replace(pipeline, trigger=replace(pipeline.trigger, kind=TriggerKind.AVAILABLE_NOW))
     if not pipeline.sinks:
         raise ConfigError(f"pipeline {pipeline.name} has no sinks", hint="add at least one, as console")
-    state = StateDirectory(pipeline.state or f".pytubemq/{pipeline.name}")
+    state = StateDirectory(resolve(pipeline.state or f".pytubemq/{pipeline.name}"))
     pipeline = _with_masters(replace(pipeline, state=state.location))
     lock = RunLock(state, pipeline.name)
     shared = Shared(check_held=lock.check)

@@ -210,7 +210,9 @@ def test_a_run_hears_of_it_from_the_lock(tmp_path: Path, monkeypatch: pytest.Mon
         run._lock.release(RunStatus.STOPPED)
 
     monkeypatch.setattr(engine._Run, "go", go)
-    engine.run(Pipeline("p", Source(), sinks=(Sink("out", SinkFormat.CONSOLE),), state=str(tmp_path / "taken")))
+    monkeypatch.setenv("HOME_OF_STATE", str(tmp_path))
+    engine.run(Pipeline("p", Source(), sinks=(Sink("out", SinkFormat.CONSOLE),), state="${env:HOME_OF_STATE}/taken"))
+    assert (tmp_path / "taken" / "run.json").exists()
     assert told[0].error is not None
     told[0].check_held()  # the lock's, and it is held
 
