@@ -14,6 +14,7 @@ from bench.clients.window import Window, cpu_s, percentiles, report, spec
 WARM_SHARE = 10
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "3g",
     "spark.python.unix.domain.socket.enabled": "true",
@@ -99,8 +100,9 @@ def part(given):
 
 
 def batch(spark, given, options):
-    """The whole topic as a table."""
-    return spark.read.format(given["format"]).options(**options).load()
+    """The whole topic as a table; of what decoding makes only what could be decoded, without the column of errors."""
+    rows = spark.read.format(given["format"]).options(**options).load()
+    return rows.where("_error IS NULL").drop("_error") if "decode" in options else rows
 
 
 def count(spark, given, options, out):

@@ -6,6 +6,7 @@ The invariant: a run never begins in a session with a setting that is known to h
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,10 @@ LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
 }
+COLLECTOR: Final = ("spark.driver.defaultJavaOptions", "-XX:+UseParallelGC")
+"""Of a session on this machine alone: it takes an eighth less processor time to write rows than the JVM's own choice
+(docs/design/spark-speed.md)."""
+_JAVA_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 DELTA: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -128,6 +133,8 @@ def settings(pipeline: Pipeline, formats: Iterable[SinkFormat], *, submitted: bo
         wanted["spark.master"] = resolve(pipeline.spark.master)
         if wanted["spark.master"].startswith("local"):
             wanted |= LOCAL
+            if not _names_collector(pipeline):
+                wanted.setdefault(*COLLECTOR)
     if pipeline.spark.packages:
         wanted["spark.jars.packages"] = ",".join(resolve(one) for one in pipeline.spark.packages)
     if pipeline.spark.jars:
@@ -137,6 +144,13 @@ def settings(pipeline: Pipeline, formats: Iterable[SinkFormat], *, submitted: bo
     wanted |= {key: resolve(value) for key, value in pipeline.spark.conf.items()}
     check_settings(wanted)
     return wanted
+
+
+def _names_collector(pipeline: Pipeline) -> bool:
+    """Whether somebody chose a garbage collector: a JVM that is told of two does not start."""
+    told = [value for key, value in pipeline.spark.conf.items() if key.endswith("JavaOptions")]
+    told += [os.environ.get(name, "") for name in _JAVA_OPTIONS]
+    return any(re.search(r"-XX:\+Use\w+GC\b", resolve(one)) for one in told)
 
 
 def check_settings(conf: Mapping[str, str]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,7 +15,7 @@ from pytubemq.spark.pipeline.run import failpoints
 from pytubemq.spark.pipeline.run.audit import minute_text
 from pytubemq.spark.pipeline.run.faults import said
 from pytubemq.spark.pipeline.run.progress import lag
-from pytubemq.spark.pipeline.run.session import settings
+from pytubemq.spark.pipeline.run.session import COLLECTOR, settings
 from pytubemq.spark.pipeline.run.source import source_options
 from pytubemq.spark.pipeline.sinks.make import make_sink
 from pytubemq.spark.pipeline.spec.model import (
@@ -30,9 +32,6 @@ from pytubemq.spark.pipeline.spec.model import (
 )
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.mark.parametrize(
     ("key", "value"),
@@ -48,6 +47,20 @@ def test_under_spark_submit_its_own_master_stays() -> None:
     pipeline = Pipeline("p", Source())
     assert "spark.master" not in settings(pipeline, [], submitted=True)
     assert settings(pipeline, [])["spark.master"] == "local[2,4]"
+
+
+def test_a_collector_is_chosen_for_this_machine_where_nobody_chose_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    key, chosen = COLLECTOR
+    for name in ("JAVA_TOOL_OPTIONS", "SPARK_SUBMIT_OPTS"):
+        monkeypatch.delenv(name, raising=False)
+    pipeline = Pipeline("p", Source())
+    other = {"spark.driver.extraJavaOptions": "-Xmn1g -XX:+UseZGC"}
+    assert settings(pipeline, [])[key] == chosen
+    assert key not in settings(pipeline, [], submitted=True)
+    assert key not in settings(replace(pipeline, spark=SparkSettings(conf=other)), [])
+    assert settings(replace(pipeline, spark=SparkSettings(conf={key: "-ea"})), [])[key] == "-ea"
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseG1GC")
+    assert key not in settings(pipeline, [])
 
 
 def test_a_session_gets_delta_s_extension_where_a_sink_writes_delta() -> None:
@@ -105,18 +118,28 @@ def test_without_the_variable_no_point_holds_a_run(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_run_is_held_at_the_point_and_batch_that_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PYTUBEMQ_PAUSE_AT", "sink-written:lake:2")
-    monkeypatch.setenv("PYTUBEMQ_PAUSE_FILE", str(tmp_path / "paused"))
+    monkeypatch.setenv("PYTUBEMQ_PAUSE_AT", "ledger-written:7,sink-written:lake:2")
+    monkeypatch.setenv("PYTUBEMQ_PAUSE_DIR", str(tmp_path))
     failpoints.reach("sink-written:lake", 1)
-    assert not (tmp_path / "paused").exists()
-    run = threading.Thread(target=failpoints.reach, args=("sink-written:lake", 2), daemon=True)
-    run.start()
-    while not (tmp_path / "paused").exists() or not (tmp_path / "paused").read_text():
-        run.join(0.01)
-    assert (tmp_path / "paused").read_text() == "sink-written:lake:2\n"
-    assert run.is_alive()
-    (tmp_path / "paused").unlink()
-    run.join()
+    failpoints.reach("sink-staged:lake", 2)
+    assert not list(tmp_path.iterdir())
+    for point, batch in (("sink-written:lake", 2), ("ledger-written", 7)):
+        run = threading.Thread(target=failpoints.reach, args=(point, batch), daemon=True)
+        run.start()
+        paused = tmp_path / f"{point}:{batch}"
+        while not paused.exists():
+            run.join(0.01)
+        assert run.is_alive()
+        paused.unlink()
+        run.join()
+
+
+def test_the_points_that_are_listed_are_those_that_the_code_reaches() -> None:
+    called = re.compile(r"\breach\(f?\"([a-z-]+)")
+    room = Path(failpoints.__file__).parents[1]
+    reached = {point for path in room.rglob("*.py") for point in called.findall(path.read_text("utf-8"))}
+    assert reached == set(failpoints.POINTS)
+    assert all(f"`{point}" in (failpoints.__doc__ or "") for point in failpoints.POINTS)
 
 
 def test_a_source_becomes_options_of_the_data_source() -> None:
