@@ -25,12 +25,13 @@ class PipelineRun:
     def __init__(
         self, file: Path, *arguments: str, environ: Mapping[str, str] | None = None, pause_at: str | None = None
     ) -> None:
-        self._pause_file = file.with_name("paused")
-        self._pause_file.unlink(missing_ok=True)
+        self._paused = file.with_name("paused")
+        self._paused.mkdir(exist_ok=True)
+        self.go_on()
         self.log = file.with_name("run.log")
         more = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, **(environ or {})}
         if pause_at is not None:
-            more |= {"PYTUBEMQ_PAUSE_AT": pause_at, "PYTUBEMQ_PAUSE_FILE": str(self._pause_file)}
+            more |= {"PYTUBEMQ_PAUSE_AT": pause_at, "PYTUBEMQ_PAUSE_DIR": str(self._paused)}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "pytubemq.spark.pipeline", str(file), *arguments],
@@ -52,11 +53,12 @@ class PipelineRun:
 
     def until_paused(self) -> None:
         """Until the run stands where it was told to."""
-        self.until(self._pause_file.exists)
+        self.until(lambda: any(self._paused.iterdir()))
 
     def go_on(self) -> None:
         """Let a run go on that stands where it was told to."""
-        self._pause_file.unlink()
+        for point in self._paused.iterdir():
+            point.unlink()
 
     def until(self, condition: Callable[[], object]) -> None:
         """Until something is so; fails if the run ends before."""

@@ -1,8 +1,17 @@
 """Places where a test can hold a run, to kill it there.
 
-`PYTUBEMQ_PAUSE_AT=POINT` or `POINT:BATCH` names the place, as in `sink-written:lake:2`, and `PYTUBEMQ_PAUSE_FILE` a
-file that the run makes when it gets there, with the place's name in it. It then waits to be killed or until that file
-is taken away, no longer than `MAX_PAUSE_S`. The invariant: without the variables nothing is done here.
+The points:
+
+- `batch-begun`: nothing of the batch is done.
+- `sink-staged:SINK`: inside of the sink's write. All rows are in the target, the one step that shows them is to come:
+  Parquet's rename, Iceberg's snapshot, the commit of the database's transaction that has moved them.
+- `sink-written:SINK`: behind the sink's write, before the ledger knows of it.
+- `ledger-written`: behind the ledger's last entry of the batch, before Spark's commit.
+
+`PYTUBEMQ_PAUSE_AT` names places, separated by commas, each as `POINT` or `POINT:BATCH`: `sink-written:lake:2`.
+`PYTUBEMQ_PAUSE_DIR` is a directory in which the run makes a file `POINT:BATCH` when it gets there. It then waits to be
+killed or until that file is taken away, no longer than `MAX_PAUSE_S`. The invariant: without the variables nothing is
+done here.
 """
 
 from __future__ import annotations
@@ -14,18 +23,20 @@ from typing import Final
 
 MAX_PAUSE_S: Final = 300.0
 LOOK_S: Final = 0.05
-POINTS: Final = ("batch-begun", "sink-written", "ledger-written")
+POINTS: Final = ("batch-begun", "sink-staged", "sink-written", "ledger-written")
 
 
 def reach(point: str, batch_id: int) -> None:
-    """Say that the run is at `point` of a batch; holds it if this is the one to be held at."""
+    """Say that the run is at `point` of a batch; holds it if this is one to be held at."""
     wanted = os.environ.get("PYTUBEMQ_PAUSE_AT")
-    if wanted is None or wanted not in (point, f"{point}:{batch_id}"):
+    if wanted is None:
         return
-    name = os.environ.get("PYTUBEMQ_PAUSE_FILE")
-    if not name or Path(name).exists():
+    name = f"{point}:{batch_id}"
+    directory = os.environ.get("PYTUBEMQ_PAUSE_DIR")
+    if not directory or {point, name}.isdisjoint(wanted.split(",")):
         return
-    Path(name).write_text(f"{point}:{batch_id}\n")
+    held = Path(directory, name)
+    held.touch()
     until_s = time.monotonic() + MAX_PAUSE_S
-    while Path(name).exists() and time.monotonic() < until_s:
+    while held.exists() and time.monotonic() < until_s:
         time.sleep(LOOK_S)

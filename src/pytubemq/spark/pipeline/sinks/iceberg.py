@@ -10,6 +10,7 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError, TubeError
+from pytubemq.spark.pipeline.run.failpoints import reach
 from pytubemq.spark.pipeline.run.faults import PipelineError
 from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
 from pytubemq.spark.pipeline.sinks.files import HadoopFiles
@@ -82,6 +83,7 @@ class IcebergSink:
         files = HadoopFiles(spark)
         directory = self._directory(files, table, batch_id, context)
         self._write_files(rows, directory, table)
+        reach(f"sink-staged:{self.spec.name}", batch_id)
         try:
             added = table.add_files(directory, PROPERTY, self._label(batch_id, context))
         except Py4JJavaError as error:

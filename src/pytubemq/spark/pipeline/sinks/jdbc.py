@@ -12,6 +12,7 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.run.failpoints import reach
 from pytubemq.spark.pipeline.run.faults import PipelineError
 from pytubemq.spark.pipeline.sinks import sql
 from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
@@ -91,6 +92,7 @@ class JdbcSink:
                 moved = self._move(connection, database, stage, staged, rows.schema)
                 kept = moved and self._number(connection, context, batch_id, staged)
                 if kept:
+                    reach(f"sink-staged:{self.spec.name}", batch_id)
                     connection.commit()
                 else:
                     connection.rollback()

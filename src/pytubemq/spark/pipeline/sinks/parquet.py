@@ -13,6 +13,7 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.run.failpoints import reach
 from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
 from pytubemq.spark.pipeline.sinks.files import HadoopFiles
 from pytubemq.spark.pipeline.sinks.rows import write_counted
@@ -89,6 +90,7 @@ class ParquetBatches:
         if count == 0:
             files.delete(staged)
             return 0
+        reach(f"sink-staged:{self.spec.name}", batch_id)
         if not files.rename(staged, self._target(batch_id, context)) and self.done(batch_id, context) is None:
             raise self._unreachable("a directory could not be renamed there")
         return count
