@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +41,8 @@ REJECTED_SCHEMA: Final = types.StructType(
 )
 REJECTED_ARROW: Final[pa.Schema] = arrow_schema_of(REJECTED_SCHEMA)
 
+_DECIMAL: Final = re.compile(r"Decimal\('([^']*)'\)")
+"""A number as Python shows it."""
 _SHOWN_CHARS: Final = 60
 _DETAIL_CHARS: Final = 500
 
@@ -85,7 +88,7 @@ def rejected_batch(rejections: Sequence[Rejection], batch: Any) -> Any:
 
 def shown(value: object) -> str:
     """A value for a detail, shortened."""
-    text = repr(value)
+    text = _DECIMAL.sub(r"\1", repr(value))
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
 
 

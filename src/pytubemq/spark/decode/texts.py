@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.decode.decimals import cast_texts
 from pytubemq.spark.decode.rejected import shown
 
 if TYPE_CHECKING:
@@ -89,9 +90,24 @@ class TextColumn:
         self.check_nulls(array, bad)
         return array, bad
 
-    def localised(self, array: Any) -> Any:
-        """An array that pyarrow's csv reader typed, as the column's type."""
-        return array if array.type == self.kind else self._in_zone(array)
+    @property
+    def parsed_kind(self) -> Any:
+        """What pyarrow's csv reader may make of the column, for `from_parsed`; None if it cannot."""
+        if pa.types.is_decimal(self.kind):
+            return pa.string()
+        if not pa.types.is_timestamp(self.kind):
+            return self.kind
+        return _NAIVE if self._rules.time_format == "iso" else None
+
+    def from_parsed(self, array: Any) -> Any:
+        """What the csv reader made, as the column's type.
+
+        Raises:
+            pa.ArrowInvalid: something does not fit.
+        """
+        if array.type == self.kind:
+            return array
+        return self._direct(_empty_as_null(array)) if pa.types.is_decimal(self.kind) else self._in_zone(array)
 
     def check_nulls(self, array: Any, bad: Bad) -> None:
         """A null where the column has none is bad."""
@@ -114,6 +130,8 @@ class TextColumn:
         return array
 
     def _caster(self) -> Callable[[Any], Any]:
+        if pa.types.is_decimal(self.kind):
+            return lambda texts: cast_texts(texts, self.kind)
         if not pa.types.is_timestamp(self.kind):
             return lambda texts: texts.cast(self.kind)
         if self._rules.time_format == "iso":

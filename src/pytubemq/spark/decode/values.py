@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pytubemq.spark.decode.decimals import fitting, read
 from pytubemq.spark.decode.rejected import shown
 from pytubemq.spark.decode.texts import TextColumn, singled_out
 
@@ -43,6 +44,7 @@ class ValueColumn:
         self._ignore_errors = rules.ignore_errors
         self._convert = converter(column.type, rules, cast_strings=cast_strings, epoch_days=epoch_days)
         self._native = _NATIVE.get(column.type.name)
+        self._fitted = fitting(column.type.precision, column.type.scale) if column.type.name == "decimal" else None
         self._text: TextColumn | None = None
         if column.type.name in _FROM_TEXT or (cast_strings and self._native is not None and str not in self._native):
             if rules.time_format in _US:  # that is for numbers
@@ -70,8 +72,10 @@ class ValueColumn:
         if self._native is None or not kinds <= self._native:
             return None
         try:
+            if self._fitted is not None:
+                values = [None if value is None else self._fitted(Decimal(value)) for value in values]
             return pa.array(values, self.kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
+        except (pa.ArrowInvalid, pa.ArrowTypeError, ArithmeticError, UnicodeEncodeError):
             return None
 
     def _by_kind(self, values: Sequence[Any], kinds: set[type], bad: Bad) -> Any:
@@ -118,7 +122,7 @@ _NATIVE: Final[dict[str, set[type]]] = {
     "double": {float},
     "float": {float},
     "string": {str},
-    "decimal": {Decimal},
+    "decimal": {Decimal, int},
     "binary": {bytes},
     "timestamp": {datetime},
     "date": {date},
@@ -148,7 +152,7 @@ def converter(kind: Type, rules: TextRules, *, cast_strings: bool, epoch_days: b
         "boolean": _boolean,
         "float": _float,
         "double": _float,
-        "decimal": _decimal,
+        "decimal": _decimal(kind),
         "string": _string,
         "binary": _binary,
     }
@@ -192,13 +196,17 @@ def _float(value: Any) -> float:
     return float(value)
 
 
-def _decimal(value: Any) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
-        raise TypeError
-    made = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-    if not made.is_finite():
-        raise ValueError
-    return made
+def _decimal(kind: Type) -> Callable[[Any], Decimal]:
+    fitted = fitting(kind.precision, kind.scale)
+
+    def convert(value: Any) -> Decimal:
+        if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
+            raise TypeError
+        if isinstance(value, str):
+            return fitted(read(value.strip()))
+        return fitted(Decimal(repr(value)) if isinstance(value, float) else Decimal(value))
+
+    return convert
 
 
 def _string(value: Any) -> str:

@@ -118,13 +118,16 @@ class CsvFormat:
         return merged([Made([], None, faults), kept, ragged], self._kinds)
 
     def _typed(self, lines: Any, casts: Sequence[TextColumn], skip: Any, skipped: list[Any]) -> tuple[list[Any], Any]:
-        try:
-            kinds = [_parser_type(each.kind, self._rules) for each in casts]
-            found = parsed(lines, kinds, self._delimiter, self._quote, skip)
-            return [each.localised(array) for each, array in zip(casts, found, strict=True)], self._null_rows(found)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            skipped.clear()
-            return cast_all(casts, parsed(lines, [TEXT] * len(casts), self._delimiter, self._quote, skip))
+        kinds = [each.parsed_kind for each in casts]
+        if None not in kinds:
+            try:
+                found = parsed(lines, kinds, self._delimiter, self._quote, skip)
+                arrays = [each.from_parsed(array) for each, array in zip(casts, found, strict=True)]
+            except pa.ArrowInvalid:
+                skipped.clear()
+            else:
+                return arrays, self._null_rows(arrays)
+        return cast_all(casts, parsed(lines, [TEXT] * len(casts), self._delimiter, self._quote, skip))
 
     def _null_rows(self, arrays: Sequence[Any]) -> dict[int, str]:
         bad: dict[int, str] = {}
@@ -196,11 +199,3 @@ def _well_quoted(delimiter: str, quote: str) -> str:
     quote, delimiter = (f"\\x{{{ord(mark):x}}}" for mark in (quote, delimiter))
     field = f"(?:{quote}(?:[^{quote}]|{quote}{quote})*{quote}|[^{quote}{delimiter}]*)"
     return f"^{field}(?:{delimiter}{field})*$"
-
-
-def _parser_type(kind: Any, rules: TextRules) -> Any:
-    if not pa.types.is_timestamp(kind):
-        return kind
-    if rules.time_format != "iso":
-        raise pa.ArrowNotImplementedError("times that are cast by hand")
-    return pa.timestamp("us")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytubemq.spark.decode.options import Values
 
 _BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-MISPARSED: Final = (msgspec.DecodeError, RecursionError, UnicodeError, ValueError)
+MISPARSED: Final = (msgspec.DecodeError, RecursionError, UnicodeError, ValueError, ArithmeticError)
 
 
 class JsonFormat:
@@ -82,14 +82,13 @@ class JsonFormat:
         for name, kind in zip(names, kinds, strict=True):
             fields.append((name, kind) if self._must_have else (name, kind, None))
         rename = {name: column.name for name, column in zip(names, self.columns, strict=True)}
-        return msgspec.json.Decoder(msgspec.defstruct("Record", fields, rename=rename, gc=False))
+        # what has no type of msgspec's keeps all its digits: a decimal may lie in it
+        return msgspec.json.Decoder(msgspec.defstruct("Record", fields, rename=rename, gc=False), float_hook=Decimal)
 
 
 def _wire_type(column: Column, *, cast_strings: bool) -> Any:
     """What msgspec checks; None always passes, NOT NULL is checked with the column."""
     name = column.type.name
-    if name == "decimal":
-        return Decimal | None
     if cast_strings and name != "string":
         return Any
     if name in _BITS:
