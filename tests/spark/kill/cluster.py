@@ -1,4 +1,4 @@
-"""A cluster whose Master and Broker are processes that can be killed, and whose Broker is reached through a proxy."""
+"""A cluster whose Master and Broker are processes that can be killed, and are reached through a proxy each."""
 
 from __future__ import annotations
 
@@ -23,20 +23,26 @@ if TYPE_CHECKING:
 START_TIMEOUT_S = 60.0
 
 
+def message(number: int, *, size_bytes: int = 0) -> bytes:
+    """`{"id": number, ...}`, longer by `size_bytes`."""
+    return json.dumps({"id": number, "pad": "x" * size_bytes}).encode()
+
+
 class KillableCluster:
-    """A Master, a Broker, and a proxy in front of the Broker."""
+    """A Master, a Broker, and a proxy in front of each; the Broker knows the Master itself."""
 
     def __init__(self, home: Path, **settings: object) -> None:
         """`settings` by name in the section `broker`."""
         self._io = IoThread(name="cluster")
         self._home = home
-        self.master = f"127.0.0.1:{free_port()}"
+        master = f"127.0.0.1:{free_port()}"
+        self._front = Proxy(master, port=free_port())
         self._http = f"127.0.0.1:{free_port()}"
         broker = f"127.0.0.1:{free_port()}"
         proxied = free_port()
-        common: dict[str, object] = {"data": str(home), "log.level": "warning", "master.listen": self.master}
+        common: dict[str, object] = {"data": str(home), "log.level": "warning", "master.listen": master}
         common |= {"http.listen": self._http, "broker.http_listen": f"127.0.0.1:{free_port()}", "broker.listen": broker}
-        common |= {"broker.advertised": f"127.0.0.1:{proxied}", "broker.masters": [self.master], "broker.id": 1}
+        common |= {"broker.advertised": f"127.0.0.1:{proxied}", "broker.masters": [master], "broker.id": 1}
         common |= {f"broker.{name}": value for name, value in settings.items()}
         self.settings = load_settings(None, environ={}, flags=common)
         self._master = ServerProcess("master", self.settings)
@@ -55,12 +61,24 @@ class KillableCluster:
 
     async def _start(self) -> None:
         await self._master.start()
+        await self._front.__aenter__()
         await self.proxy.__aenter__()
         await self._broker.start()
 
     async def _close(self) -> None:
         await asyncio.gather(self._broker.close(), self._master.close(), return_exceptions=True)
         await self.proxy.__aexit__(None, None, None)
+        await self._front.__aexit__(None, None, None)
+
+    @property
+    def master(self) -> str:
+        """The address that clients know."""
+        return self._front.address
+
+    @property
+    def turned_away(self) -> int:
+        """Connections that clients tried to make to the Master while it was down."""
+        return self._front.refused
 
     def kill_broker(self) -> None:
         """SIGKILL."""
@@ -95,6 +113,24 @@ class KillableCluster:
         """It passes again."""
         self._io.call(self.proxy.mend)
 
+    def hold_answers_after(self, size_bytes: int) -> None:
+        """Once the Broker was sent so many more bytes its answers are held back: it gets rows and nobody knows."""
+        self._io.call(lambda: self.proxy.hold_answers_after(size_bytes))
+
+    @property
+    def holds_answers(self) -> bool:
+        """Whether the Broker has answered something that nobody gets."""
+        return self.proxy.holds_answers
+
+    def break_off(self) -> None:
+        """Close all connections to the Broker; what was held back is lost."""
+        self._io.run(self.proxy.break_off())
+
+    def figure(self, name: str) -> int:
+        """What the Broker's metrics say, past the proxy; `name` as it stands there, with its labels."""
+        text = httpx.get(f"http://{self.settings.broker.http_listen}/metrics", timeout=START_TIMEOUT_S).text
+        return next(int(float(line.split()[-1])) for line in text.splitlines() if line.startswith(f"{name} "))
+
     def create_topic(self, name: str, *, partitions: int = 4, retention: str | None = None) -> None:
         """It can be used when this returns."""
         more = {} if retention is None else {"retention": retention}
@@ -107,11 +143,10 @@ class KillableCluster:
 
     def fill(self, topic: str, first: int, count: int, *, size_bytes: int = 0) -> None:
         """Messages `{"id": n, ...}` with `n` from `first` on."""
-        pad = "x" * size_bytes
         with pytubemq.sync.connect(self.master) as tube, tube.producer(topic) as producer:
             for start in range(first, first + count, 1000):
                 stop = min(start + 1000, first + count)
-                producer.send_many([json.dumps({"id": n, "pad": pad}).encode() for n in range(start, stop)])
+                producer.send_many([message(n, size_bytes=size_bytes) for n in range(start, stop)])
 
     def spoil(self, topic: str, count: int) -> None:
         """Messages that are no JSON."""

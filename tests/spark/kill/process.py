@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.proc import kill_session, python_workers
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
 
 TIMEOUT_S = 240.0
-WORKER = "pyspark.daemon"
+RUNNER = (sys.executable, "-m", "pytubemq.spark.pipeline")
 
 
 class PipelineRun:
     """`python -m pytubemq.spark.pipeline FILE ...`; ends with the block."""
 
     def __init__(
-        self, file: Path, *arguments: str, environ: Mapping[str, str] | None = None, pause_at: str | None = None
+        self,
+        file: Path,
+        *arguments: str,
+        command: Sequence[str] = RUNNER,
+        environ: Mapping[str, str] | None = None,
+        pause_at: str | None = None,
     ) -> None:
+        """`command` is what the file and the arguments are given to."""
         self._paused = file.with_name("paused")
         self._paused.mkdir(exist_ok=True)
         self.go_on()
@@ -34,7 +40,7 @@ class PipelineRun:
             more |= {"PYTUBEMQ_PAUSE_AT": pause_at, "PYTUBEMQ_PAUSE_DIR": str(self._paused)}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "pytubemq.spark.pipeline", str(file), *arguments],
+                [*command, str(file), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -80,41 +86,13 @@ class PipelineRun:
 
     def kill(self) -> None:
         """SIGKILL to the driver, its JVM and all workers at once."""
-        for pid in self._group():  # by session: Spark's daemon is in a process group of its own
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_session(self.process.pid)
         self.process.wait(TIMEOUT_S)
 
     def workers(self) -> list[int]:
-        """Its Python workers that carry out tasks: children of the daemon, not the daemon itself."""
-        daemons = {pid for pid in self._group() if WORKER in _command(pid)}
-        return sorted(pid for pid in daemons if _parent(pid) in daemons)
+        """Its Python workers that carry out tasks."""
+        return python_workers(self.process.pid)
 
     def tail(self) -> str:
         """The end of what it said."""
         return self.log.read_text("utf-8", "replace")[-4000:]
-
-    def _group(self) -> list[int]:
-        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _session(pid) == self.process.pid]
-
-
-def _stat(pid: int) -> list[str]:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return []
-
-
-def _parent(pid: int) -> int | None:
-    fields = _stat(pid)
-    return int(fields[1]) if fields else None
-
-
-def _session(pid: int) -> int | None:
-    fields = _stat(pid)
-    return int(fields[3]) if fields else None
-
-
-def _command(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-    return ""

@@ -13,13 +13,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def pipeline_file(home: Path, master: str, topic: str, *, rows: int, spark: str = "local[2,4]", **source: Any) -> Path:
-    """Batches of `rows` messages; the table is `home/table`, the state `home/state`."""
+def pipeline_file(
+    home: Path,
+    master: str,
+    topic: str,
+    *,
+    rows: int,
+    spark: str = "local[2,4]",
+    python: str | None = None,
+    **source: Any,
+) -> Path:
+    """Batches of `rows` messages; the table is `home/table`, the state `home/state`; `python` makes a step more."""
+    steps = [{"name": "rows", "sql": "SELECT id, length(pad) AS size FROM input"}]
+    if python is not None:
+        steps.append({"name": "more", "python": python})
     spec = {
-        "name": "killed",
+        "name": "pipeline",
         "source": {"topic": topic, "master": master, "start": "earliest", "limit": {"rows": rows}, **source},
         "decode": {"format": "json", "schema": "id BIGINT, pad STRING"},
-        "steps": [{"name": "rows", "sql": "SELECT id, length(pad) AS size FROM input"}],
+        "steps": steps,
         "sinks": [{"name": "table", "format": "parquet", "path": f"{home}/table"}],
         "state": f"{home}/state",
         "spark": {"master": spark, "conf": {"spark.local.dir": f"{home}/local", **_small(spark)}},
@@ -36,14 +48,19 @@ def _small(spark: str) -> Mapping[str, str]:
 
 
 def batches(home: Path) -> int:
-    """How many batches are in the ledger."""
-    return len(list((home / "state" / "ledger").glob("[0-9]*.json")))
+    """How many batches are in the ledger, whole."""
+    return sum(json.loads(path.read_text())["complete"] for path in (home / "state" / "ledger").glob("[0-9]*.json"))
+
+
+def column(home: Path, name: str) -> list[int]:
+    """A column of the table, sorted."""
+    found: list[int] = ds.dataset(home / "table", format="parquet").to_table(columns=[name])[name].to_pylist()
+    return sorted(found)
 
 
 def ids(home: Path) -> list[int]:
-    """What the table holds, sorted."""
-    found: list[int] = ds.dataset(home / "table", format="parquet").to_table(columns=["id"])["id"].to_pylist()
-    return sorted(found)
+    """The messages that the table holds, sorted."""
+    return column(home, "id")
 
 
 def check_each_once(home: Path, messages: int) -> None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
+import json
 import os
-import re
-import signal
 import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyspark
 
 from tests.interop.processes import DIE_WITH_US, free_port
+from tests.proc import kill_session, of_session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
 TIMEOUT_S = 120.0
@@ -38,7 +38,7 @@ class StandaloneSpark:
         self._home.mkdir(parents=True, exist_ok=True)
         self._start("master", "master.Master", "--host", "127.0.0.1", "--port", str(self._port),
                     "--webui-port", str(self._ui))  # fmt: skip
-        self._until(lambda: self._alive() is not None, "the master does not answer")
+        self._until(lambda: self._alive() >= 0, "the master does not answer")
         for number in range(self._count):
             self.start_worker(number)
         self._until(lambda: self._alive() == self._count, "the workers are not registered")
@@ -62,7 +62,7 @@ class StandaloneSpark:
     def executors(self, number: int) -> list[int]:
         """Processes of a worker beside itself."""
         worker = self._processes[f"worker-{number}"]
-        return [pid for pid in _session(worker.pid) if pid != worker.pid]
+        return [pid for pid in of_session(worker.pid) if pid != worker.pid]
 
     def _start(self, name: str, main: str, *arguments: str) -> None:
         environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(Path(pyspark.__file__).parent)}
@@ -77,33 +77,28 @@ class StandaloneSpark:
 
     def _kill(self, name: str) -> None:
         process = self._processes.pop(name)
-        for pid in _session(process.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_session(process.pid)
         process.wait(TIMEOUT_S)
 
-    def _alive(self) -> int | None:
-        """How many workers the master has; None if it does not answer."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._ui}/json/", timeout=5) as answer:
-                text = answer.read().decode()
-        except OSError:
-            return None
-        found = re.search(r'"aliveworkers"\s*:\s*(\d+)', text)
-        return int(found[1]) if found else None
+    def applications(self) -> list[str]:
+        """The names of those that have run here, or do."""
+        state = self._state()
+        return [one["name"] for one in (*state["activeapps"], *state["completedapps"])]
 
-    def _until(self, condition: object, what: str) -> None:
-        assert callable(condition)
+    def _alive(self) -> int:
+        """How many workers the master has; -1 if it does not answer."""
+        try:
+            return int(self._state()["aliveworkers"])
+        except OSError:
+            return -1
+
+    def _state(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._ui}/json/", timeout=5) as answer:
+            found: dict[str, Any] = json.loads(answer.read())
+        return found
+
+    def _until(self, condition: Callable[[], object], what: str) -> None:
         deadline = time.monotonic() + TIMEOUT_S
         while not condition():
             assert time.monotonic() < deadline, f"{what}; the logs are in {self._home}"
             time.sleep(0.05)
-
-
-def _session(leader: int) -> list[int]:
-    found = []
-    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
-        with contextlib.suppress(OSError, IndexError):
-            if int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3]) == leader:
-                found.append(pid)
-    return found
