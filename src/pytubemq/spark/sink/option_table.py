@@ -107,7 +107,9 @@ OPTIONS: Final = (
         "batch",
         "a path or URI: the checkpoint of the query whose `foreachBatch` writes, `batchId` being its batch's",
         "The topic's partitions are kept there (`tubemq-sink.json`), so that a batch that comes again is divided over "
-        "those of its first try, although the topic has got more. A stream's own is used without being named here.",
+        "those of its first try, although the topic has got more. A stream keeps them in its own, which Spark takes by "
+        "this same option; with `idempotent=true` it has to be named so, and not by "
+        "`spark.sql.streaming.checkpointLocation` alone, which Spark does not hand to a sink.",
     ),
     SinkOption(
         "encode",

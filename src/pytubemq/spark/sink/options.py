@@ -72,6 +72,8 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
         checkpoint_location=given.get("checkpointLocation"),
     )
     _check_together(given, found)
+    if streaming and found.idempotent and found.topic is not None:
+        _check_checkpoint(options)
     if found.encoder is not None and found.msg_type is None:
         _msg_type(found.encoder.stream_id)
     return found
@@ -95,6 +97,17 @@ def _check_together(given: Mapping[str, str], options: SinkOptions) -> None:
         )
     if "batchId" in given and options.query_id is None:
         raise ConfigError("option batchId is given and queryId is not", hint="name the series with queryId, too")
+
+
+def _check_checkpoint(options: Mapping[str, str]) -> None:
+    """Spark does not hand over the checkpoint of a stream that has it from the session's settings."""
+    if not any(name.lower() == "checkpointlocation" and value.strip() for name, value in options.items()):
+        raise ConfigError(
+            "idempotent is given and the option checkpointLocation is not: the topic's partitions are kept in the "
+            "checkpoint, so that a batch that comes again goes where its first try went",
+            hint='name the query\'s checkpoint by .option("checkpointLocation", ...); '
+            "spark.sql.streaming.checkpointLocation alone is not handed to the sink",
+        )
 
 
 def _by_known_name(options: Mapping[str, str], *, streaming: bool) -> tuple[dict[str, str], dict[str, str]]:

@@ -11,7 +11,7 @@ from pytubemq.spark.sink.options import SinkOptions, parse_options
 
 
 def options(**more: str) -> SinkOptions:
-    return parse_options({"master": "here", **more}, streaming=True)
+    return parse_options({"master": "here", "checkpointLocation": "/c", **more}, streaming=True)
 
 
 def schema(text: str) -> T.StructType:

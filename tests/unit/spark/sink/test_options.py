@@ -47,6 +47,18 @@ def test_what_spark_adds_to_a_stream_is_passed_over() -> None:
         parse_options({**NEEDED, "checkpointLocation": "/c"}, streaming=False)
 
 
+@pytest.mark.parametrize("told_apart", [{"planIsMapOnly": "true"}, {"idempotencyKey": "id"}])
+def test_an_idempotent_stream_names_its_checkpoint_as_an_option(told_apart: dict[str, str]) -> None:
+    given = {**NEEDED, "idempotent": "true", **told_apart}
+    assert parse_options({**given, "CHECKPOINTLOCATION": "/c"}, streaming=True).idempotent
+    assert parse_options(given, streaming=False).idempotent
+    assert parse_options({"master": "here", "idempotent": "true", **told_apart}, streaming=True).topic is None
+    with pytest.raises(
+        ConfigError, match=r"(?s)checkpointLocation is not: .*spark\.sql\.streaming\.checkpointLocation"
+    ):
+        parse_options({**given, "queryName": "copy"}, streaming=True)
+
+
 def test_options_of_the_encoder_are_read() -> None:
     given = {**NEEDED, "encode": "inlong-msg", "encode.groupId": "g", "encode.streamid": "s"}
     assert parse_options(given, streaming=False).encoder == InLongEncoder("g", "s", 1, True)
