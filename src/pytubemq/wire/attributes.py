@@ -1,7 +1,7 @@
 """A message's attributes: `key=value` pairs joined with commas, two reserved keys first.
 
 The invariant: what `format_attributes` accepts, `parse_attributes` gives back; nothing that a peer would read
-otherwise is written.
+otherwise is written, but for copies of what a peer has written.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ MSG_TIME: Final = "$msgTime$"
 _TIME: Final = re.compile(r"[0-9]{12}", re.ASCII)
 
 
-def format_attributes(attributes: Mapping[str, str] | None, *, msg_type: str | None, msg_time: str | None) -> str:
+def format_attributes(
+    attributes: Mapping[str, str] | None, *, msg_type: str | None, msg_time: str | None, copied: bool = False
+) -> str:
     """The attribute string; "" when there is nothing to say.
 
     Args:
         attributes: the user's own, kept in their order.
         msg_type: the filter item; blank counts as none.
         msg_time: `yyyyMMddHHmm`; blank counts as none.
+        copied: the attributes may be those of another message, of a producer that is less strict: then keys and values
+            may be blank and values have `=` in them, as `parse_attributes` gives them.
 
     Raises:
         MessageError: a key or value is blank or has `,`, `=` or a reserved key in it, or the time is none.
@@ -41,8 +45,10 @@ def format_attributes(attributes: Mapping[str, str] | None, *, msg_type: str | N
         items.append(f"{MSG_TIME}={check_msg_time(msg_time.strip())}")
     if attributes:
         for key, value in attributes.items():
-            _checked("attribute key", key)
-            items.append(f"{key}={_checked(f'value of attribute {key!r}', value)}")
+            if not copied or not _is_read_back(key, value):
+                _checked("attribute key", key)
+                _checked(f"value of attribute {key!r}", value)
+            items.append(f"{key}={value}")
     return ",".join(items)
 
 
@@ -82,6 +88,12 @@ def check_msg_time(text: str) -> str:
         else:
             return text
     raise MessageError(f"not a message time: {text!r}", hint="write yyyyMMddHHmm, as in 202401011200", code=400)
+
+
+def _is_read_back(key: str, value: str) -> bool:
+    """Whether an item is read as what it is written of."""
+    item = f"{key}{value}"
+    return bool(key) and "=" not in key and "," not in item and MSG_TYPE not in item and MSG_TIME not in item
 
 
 def _checked(what: str, text: str) -> str:

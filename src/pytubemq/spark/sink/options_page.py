@@ -13,7 +13,7 @@ COLUMN_DOCS: Final = {
     "topic": "where the row goes; needed unless the option `topic` names one for all",
     "msgType": "the message's type, by which consumers filter; null: none",
     "msgTime": "the message's time, by the minute; text is `yyyyMMddHHmm`; null: none",
-    "attributes": "the message's own attributes; keys and values without `,` and `=`, no null values",
+    "attributes": "the message's own attributes; without `,`, keys not empty and without `=`, no null values",
     "key": "rows with the same key go to the same partition, in their order within a Spark partition; null: anywhere",
     "partition": "the partition: its id, or as text `brokerId:topic:partitionId`; goes before `key`; null: anywhere",
     "idempotencyKey": "with `idempotent=true`: what tells the rows of a batch apart; not null",

@@ -68,7 +68,7 @@ def payload_of_one(
         own[name] = value
     if identity is not None:
         own = without_identity(own)
-    text = format_attributes(own, msg_type=msg_type, msg_time=msg_time)
+    text = format_attributes(own, msg_type=msg_type, msg_time=msg_time, copied=True)
     if identity is not None:
         text = f"{text},{identity}{end}" if text else f"{identity}{end}"
     if not text:

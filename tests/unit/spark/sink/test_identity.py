@@ -87,7 +87,16 @@ def test_a_copied_message_loses_the_identity_that_an_earlier_query_gave_it() -> 
     assert text == "n=1,qid=a,bid=1,kid=k"
 
 
-@pytest.mark.parametrize("attributes", [{"a": None}, {"a": "b,c"}, {"a=": "b"}, {"": "b"}, {"a": "\ud800"}])
+@pytest.mark.parametrize("attributes", [{"a": ""}, {"sig": "ab=="}, {"n": "1", " ": " "}])
+def test_attributes_of_a_message_that_is_copied_are_those_that_it_had(attributes: dict[str, str]) -> None:
+    payload, flag = payload_of_one(b"b", attributes, msg_type=None, msg_time=None)
+    body, text = decode_payload(payload, flag)
+    assert (body, parse_attributes(text or "")) == (b"b", (attributes, None, None))
+
+
+@pytest.mark.parametrize(
+    "attributes", [{"a": None}, {"a": "b,c"}, {"a=": "b"}, {"": "b"}, {"a": "\ud800"}, {"a": "$msgType$"}]
+)
 def test_attributes_that_cannot_be_written_are_refused(attributes: dict[str, str | None]) -> None:
     with pytest.raises(MessageError):
         payload_of_one(b"b", attributes, msg_type=None, msg_time=None)
