@@ -84,6 +84,11 @@ def test_variables_are_given_by_set(tube: Tube, tmp_path: Path) -> None:
     assert tube("pipeline", "lint", "x.yaml").code == ExitCode.BAD_CONFIG
     assert tube("pipeline", "lint", "x.yaml", "--set", "t=demo").code == ExitCode.DONE
     assert tube("pipeline", "lint", "x.yaml", "--set", "demo").code == ExitCode.USAGE
+    ran = tube("pipeline", "plan", "x.yaml", "--offline", "--set", "t=demo", "--set", "tt=x")
+    assert (ran.code, "did you mean" in ran.err) == (ExitCode.BAD_CONFIG, True)
+    (tmp_path / "y.yaml").write_text("name: y\nsource: {topic: t}\nsinks: [{name: c, format: console}]", "utf-8")
+    assert tube("pipeline", "lint", "x.yaml", "y.yaml", "--set", "t=demo").code == ExitCode.DONE
+    assert tube("pipeline", "lint", "y.yaml", "--set", "t=demo").code == ExitCode.BAD_CONFIG
 
 
 def test_lint_needs_a_file_and_prints_the_schema_without_one(tube: Tube) -> None:

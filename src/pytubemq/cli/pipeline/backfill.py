@@ -59,10 +59,16 @@ def backfill(
     total = sum(row["messages"] for row in rows)
     if dry_run:
         emit_rows(options, rows, COLUMNS, name="partition")
-        options.say(f"backfill {wanted.id}: {count_of(total, 'message')} would be read again; nothing was written")
-        for line in effects(pipeline):
+        options.say(f"backfill {wanted.id}: {_told(total, start, end)}; nothing was written")
+        for line in effects(pipeline) if total else ():
             options.say(f"  {line}")
         return ExitCode.DONE
     options.say(f"backfill {wanted.id}: {count_of(total, 'message')}")
     wanted.keep()
     return carry_out(options, wanted.pipeline, wanted.pipeline.state, once=True, progress=Shown(progress))
+
+
+def _told(total: int, start: str, end: str) -> str:
+    if not total:
+        return f"there is no message from {start} to {end}"
+    return f"{count_of(total, 'message')} would be read again"

@@ -41,7 +41,8 @@ def lint(files: tuple[str, ...], schema: bool, variables: dict[str, str]) -> int
     from pytubemq.spark.pipeline.spec import Severity
     from pytubemq.spark.pipeline.spec import lint as faults_of
 
-    faults = [fault for file in files for fault in faults_of(file, variables=variables)]
+    given = _given(files, variables)
+    faults = [fault for file in files for fault in faults_of(file, variables=given[file])]
     errors = sum(fault.severity is Severity.ERROR for fault in faults)
     code = ExitCode.BAD_CONFIG if errors else ExitCode.DONE
     options = current()
@@ -52,6 +53,20 @@ def lint(files: tuple[str, ...], schema: bool, variables: dict[str, str]) -> int
         click.echo(line)
     options.say(_summary(faults, errors, code, files))
     return code
+
+
+def _given(files: Sequence[str], variables: dict[str, str]) -> dict[str, dict[str, str]]:
+    """The variables for each file: of several files it is enough that one of them names a variable."""
+    if not variables or len(files) == 1:
+        return dict.fromkeys(files, variables)
+    from pytubemq.spark.pipeline.spec import load
+
+    named = {file: load(file, variables=variables).variables for file in files}
+    anywhere = frozenset[str]().union(*named.values())
+    return {
+        file: {name: text for name, text in variables.items() if name in named[file] or name not in anywhere}
+        for file in files
+    }
 
 
 def as_row(fault: Fault) -> dict[str, Any]:

@@ -102,8 +102,8 @@ def resolve_start(
         raise ConfigError(
             f"partition {first} has no message as new as the time to start at"
             + (f", nor have {len(found.open) - 1} more" if len(found.open) > 1 else ""),
-            hint='set .option("startingTimestampStrategy", "latest") to begin behind their last messages, or '
-            '"earliest" at their first ones',
+            hint="the option startingTimestampStrategy = latest begins behind their last messages, earliest at their "
+            "first ones (in a pipeline file it is one of source.options)",
         )
     offsets = dict(found)
     if no_such_time is NoSuchTime.EARLIEST:

@@ -7,11 +7,14 @@ it; so read = accepted + rejected, always.
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.sinks.sql import quoted
+from pytubemq.spark.pipeline.spec.edges import is_past, is_time
 from pytubemq.spark.pipeline.spec.model import OnError, TriggerKind
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
@@ -24,6 +27,8 @@ ERROR: Final = "_error"
 """The column in which a rejected record says why; null in the others."""
 AUDIT_COLUMNS: Final = ("topic", "msgTime", "timestamp")
 """The message's columns that audit counts need."""
+
+_NO_SUCH_TIME: Final = "startingTimestampStrategy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,8 @@ def source_options(pipeline: Pipeline, *, streaming: bool = True) -> dict[str, s
         **_decoding(pipeline),
         **{name: resolve(value) for name, value in source.options.items()},
     }
+    if not _times(source.start):  # it was put in place of a time, as backfill and tap do
+        options = {name: value for name, value in options.items() if name.lower() != _NO_SUCH_TIME.lower()}
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -96,11 +103,19 @@ def _edges(source: Source) -> dict[str, str | None]:
             continue
         if not isinstance(value, str):
             edges[f"{word}Offsets"] = json.dumps(value, sort_keys=True)
-        elif value in ("earliest", "latest") or value.startswith("group:"):
-            edges[f"{word}Offsets"] = value
         else:
-            edges[f"{word}Timestamp"] = value
+            edges[f"{word}{'Timestamp' if is_time(value) else 'Offsets'}"] = value
+    given = any(name.lower() == _NO_SUCH_TIME.lower() for name in source.options)
+    now_ms = int(time.time() * 1000)
+    if not given and (times := _times(source.start)) and all(is_past(place, now_ms) for place in times):
+        edges[_NO_SUCH_TIME] = "latest"  # nothing has come since then, so what comes next is the first that is wanted
     return edges
+
+
+def _times(start: str | Mapping[str, Any] | None) -> list[str]:
+    """The times among the places to begin at. A number by partition is an offset."""
+    places = start.values() if isinstance(start, Mapping) else [start]
+    return [place for place in places if isinstance(place, str) and is_time(place)]
 
 
 def _limits(pipeline: Pipeline) -> dict[str, str | None]:

@@ -2,8 +2,8 @@
 
 The invariant: a batch's directory has its name only when it is whole. Executors write below `_staging`, the driver
 renames; a batch that comes again finds its name taken and is left alone. It rests on the file system's rename of a
-directory, which is one step on local disks and HDFS; where it is a copy (object stores), a kill in the middle of it can
-leave a part, and Delta or Iceberg is the sink to take.
+directory, which is one step on local disks and HDFS; where it is a copy (object stores), a kill in the middle of it
+could leave a part, so paths there are refused, and Delta or Iceberg is the sink to take.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
 from pytubemq.spark.pipeline.sinks.files import HadoopFiles
 from pytubemq.spark.pipeline.sinks.rows import write_counted
 from pytubemq.spark.pipeline.spec.model import Guarantee
+from pytubemq.spark.pipeline.spec.object_stores import WHY, object_store
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ class ParquetBatches:
         self.spec = spec
         self._root = resolve(spec.path).rstrip("/")
         self._refuse_own(spec.partition_by)
+        if spec.layout != "log" and (store := object_store(self._root)):
+            raise ConfigError(
+                f"sink {spec.name}: Parquet in {store} loses rows: {WHY}",
+                hint="take format delta or iceberg, or layout: log for readers that are Spark",
+            )
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
         """See that the directory is there or can be made, and that the columns fit those written so far."""

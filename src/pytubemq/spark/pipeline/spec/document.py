@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,18 @@ Node = Scalar | Items | Table
 
 _INT: Final = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
 _FLOAT: Final = re.compile(r"[-+]?(?:[0-9][0-9_]*)?\.?[0-9]*(?:[eE][-+]?[0-9]+)?")
+
+
+def scalars(node: Node) -> Iterator[Scalar]:
+    """All single values of a tree."""
+    if isinstance(node, Scalar):
+        yield node
+    elif isinstance(node, Items):
+        for item in node.items:
+            yield from scalars(item)
+    else:
+        for entry in node.entries:
+            yield from scalars(entry.value)
 
 
 def plain(node: Node) -> Any:

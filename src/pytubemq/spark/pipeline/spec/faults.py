@@ -82,7 +82,8 @@ MEANINGS: Final[dict[FaultCode, Meaning]] = {
     FaultCode.BAD_VALUE: Meaning("bad-value", "the key does not take this value", "use one of those it takes"),
     FaultCode.BAD_REFERENCE: Meaning(
         "bad-reference",
-        "a ${...} is malformed, names a variable that was not given, or is needed to read the file and not there",
+        "a ${...} is malformed, names a variable that was not given, or is needed to read the file and not there; or "
+        "--set gives a variable that the file does not name",
         "write ${env:NAME}, ${file:/path} or ${var:name}; give variables with --set name=value; $${ is a plain ${",
     ),
     FaultCode.CONTRADICTION: Meaning(

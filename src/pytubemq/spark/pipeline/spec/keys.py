@@ -131,7 +131,8 @@ SOURCE: Final = Section(
         Key("topics", Kind.TEXTS, "Several topics."),
         Key("topic_pattern", Kind.TEXT, "All topics whose whole name matches this regular expression."),
         Key("start", Kind.POSITIONS, "Where a new pipeline begins: `earliest`, `latest`, `group:NAME`, a time "
-            "(ISO 8601 or milliseconds), `-10m` (that long ago), or a mapping by topic or partition.",
+            "(ISO 8601 or milliseconds), `-10m` (that long ago), or a mapping by topic or partition. A partition "
+            "without a message so new begins at its end; `options.startingTimestampStrategy` may say otherwise.",
             default="latest"),
         Key("end", Kind.POSITIONS, "Where it stops for good, written as `start`.", default="never"),
         Key("limit", Kind.SECTION, "Bounds of one batch."),

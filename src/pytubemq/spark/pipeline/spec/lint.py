@@ -5,6 +5,7 @@ The invariant: nothing is connected to, started or written, and neither Spark no
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.spark.pipeline.spec.loader import Loaded, in_order, load
@@ -31,7 +32,7 @@ def load_checked(path: str | Path, *, variables: Mapping[str, str] | None = None
     if loaded.pipeline is None:
         return loaded
     found = [fault for rule in RULES for fault in rule(loaded.pipeline, loaded.places)]
-    return Loaded(loaded.pipeline, loaded.places, in_order([*loaded.faults, *found]))
+    return replace(loaded, faults=in_order([*loaded.faults, *found]))
 
 
 def read(path: str | Path, *, variables: Mapping[str, str] | None = None) -> Pipeline:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytubemq.model.limits import MAX_PIPELINE_FILE_BYTES
 from pytubemq.spark.pipeline.spec.build import Builder
+from pytubemq.spark.pipeline.spec.document import scalars
 from pytubemq.spark.pipeline.spec.faults import Fault, FaultCode, PipelineFileError, Severity, severity_of
 from pytubemq.spark.pipeline.spec.places import Places
+from pytubemq.spark.pipeline.spec.secrets import references
 from pytubemq.spark.pipeline.spec.toml_file import parse_toml
 from pytubemq.spark.pipeline.spec.yaml_file import parse_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-    from pytubemq.spark.pipeline.spec.document import Mark
+    from pytubemq.spark.pipeline.spec.document import Mark, Node
     from pytubemq.spark.pipeline.spec.model import Pipeline
 
 
@@ -27,6 +30,8 @@ class Loaded:
     pipeline: Pipeline | None
     places: Places
     faults: tuple[Fault, ...]
+    variables: frozenset[str] = frozenset()
+    """The names of all `${var:name}` in it."""
 
     @property
     def errors(self) -> tuple[Fault, ...]:
@@ -64,12 +69,32 @@ def load(path: str | Path, *, variables: Mapping[str, str] | None = None) -> Loa
     if tree is None:
         return Loaded(None, places, tuple(faults))
     pipeline = Builder(places, faults, dict(variables or {})).pipeline(tree)
-    return Loaded(pipeline, places, in_order(faults))
+    named = _named(tree)
+    faults += _for_nothing(variables or {}, named, places)
+    return Loaded(pipeline, places, in_order(faults), named)
 
 
 def in_order(faults: list[Fault]) -> tuple[Fault, ...]:
     """By place in the file."""
     return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column, fault.code)))
+
+
+def _named(tree: Node) -> frozenset[str]:
+    return frozenset(
+        reference.name for scalar in scalars(tree) for reference in references(scalar.text) if reference.kind == "var"
+    )
+
+
+def _for_nothing(given: Collection[str], named: Collection[str], places: Places) -> list[Fault]:
+    """Variables that are put in nowhere: who misspelt one would get the default, and a run that writes elsewhere."""
+    faults = []
+    for name in sorted(set(given) - set(named)):
+        close = difflib.get_close_matches(name, named, 1)
+        known = f"its variables are {', '.join(sorted(named))}" if named else "it has no variables at all"
+        hint = f'did you mean "{close[0]}"?' if close else known
+        text = f"--set {name}: nothing in the file is ${{var:{name}}}"
+        faults.append(places.fault(FaultCode.BAD_REFERENCE, "", text, hint))
+    return faults
 
 
 def _text(path: Path, places: Places, faults: list[Fault]) -> str | None:

@@ -62,7 +62,7 @@ _SINK: Final = {
 sinks:
   - name: lake
     format: parquet
-    path: tables/{name}                    # a directory, or s3a://..., hdfs://...
+    path: tables/{name}                    # a directory, or hdfs://...; in s3a://... take delta
     partition_by: [day]
     guarantee: exactly_once
 """,

@@ -19,6 +19,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.model.offset import messages_between
 from pytubemq.spark.observe.lag import iso
 from pytubemq.spark.pipeline.run.log_owner import refuse_log
+from pytubemq.spark.pipeline.spec.edges import lies_before, read_edge
 from pytubemq.spark.pipeline.spec.model import SinkFormat, Trigger, TriggerKind
 from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_beside
 from pytubemq.spark.pipeline.watch.files import LocalFiles, read_object
@@ -66,7 +67,8 @@ def backfill_of(
     pipeline's own dead letters.
 
     Raises:
-        ConfigError: the source is no topic, the id is none or of another range, or a sink's layout is log.
+        ConfigError: the source is no topic, a place is none, the end lies before the start, the id is none or of
+            another range, a sink's layout is log, or a step keeps state.
     """
     refuse_log(pipeline, "a backfill")
     if pipeline.source.format != "tubemq":
@@ -74,6 +76,7 @@ def backfill_of(
             f"pipeline {pipeline.name} reads {pipeline.source.format}, which has no places to begin and end at",
             hint="backfill works on topics",
         )
+    _check_places(start, end)
     asked = json.loads(json.dumps([start, end], default=dict))
     start, end = _fixed(start), _fixed(end)
     if id is None:
@@ -161,6 +164,18 @@ def _fixed(place: Any) -> Any:
         return place
     ago_s = duration_s(place[1:])
     return place if ago_s is None else iso(time.time() - ago_s)
+
+
+def _check_places(start: str | Mapping[str, Any], end: str | Mapping[str, Any]) -> None:
+    for name, place in (("--from", start), ("--to", end)):
+        if isinstance(place, str):
+            try:
+                read_edge(place)
+            except ConfigError as error:
+                raise ConfigError(f"{name}: {error.message}", hint=error.hint) from error
+    both = isinstance(start, str) and isinstance(end, str)
+    if both and lies_before(str(end), str(start), int(time.time() * 1000)):
+        raise ConfigError(f"--to {end} lies before --from {start}", hint="nothing lies between them: change one")
 
 
 def _effect(kind: SinkFormat, *, keyed: bool) -> str:

@@ -156,6 +156,7 @@ def test_a_source_becomes_options_of_the_data_source() -> None:
         "master": "m:8715",
         "topic": "a,b",
         "startingTimestamp": "-10m",
+        "startingTimestampStrategy": "latest",
         "endingOffsets": '{"a": "latest"}',
         "maxRowsPerTrigger": "5",
         "maxBytesPerTrigger": "6",

@@ -135,6 +135,44 @@ def test_a_file_and_the_same_in_python_are_equal(tmp_path: Path) -> None:
     assert loaded.pipeline == VALUES
 
 
+def test_a_variable_that_the_file_does_not_name_is_an_error_with_the_nearest_that_it_names(tmp_path: Path) -> None:
+    file = put(tmp_path, ORDERS)
+    told = [fault for fault in lint(file, variables={"out": "/out", "oot": "/x"}) if fault.code == "P014"]
+    assert [fault.text for fault in told] == ['--set oot: nothing in the file is ${var:oot}, did you mean "out"?']
+    with pytest.raises(PipelineFileError, match=r"--set master: .*its variables are out"):
+        read(file, variables={"out": "/out", "master": "m"})
+    file = put(tmp_path, ORDERS.replace("${var:out}", ""))
+    with pytest.raises(PipelineFileError, match=r"--set out: .*no variables at all"):
+        read(file, variables={"out": "/out"})
+
+
+def test_a_variable_counts_wherever_it_stands_in_the_file(tmp_path: Path) -> None:
+    query = "SELECT '${var:q}' AS x FROM input"
+    text = ORDERS.replace("SELECT * FROM input", query).replace("given: ['a'", "given: ['${var:body}'")
+    assert load(put(tmp_path, text), variables={"out": "/o"}).variables == {"out", "q", "body"}
+    assert load(put(tmp_path, "a: '${env:out} $${var:out}'"), variables={}).variables == frozenset()
+
+
+@pytest.mark.parametrize("path", ["s3a://b/orders", "GS://b/orders", "abfss://c@a.dfs.net/x", "wasb://c@a/x"])
+def test_parquet_in_batches_is_refused_where_a_directory_is_not_renamed_in_one_step(tmp_path: Path, path: str) -> None:
+    def refused(text: str) -> list[tuple[str, str]]:
+        found = lint(put(tmp_path, text))
+        return [(fault.key, fault.hint or "") for fault in found if fault.code is FaultCode.GUARANTEE_IMPOSSIBLE]
+
+    here = ORDERS.replace("${var:out}/orders", path)
+    assert [key for key, hint in refused(here) if "delta or iceberg" in hint] == ["sinks.lake.path"]
+    assert not refused(here.replace("partition_by: day", "layout: log").replace("exactly_once", "at_least_once"))
+    assert not refused(here.replace("format: parquet", "format: delta"))
+    letters = ORDERS.replace("on_error: drop", "on_error: dead_letter").replace("${var:out}", "/o")
+    assert not refused(letters)
+    url = '{url: "jdbc:derby:x", table: t, max_ratio: 1%}'
+    assert [key for key, _ in refused(letters.replace(url, f"{{path: '{path}'}}"))] == ["dead_letter.path"]
+    beside = letters.replace("state: /state", f"state: '{path}'")
+    assert not refused(beside)
+    assert [key for key, _ in refused(beside.replace(url, "{max_ratio: 1%}"))] == ["state"]
+    assert [key for key, _ in refused(beside.replace(f"dead_letter: {url}\n", ""))] == ["state"]
+
+
 def test_toml_says_the_same_as_yaml(tmp_path: Path) -> None:
     loaded = load(put(tmp_path, ORDERS_TOML, "file.toml"), variables={"out": "/out"})
     assert not loaded.faults

@@ -66,6 +66,27 @@ def test_a_backfill_has_a_state_of_its_own_that_follows_from_its_range() -> None
     assert backfill_of(PIPELINE, "earliest", "latest", id="january").pipeline.state == "/state/backfill/january"
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "said"),
+    [
+        ("10m", "latest", "--from: '10m' is no place in a topic"),
+        ("earliest", "tomorow", "--to: 'tomorow' is no place in a topic"),
+        ("latest", "earliest", "--to earliest lies before --from latest"),
+        ("-1m", "-10m", "--to -10m lies before --from -1m"),
+        ("2026-01-02", "2026-01-01T23:00:00Z", "lies before --from 2026-01-02"),
+        ("latest", "2026-01-01", "lies before --from latest"),
+    ],
+)
+def test_a_range_that_is_none_is_refused_in_the_words_of_the_command(start: str, end: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        backfill_of(PIPELINE, start, end)
+
+
+@pytest.mark.parametrize(("start", "end"), [("group:g", "earliest"), ("-1m", "9999-01-01"), ("latest", "latest")])
+def test_a_range_of_which_only_the_cluster_knows_is_left_to_it(start: str, end: str) -> None:
+    assert backfill_of(PIPELINE, start, end).pipeline.source.end == end
+
+
 def test_a_backfill_that_is_started_again_keeps_the_range_that_it_was_begun_with(tmp_path: Path) -> None:
     pipeline = replace(PIPELINE, state=str(tmp_path / "state"))
     first = backfill_of(pipeline, "-10m", "latest", id="x")

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.spec.edges import is_time, read_edge
 from pytubemq.spark.pipeline.spec.faults import FaultCode
 from pytubemq.spark.pipeline.spec.model import SinkFormat
 from pytubemq.spark.source.option_table import OPTIONS as SOURCE_OPTIONS
@@ -91,7 +93,11 @@ def _source(source: Source, places: Places) -> Iterator[Fault]:
             yield places.fault(FaultCode.SOURCE_OPTION, path, text, hint, at_key=True)
         elif name.lower() not in lower or "${" not in value:
             passed[name] = value
-    base = _base(source)
+    wrong = _wrong_edges(source)
+    for key, refused in wrong.items():
+        yield places.fault(FaultCode.BAD_VALUE, f"source.{key}", refused.message, refused.hint)
+    sound = {"start": source.start, "end": source.end} | dict.fromkeys(wrong, None)
+    base = _base(replace(source, start=sound["start"], end=sound["end"]))
 
     def ask(options: Mapping[str, str]) -> None:
         parse_source_options(base | dict(options))
@@ -99,6 +105,18 @@ def _source(source: Source, places: Places) -> Iterator[Fault]:
     for error, option in _asked(ask, passed):
         path = f"source.options.{option}" if option is not None else _source_key(error)
         yield places.fault(FaultCode.SOURCE_OPTION, path, error.message, error.hint, at_key=option is not None)
+
+
+def _wrong_edges(source: Source) -> dict[str, ConfigError]:
+    """What the keys that name one place to begin or end at are refused for."""
+    wrong = {}
+    for key, value in (("start", source.start), ("end", source.end)):
+        if isinstance(value, str) and "${" not in value:
+            try:
+                read_edge(value)
+            except ConfigError as error:
+                wrong[key] = error
+    return wrong
 
 
 def _base(source: Source) -> dict[str, str]:
@@ -111,8 +129,7 @@ def _base(source: Source) -> dict[str, str]:
             if known:  # it names topics
                 base[f"{word}Offsets"] = json.dumps(value)
         elif value is not None and "${" not in value:
-            edge = value in ("earliest", "latest") or value.startswith("group:")
-            base[f"{word}{'Offsets' if edge else 'Timestamp'}"] = value
+            base[f"{word}{'Timestamp' if is_time(value) else 'Offsets'}"] = value
     plain = {
         "filters": ",".join(source.filters), "columns": ",".join(source.columns), "commitGroup": source.commit_group
     }  # fmt: skip

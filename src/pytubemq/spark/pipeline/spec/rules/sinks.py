@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.spark.pipeline.sinks.jdbc_options import REFUSED
 from pytubemq.spark.pipeline.spec.faults import FaultCode
-from pytubemq.spark.pipeline.spec.model import Guarantee, OnSchemaChange, SinkFormat
+from pytubemq.spark.pipeline.spec.model import Guarantee, OnError, OnSchemaChange, SinkFormat
+from pytubemq.spark.pipeline.spec.object_stores import WHY, object_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +45,7 @@ def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
         yield from _keys(sink, path, places)
         yield from _promise(sink, path, places)
         yield from _writes(sink, index, pipeline, places)
+    yield from _object_stores(pipeline, places)
 
 
 def _keys(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
@@ -96,6 +98,26 @@ def _place(sink: Sink) -> tuple[str, ...] | None:
     if sink.path is not None:
         return ("path", sink.path.rstrip("/"))
     return ("table", sink.url or "", sink.table.lower()) if sink.table else None
+
+
+def _object_stores(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
+    """Parquet in batches where no directory can be renamed in one step."""
+    for index, sink in enumerate(pipeline.sinks):
+        if sink.format is SinkFormat.PARQUET and sink.layout != "log" and object_store(sink.path):
+            text = f"neither exactly nor at least once can be had in {object_store(sink.path)}: {WHY}"
+            hint = "take format delta or iceberg, or layout: log for readers that are Spark"
+            yield places.fault(FaultCode.GUARANTEE_IMPOSSIBLE, f"sinks[{index}].path", text, hint)
+    letters, decode = pipeline.dead_letter, pipeline.decode
+    if decode is None or decode.on_error is not OnError.DEAD_LETTER:
+        return
+    if letters is not None and letters.format not in {SinkFormat.PARQUET, SinkFormat.TUBEMQ}:
+        return  # of a topic, those that are too long lie in files
+    key = "state" if letters is None or letters.path is None else "dead_letter.path"
+    store = object_store(pipeline.state if key == "state" else letters.path if letters else None)
+    if store is not None:
+        text = f"dead letters would lie in {store}: {WHY}"
+        hint = "give dead_letter format: delta, or a path that is in none"
+        yield places.fault(FaultCode.GUARANTEE_IMPOSSIBLE, key, text, hint)
 
 
 def _promise(sink: Sink, path: str, places: Places) -> Iterator[Fault]:

@@ -1,0 +1,16 @@
+"""Object stores, told by the scheme of a path: where the rename of a directory is a copy of its files, one by one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCHEMES: Final = frozenset({
+    "s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "adl", "oss", "obs", "cosn", "cos", "swift", "o3fs",
+})  # fmt: skip
+WHY: Final = "a batch gets its name by a rename, which an object store does file by file; a kill leaves a part of it"
+
+
+def object_store(path: str | None) -> str | None:
+    """The scheme of a path in an object store; None for any other path, and for one that begins with a reference."""
+    scheme, found, _ = (path or "").partition(":/")
+    return scheme.lower() if found and scheme.lower() in SCHEMES else None
