@@ -32,9 +32,11 @@ def opened(options: GlobalOptions, file: str, variables: Mapping[str, str]) -> P
     """
     from pytubemq.spark.pipeline.spec import load_checked
     from pytubemq.spark.pipeline.spec.paths import beside
+    from pytubemq.spark.pipeline.spec.rules.secret_rules import hide_secrets
     from pytubemq.spark.pipeline.watch.place import state_location
 
     pipeline = beside(load_checked(file, variables=variables).require(), file)
+    hide_secrets(pipeline)
     if pipeline.source.format == TUBEMQ and not pipeline.source.master:
         pipeline = replace(pipeline, source=replace(pipeline.source, master=masters(options, None)))
 

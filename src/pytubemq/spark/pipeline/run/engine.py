@@ -27,6 +27,7 @@ from pytubemq.spark.pipeline.run.session import check_session, open_session, pre
 from pytubemq.spark.pipeline.run.state import StateDirectory
 from pytubemq.spark.pipeline.spec.model import TriggerKind
 from pytubemq.spark.pipeline.spec.normal import as_dict
+from pytubemq.spark.pipeline.spec.rules.secret_rules import hide_secrets
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def run(
     """
     if once and pipeline.trigger.kind is not TriggerKind.ONCE:
         pipeline = replace(pipeline, trigger=replace(pipeline.trigger, kind=TriggerKind.AVAILABLE_NOW))
+    hide_secrets(pipeline)
     if not pipeline.sinks:
         raise ConfigError(f"pipeline {pipeline.name} has no sinks", hint="add at least one, as console")
     state = StateDirectory(resolve(pipeline.state or f".pytubemq/{pipeline.name}"))

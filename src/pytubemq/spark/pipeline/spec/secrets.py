@@ -1,7 +1,8 @@
 """References in a pipeline's texts: `${env:NAME}`, `${file:/path}`, `${var:name}`.
 
 The invariant: a secret's value is made by `resolve` where it is used, and lies in no value of the model; what is shown
-goes through `redacted`, and what another system says through `without_secrets`.
+goes through `redacted`, and what another system says through `without_secrets`. A reference's default stands in the
+file, so it is looked at as the plain text that it is.
 """
 
 from __future__ import annotations
@@ -46,6 +47,16 @@ _SASL: Final = re.compile(r"(?i)((?:password|secret)\s*=\s*)(\"[^\"]*\"|'[^']*'|
 
 _given_out: Final[dict[str, None]] = {}
 """What references have become in this process, in their order."""
+
+
+class _Piece(NamedTuple):
+    """A part of a text: a reference, or what stands between two."""
+
+    text: str
+    plain: str
+    """What stands in the file itself: of a reference the default, if it has one."""
+    before: str | None
+    """Of a reference with a default, what stands before it."""
 
 
 class Reference(NamedTuple):
@@ -94,8 +105,8 @@ def resolve(text: str, *, secret: bool = True) -> str:
     """
     made, at = [], 0
     for reference in references(text):
-        value = _value(reference)
-        if secret and value != reference.default:
+        value, from_outside = _value(reference)
+        if secret and from_outside:
             _keep_hidden(value)
         made += [_unescaped(text[at : reference.start]), value]
         at = reference.end
@@ -103,7 +114,9 @@ def resolve(text: str, *, secret: bool = True) -> str:
 
 
 def resolve_all(options: Mapping[str, str]) -> dict[str, str]:
-    """A mapping with each value resolved."""
+    """A mapping of options with each value resolved."""
+    for name, value in options.items():
+        hide_defaults(name, value)
     return {name: resolve(value) for name, value in options.items()}
 
 
@@ -113,26 +126,38 @@ def is_secret_name(name: str) -> bool:
 
 
 def holds_plain_secret(name: str, text: str) -> bool:
-    """Whether a secret stands in a value itself, not by reference."""
-    without = _ANY.sub("", text)
-    if is_secret_name(name):
-        return bool(without.strip())
-    if any(
-        (found["value"] or found["password"] or found["tiger"] or "").strip() for found in _IN_URL.finditer(without)
-    ):
-        return True
-    return name.lower().endswith("jaas.config") and any(found[2].strip("\"'") for found in _SASL.finditer(without))
+    """Whether a secret stands in a value itself, not by reference; what a reference has as its default does."""
+    return bool(_secret_spans(name, _plain(text)))
 
 
 def redacted(name: str, text: str) -> str:
     """A value as it may be shown: references stay, as they say nothing; what is a secret itself goes."""
-    if not holds_plain_secret(name, text):
+    plain = _plain(text)
+    spans = _secret_spans(name, plain)
+    if not spans:
         return text
-    if is_secret_name(name):
-        return REDACTED
-    if name.lower().endswith("jaas.config"):
-        return _SASL.sub(lambda found: f"{found[1]}{REDACTED}", text)
-    return _IN_URL.sub(_without_value, text)
+    shown, at = [], 0
+    for piece in _pieces(text):
+        end = at + len(piece.plain)
+        inside = [span for span in spans if span[0] < end and span[1] > at]
+        if piece.before is not None and inside:
+            shown.append(f"{piece.before}{REDACTED}}}")
+        elif piece.plain and inside:
+            shown.append(_masked(plain, at, end, inside))
+        else:
+            shown.append(piece.text)
+        at = end
+    return "".join(shown)
+
+
+def hide_defaults(name: str, text: str) -> None:
+    """Let `without_secrets` hide defaults that are secrets by where they stand."""
+    spans, at = _secret_spans(name, _plain(text)), 0
+    for piece in _pieces(text):
+        end = at + len(piece.plain)
+        if piece.before is not None and any(start < end and stop > at for start, stop in spans):
+            _keep_hidden(piece.plain)
+        at = end
 
 
 def without_secrets(text: str) -> str:
@@ -149,12 +174,47 @@ def is_there(reference: Reference) -> bool:
     return reference.name in os.environ if reference.kind == "env" else Path(reference.name).is_file()
 
 
-def _without_value(found: re.Match[str]) -> str:
-    if found["option"]:
-        return f"{found['option']}{REDACTED}"
-    if found["oracle"]:
-        return f"{found['oracle']}/{REDACTED}@"
-    return f"{found['user']}:{REDACTED}@"
+def _pieces(text: str) -> Iterator[_Piece]:
+    at = 0
+    for found in _ANY.finditer(text):
+        if found.start() > at:
+            yield _Piece(text[at : found.start()], text[at : found.start()], None)
+        body = _BODY.fullmatch(found[1] or "")
+        if body is not None and body[3]:
+            yield _Piece(found[0], body[3], f"${{{body[1]}:{body[2]}:-")
+        else:
+            yield _Piece(found[0], "", None)
+        at = found.end()
+    yield _Piece(text[at:], text[at:], None)
+
+
+def _plain(text: str) -> str:
+    return "".join(piece.plain for piece in _pieces(text))
+
+
+def _secret_spans(name: str, plain: str) -> list[tuple[int, int]]:
+    """Where secrets stand in what a file says itself, in order."""
+    if is_secret_name(name):
+        return [(0, len(plain))] if plain.strip() else []
+    spans = [
+        found.span(group)
+        for found in _IN_URL.finditer(plain)
+        for group in ("value", "password", "tiger")
+        if (found[group] or "").strip()
+    ]
+    if name.lower().endswith("jaas.config"):
+        spans += [found.span(2) for found in _SASL.finditer(plain) if found[2].strip("\"'")]
+    return sorted(spans)
+
+
+def _masked(plain: str, start: int, end: int, spans: list[tuple[int, int]]) -> str:
+    """A part of a text with what of the spans is in it shown as `***`."""
+    made, at = [], start
+    for first, last in spans:
+        if last > at:
+            made += [plain[at : max(at, first)], REDACTED]
+            at = min(last, end)
+    return "".join([*made, plain[at:end]])
 
 
 def _unescaped(text: str) -> str:
@@ -175,37 +235,37 @@ def _keep_hidden(value: str) -> None:
         _given_out.pop(part, None)
 
 
-def _value(reference: Reference) -> str:
+def _value(reference: Reference) -> tuple[str, bool]:
+    """What a reference stands for, and whether that is not its default."""
     if reference.kind == "env":
-        value = os.environ.get(reference.name, reference.default)
-        if value is None:
-            raise ConfigError(
-                f"the environment variable {reference.name} is not set", hint=f"export {reference.name}=..."
-            )
-        return value
-    if reference.kind == "file":
-        return _file(reference)
-    if reference.kind == "var" and reference.default is not None:
-        return reference.default
-    if reference.kind == "var":
-        raise ConfigError(f"the variable {reference.name} has no value", hint=f"--set {reference.name}=...")
-    raise ConfigError(
-        f"{reference.name!r} is no reference", hint="write ${env:NAME}, ${file:/path} or ${var:name}; $${ is a plain ${"
-    )
+        if reference.name in os.environ:
+            return os.environ[reference.name], True
+        missing = ConfigError(
+            f"the environment variable {reference.name} is not set", hint=f"export {reference.name}=..."
+        )
+    elif reference.kind == "file":
+        try:
+            return _file(reference), True
+        except OSError as error:
+            missing = ConfigError(f"the file {reference.name} cannot be read: {error.strerror}", hint="see ${file:...}")
+    elif reference.kind == "var":
+        missing = ConfigError(f"the variable {reference.name} has no value", hint=f"--set {reference.name}=...")
+    else:
+        missing = ConfigError(
+            f"{reference.name!r} is no reference",
+            hint="write ${env:NAME}, ${file:/path} or ${var:name}; $${ is a plain ${",
+        )
+    if reference.default is None:
+        raise missing
+    return reference.default, False
 
 
 def _file(reference: Reference) -> str:
+    with open(reference.name, "rb") as file:
+        held = file.read(MAX_SECRET_BYTES + 1)
+    if len(held) > MAX_SECRET_BYTES:
+        raise ConfigError(f"the file {reference.name} is longer than {MAX_SECRET_BYTES} bytes", hint="name another")
     try:
-        with open(reference.name, "rb") as file:
-            held = file.read(MAX_SECRET_BYTES + 1)
-        if len(held) > MAX_SECRET_BYTES:
-            raise ConfigError(f"the file {reference.name} is longer than {MAX_SECRET_BYTES} bytes", hint="name another")
         return held.decode("utf-8").removesuffix("\n").removesuffix("\r")
-    except OSError as error:
-        if reference.default is not None:
-            return reference.default
-        raise ConfigError(
-            f"the file {reference.name} cannot be read: {error.strerror}", hint="see ${file:...}"
-        ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"the file {reference.name} is no text in UTF-8", hint="see ${file:...}") from error

@@ -8,6 +8,8 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.spec import secrets
+from pytubemq.spark.pipeline.spec.model import Pipeline, Sink, SinkFormat, Source
+from pytubemq.spark.pipeline.spec.rules.secret_rules import hide_secrets
 from pytubemq.spark.pipeline.spec.secrets import (
     MOST_GIVEN_OUT,
     holds_plain_secret,
@@ -97,6 +99,19 @@ def test_variables_are_put_in_and_the_rest_is_left() -> None:
         ("url", "jdbc:x://h:5432/d?user=me@corp", "jdbc:x://h:5432/d?user=me@corp"),
         ("url", "jdbc:oracle:thin:scott/tiger@//h:1521/s", "jdbc:oracle:thin:scott/***@//h:1521/s"),
         ("url", "jdbc:oracle:thin:scott/${env:P}@//h:1521/s", "jdbc:oracle:thin:scott/${env:P}@//h:1521/s"),
+        ("password", "${env:P:-hunter2}", "${env:P:-***}"),
+        ("password", "${env:P:-}", "${env:P:-}"),
+        ("password", "a${file:/p}b", "***${file:/p}***"),
+        ("user", "${env:U:-me}", "${env:U:-me}"),
+        ("url", "jdbc:x://${env:H:-h}/d?password=${env:P:-x}&a=1", "jdbc:x://${env:H:-h}/d?password=${env:P:-***}&a=1"),
+        ("url", "jdbc:x://me:${env:P:-hunter2}@h/d", "jdbc:x://me:${env:P:-***}@h/d"),
+        ("url", "${env:URL:-jdbc:x://me:hunter2@h/d}", "${env:URL:-***}"),
+        ("url", "jdbc:x://me:a${env:P}@h/d?token=t", "jdbc:x://me:***${env:P}@h/d?token=***"),
+        (
+            "kafka.sasl.jaas.config",
+            'x username="u" password="${env:P:-hunter2}";',
+            'x username="u" password=***${env:P:-***}***;',
+        ),
     ],
 )
 def test_what_is_shown_holds_no_secret(name: str, text: str, shown: str) -> None:
@@ -113,6 +128,19 @@ def test_what_references_became_is_hidden_in_what_others_say(monkeypatch: pytest
     resolve("${env:SHOWN}", secret=False)
     said = f"WHERE k = 'hunter-2' AND p = '{tmp_path}' AND abc AND in the file AND second line AND seen-topic"
     assert without_secrets(said) == said.replace("hunter-2", "***").replace("second line", "***")
+
+
+def test_defaults_are_hidden_where_they_are_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "_given_out", {})
+    assert resolve("${env:NOT_THERE:-orders}") == "orders"
+    given = {"password": "${env:NOT_THERE:-hunter-2}", "user": "${env:NOT_THERE:-someone}"}
+    assert resolve_all(given) == {"password": "hunter-2", "user": "someone"}
+    sink = Sink("db", SinkFormat.JDBC, url="jdbc:x://me:${env:NOT_THERE:-hunter-3}@${env:H:-host}/d", table="t")
+    hide_secrets(Pipeline("p", Source(topics=("t",)), sinks=(sink,)))
+    assert without_secrets("orders someone hunter-2 hunter-3 host") == "orders someone *** *** host"
+    monkeypatch.setenv("SET", "the-same")
+    assert resolve("${env:SET:-the-same}") == "the-same"
+    assert without_secrets("the-same") == "***"  # it came from outside, though the file has it, too
 
 
 def test_only_so_many_values_are_kept_to_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

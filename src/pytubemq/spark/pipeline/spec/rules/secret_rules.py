@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytubemq.spark.pipeline.spec.faults import FaultCode
-from pytubemq.spark.pipeline.spec.secrets import holds_plain_secret, is_there, references
+from pytubemq.spark.pipeline.spec.secrets import hide_defaults, holds_plain_secret, is_there, references
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +27,12 @@ def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
                 what = "environment variable" if reference.kind == "env" else "file"
                 text = f"the {what} {reference.name} is not there now"
                 yield places.fault(FaultCode.REFERENCE_NOT_THERE, path, text, "it must be before dry-run and run")
+
+
+def hide_secrets(pipeline: Pipeline) -> None:
+    """Let what others say be shown without the secrets that stand in references' defaults."""
+    for _, name, value in texts_of(pipeline):
+        hide_defaults(name, value)
 
 
 def texts_of(pipeline: Pipeline) -> Iterator[tuple[str, str, str]]:
