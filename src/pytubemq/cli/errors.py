@@ -6,7 +6,7 @@ import difflib
 
 import click
 
-from pytubemq.cli.explain import explanations
+from pytubemq.cli.explain import Explanation, explanations
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.errors import NotFoundError
@@ -26,10 +26,22 @@ def list_errors() -> None:
 
 
 @errors.command("show")
-@click.argument("code")
+@click.argument("codes", nargs=-1, required=True, metavar="CODE...")
 @global_options
-def show_error(code: str) -> None:
-    """One code, with or without `TUBE-` before it."""
+def show_errors(codes: tuple[str, ...]) -> None:
+    """One code or several, with or without `TUBE-` before it."""
+    options = current()
+    rows = [_found(code)._asdict() for code in codes]
+    if len(rows) > 1 and options.output not in {None, "table"}:
+        emit_rows(options, rows, list(rows[0]), name="code")
+        return
+    for number, row in enumerate(rows):
+        if number:
+            click.echo()
+        emit_object(options, row, name="code")
+
+
+def _found(code: str) -> Explanation:
     known = explanations()
     found = known.get(code.lower().removeprefix("tube-"))
     if found is None:
@@ -37,4 +49,4 @@ def show_error(code: str) -> None:
         raise NotFoundError(
             f"no error has the code {code!r}", hint=f"did you mean {near[0]!r}?" if near else "pytubemq errors list"
         )
-    emit_object(current(), found._asdict(), name="code")
+    return found

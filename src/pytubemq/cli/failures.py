@@ -57,6 +57,13 @@ def report(error: BaseException, options: GlobalOptions) -> int:
 
 def describe(error: BaseException) -> dict[str, object]:
     """An error as one object: code, message, why, try, retriable, exit."""
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--master" and _of_pipelines(error):
+        return _failure(
+            "usage",
+            "No such option '--master': the Masters stand in the file, at source.master",
+            hint="a file without that key takes those of the profile:  -P NAME",
+            exit_code=ExitCode.USAGE,
+        )
     if isinstance(error, click.NoSuchOption) and error.option_name in _OF_COMMANDS and _in_group(error):
         return _failure(
             "usage",
@@ -86,6 +93,10 @@ def describe(error: BaseException) -> dict[str, object]:
 
 _OF_COMMANDS = {"--master": "consume demo --master HOST:PORT", "--http": "topic list --http URL"}
 """Options that look as if every command had them."""
+
+
+def _of_pipelines(error: click.UsageError) -> bool:
+    return error.ctx is not None and error.ctx.command_path.split()[1:2] == ["pipeline"]
 
 
 def _in_group(error: click.UsageError) -> bool:

@@ -55,7 +55,7 @@ def profile_hint(error: TubeError, options: GlobalOptions) -> str | None:
     chosen = options.chosen
     if chosen is None or not isinstance(error, TransportError | RemoteError):
         return error.hint
-    if not any(_names(error.message, address) for address in (*chosen.master.split(","), chosen.http)):
+    if not any(names(error.message, address) for address in (*chosen.master.split(","), chosen.http)):
         return error.hint
     whose = f"the address is that of profile {chosen.name!r}"
     profiles = read_profiles()
@@ -69,7 +69,7 @@ def profile_hint(error: TubeError, options: GlobalOptions) -> str | None:
     return f"{whose}; for another one:  pytubemq profile use {others[0]}"
 
 
-def _names(text: str, address: str) -> bool:
+def names(text: str, address: str) -> bool:
     """Whether a text has an address in it, and not only a longer one."""
     return bool(address.strip()) and re.search(rf"{re.escape(address.strip())}(?![\w.-])", text) is not None
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import re
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from pytubemq.errors import (
     ConnectionLostError,
@@ -335,5 +337,8 @@ def _settle(future: asyncio.Future[Response], answer: Response | TubeError) -> N
 
 
 def _reason(error: OSError) -> str:
-    inner: Any = error
-    return str(inner.strerror or error).removeprefix("Multiple exceptions: ")
+    """What the system says of it, not what asyncio makes of that: `Connection refused`."""
+    numbers = [str(error.errno)] if error.errno else re.findall(r"\[Errno (\d+)\]", str(error))
+    if "Connect call failed" in str(error) and numbers:
+        return ", ".join(dict.fromkeys(os.strerror(int(number)) for number in numbers))
+    return str(error.strerror or error)

@@ -57,7 +57,16 @@ def test_lint_tells_each_fault_on_a_line_and_ends_with_78(tube: Tube, tmp_path: 
     assert first == 'orders.yaml:3:45  error  decode.on_eror: unknown key, did you mean "on_error"?  [P012]'
     assert second.startswith("orders.yaml:5:59  warn   sinks.lake.guarantee: exactly_once without `state`, ")
     assert "1 error, 1 warning · exit 78" in ran.err
-    assert "errors show P012" in ran.err
+    assert "errors show P012 P207" in ran.err
+
+
+def test_all_codes_of_a_file_are_explained_at_once(tube: Tube) -> None:
+    shown = tube("errors", "show", "P012", "TUBE-404", "-o", "json")
+    assert [row["code"] for row in json.loads(shown.out)] == ["P012", "404"]
+    assert tube("errors", "show", "P012", "P207").out.count("meaning") == 2
+    assert json.loads(tube("errors", "show", "404", "-o", "json").out)["code"] == "404"
+    assert tube("errors", "show", "P012", "nonsense").code == ExitCode.NOT_FOUND
+    assert tube("errors", "show").code == ExitCode.USAGE
 
 
 def test_lint_for_machines(tube: Tube, tmp_path: Path) -> None:

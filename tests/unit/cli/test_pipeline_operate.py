@@ -18,6 +18,7 @@ import pytest
 from pytubemq.cli.options import GlobalOptions
 from pytubemq.cli.pipeline.display import Json, Lines, Nothing, Shown, chosen, display, figures, line
 from pytubemq.cli.pipeline.spark_log import MOST_BYTES, log_place, spark_log
+from pytubemq.errors import UnreachableError
 from pytubemq.spark.decode.rejected import REJECTED_ARROW
 from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Started, Totals
 from pytubemq.spark.pipeline.watch.record import RunRecord
@@ -91,7 +92,35 @@ def test_a_pipeline_that_has_never_run_is_not_found(tube: Tube, file: Path) -> N
         ran = tube("pipeline", command, str(other))
         assert ran.code == 3
         assert "has not run yet" in ran.err
+        assert f"pipeline run {other}" in ran.err  # to be typed as it stands
     assert not (file.parent / "none").exists()
+
+
+def test_before_anything_was_rejected_all_commands_of_dead_letters_say_so_and_it_is_no_fault(
+    tube: Tube, file: Path
+) -> None:
+    file.write_text(file.read_text().replace("/dead}", "/none}"))
+    for command in ("list", "show", "redrive --yes", "redrive --dry-run", "drop --yes", "drop --dry-run"):
+        name, *rest = command.split()
+        ran = tube("pipeline", "dlq", name, str(file), *rest, "-o", "json")
+        assert (ran.code, "nothing was rejected so far" in ran.err) == (0, True), command
+        found = json.loads(ran.out)
+        assert not found if name in ("list", "show") else found["pipeline"] == "orders"
+
+
+def test_an_address_of_the_file_that_nobody_answers_at_is_told_with_its_line(tube: Tube, file: Path) -> None:
+    ran = tube("pipeline", "plan", str(file))
+    assert ran.code == UnreachableError.exit_code
+    assert "Connection refused" in ran.err
+    assert "Connect call failed" not in ran.err
+    assert f"the address stands at {file}:2:28, source.master" in ran.err
+
+
+def test_masters_as_an_option_are_sent_to_the_file(tube: Tube, file: Path) -> None:
+    for command in (("plan",), ("dlq", "list")):
+        ran = tube("pipeline", *command, str(file), "--master", "127.0.0.1:1")
+        assert ran.code == 2
+        assert "source.master" in ran.err
 
 
 def test_a_file_with_a_fault_is_refused_with_its_place(tube: Tube, file: Path) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytubemq.cli.options import GlobalOptions
     from pytubemq.spark.pipeline.spec.model import Pipeline
-    from pytubemq.spark.pipeline.watch.dead_letters import Choice, Taken
+    from pytubemq.spark.pipeline.watch.dead_letters import Choice, DeadLetters, Taken
     from pytubemq.spark.pipeline.watch.redrive import Redrive
 
 REASONS = ["reason", "records", "stage", "topics", "first", "last", "example"]
@@ -53,14 +53,9 @@ def dlq() -> None:
 @global_options
 def list_letters(file: str, variables: dict[str, str]) -> None:
     """Dead letters of FILE by reason, the most frequent first."""
-    from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of
-
     options = current()
-    rows: list[dict[str, Any]] = []
-    try:
-        rows = dead_letters_of(opened(options, file, variables)).by_reason()
-    except NotFoundError as error:
-        options.say(error.message)
+    letters = _letters(options, opened(options, file, variables))
+    rows = letters.by_reason() if letters is not None else []
     emit_rows(options, rows, REASONS, name="reason")
     total = sum(row["records"] for row in rows)
     if total:
@@ -76,10 +71,14 @@ def list_letters(file: str, variables: dict[str, str]) -> None:
 @global_options
 def show(file: str, reason: str | None, most: int | None, variables: dict[str, str]) -> None:
     """Dead letters of FILE: where each stood, why it was rejected, and its bytes."""
-    from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of, rows_of
+    from pytubemq.spark.pipeline.watch.dead_letters import rows_of
 
     options = current()
-    taken = dead_letters_of(opened(options, file, variables)).take(_choice(reason, most))
+    letters = _letters(options, opened(options, file, variables))
+    if letters is None:
+        emit_rows(options, [], LETTERS, name="id")
+        return
+    taken = letters.take(_choice(reason, most))
     emit_rows(options, rows_of(taken), LETTERS, name="id")
     if taken.more:
         options.say(f"these are the first {taken.rows.num_rows:,}: no more are shown at once")
@@ -101,20 +100,24 @@ def redrive(
     killed is finished first, and no sink gets a row twice.
     """
     _sure(dry_run, yes, "this writes to the sinks")
-    from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of
     from pytubemq.spark.pipeline.watch.redrive import stage_redrive, unfinished
 
     options = current()
     pipeline = opened(options, file, variables)
     need_spark("pipeline dlq redrive")
+    letters = _letters(options, pipeline)
+    if letters is None:
+        nothing = {"pipeline": pipeline.name, "redriven": 0}
+        emit_object(options, nothing | {"meant": 0} if dry_run else nothing, name="pipeline")
+        return ExitCode.DONE
     left = unfinished(pipeline)
     if dry_run:
-        found = dead_letters_of(pipeline).take(_choice(reason, most))
+        found = letters.take(_choice(reason, most))
         emit_object(options, {"pipeline": pipeline.name, "redriven": 0, "meant": found.rows.num_rows}, name="pipeline")
         _say_more(options, found)
         options.say("nothing was written" + ("" if left is None else f"; {left.rows:,} of a killed redrive come first"))
         return ExitCode.DONE
-    letters, choice = dead_letters_of(pipeline), _choice(reason, most)
+    choice = _choice(reason, most)
     letters.check_settling(choice)
     done = 0
     if left is not None:
@@ -138,11 +141,12 @@ def redrive(
 def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bool, variables: dict[str, str]) -> None:
     """Drop dead letters of FILE for good."""
     _sure(dry_run, yes, "this drops records for good")
-    from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of
-
     options = current()
     pipeline = opened(options, file, variables)
-    files, choice = dead_letters_of(pipeline), _choice(reason, most)
+    files, choice = _letters(options, pipeline), _choice(reason, most)
+    if files is None:
+        emit_object(options, {"pipeline": pipeline.name, "dropped": 0, "meant": 0}, name="pipeline")
+        return
     files.check_settling(choice)
     taken = files.take(choice)
     meant = taken.rows.num_rows
@@ -154,6 +158,17 @@ def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bo
     emit_object(options, {"pipeline": pipeline.name, "dropped": dropped, "meant": meant}, name="pipeline")
     if dry_run and taken.more:
         options.say("and more: so many are looked at in one go")
+
+
+def _letters(options: GlobalOptions, pipeline: Pipeline) -> DeadLetters | None:
+    """Those of a pipeline; None where nothing was rejected yet, which is said and is no fault."""
+    from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of
+
+    try:
+        return dead_letters_of(pipeline)
+    except NotFoundError as error:
+        options.say(error.message)
+        return None
 
 
 def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive) -> int:

@@ -77,7 +77,7 @@ def as_row(fault: Fault) -> dict[str, Any]:
 
 def as_text(faults: Sequence[Fault]) -> list[str]:
     """A line for each, as compilers write them, so that editors find the place."""
-    places = [f"{fault.file}:{fault.line}:{fault.column}" for fault in faults]
+    places = [fault.place for fault in faults]
     words = ["warn " if fault.severity == "warning" else "error" for fault in faults]
     width = max(map(len, places), default=0)
     return [
@@ -96,7 +96,8 @@ def _summary(faults: Sequence[Fault], errors: int, code: ExitCode, files: Sequen
     said = ", ".join(
         count_of(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number
     )  # fmt: skip
-    worst = next((fault for fault in faults if fault.severity == "error"), faults[0])
+    codes = dict.fromkeys(fault.code.value for fault in sorted(faults, key=lambda fault: fault.severity != "error"))
     from pytubemq.cli.invocation import as_typed
 
-    return f"{said} · exit {int(code)}     explain: {as_typed(f'pytubemq errors show {worst.code}')}"
+    explain = as_typed(f"pytubemq errors show {' '.join(codes)}")
+    return f"{said} · exit {int(code)}     explain: {explain}"

@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
+import re
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from pytubemq.errors import MissingExtraError
+from pytubemq.cli.target import names
+from pytubemq.errors import MissingExtraError, TubeError, UnreachableError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def file_argument(command: F) -> F:
-    """Decorator: the argument `file`, a path as it was typed."""
-    return click.argument("file", type=click.Path())(command)
+    """Decorator: the argument `file`, a path as it was typed; what an error says to type names it, too."""
+
+    @functools.wraps(command)
+    def named(*args: Any, file: str, **given: Any) -> Any:
+        try:
+            return command(*args, file=file, **given)
+        except TubeError as error:
+            if Path(file).is_file():
+                error.hint = _hint(error, file, given.get("variables") or {})
+            raise
+
+    return click.argument("file", type=click.Path())(named)  # type: ignore[return-value]
+
+
+def _hint(error: TubeError, file: str, variables: Mapping[str, str]) -> str | None:
+    """An error's hint for this file: to be typed as it stands, and with the line that holds a wrong address."""
+    hint = error.hint and re.sub(r"\bFILE\b", lambda _: shlex.quote(file), error.hint)
+    if not isinstance(error, UnreachableError):
+        return hint
+    from pytubemq.spark.pipeline.spec import load
+
+    places = load(file, variables=variables).places
+    for path, text in places.texts.items():
+        # An address by reference is not in the file.
+        if path.rpartition(".")[2] == "master" and any(names(error.message, part) for part in text.split(",")):
+            place = places.of(path).value
+            where = f"the address stands at {file}:{place.line}:{place.column}, {places.shown(path)}"
+            return where if hint is None else f"{hint}; {where}"
+    return hint
 
 
 def set_option(command: F) -> F:

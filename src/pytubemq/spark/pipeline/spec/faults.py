@@ -173,6 +173,11 @@ class Fault:
     code: FaultCode
 
     @property
+    def place(self) -> str:
+        """As compilers write it; a file that cannot be read has no lines."""
+        return self.file if self.code is FaultCode.UNREADABLE else f"{self.file}:{self.line}:{self.column}"
+
+    @property
     def text(self) -> str:
         """Without its place: `decode.on_eror: unknown key, did you mean "on_error"?`."""
         said = f"{self.key}: {self.message}" if self.key else self.message
@@ -191,8 +196,11 @@ class PipelineFileError(ConfigError):
         errors = [fault for fault in faults if fault.severity is Severity.ERROR]
         first = errors[0]
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        super().__init__(
-            f"{first.file}:{first.line}:{first.column} {first.text} [{first.code}]{more}",
-            hint=hint or f"all of them: pytubemq pipeline lint {first.file}",
-        )
+        if first.code is FaultCode.UNREADABLE:  # it is the only one, and lint can tell no more
+            super().__init__(f"{first.file}: {first.message} [{first.code}]", hint=hint or first.hint)
+        else:
+            super().__init__(
+                f"{first.place} {first.text} [{first.code}]{more}",
+                hint=hint or f"all of them: pytubemq pipeline lint {first.file}",
+            )
         self.faults = faults

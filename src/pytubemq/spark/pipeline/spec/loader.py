@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,8 +103,10 @@ def _text(path: Path, places: Places, faults: list[Fault]) -> str | None:
         with path.open("rb") as file:
             held = file.read(MAX_PIPELINE_FILE_BYTES + 1)
     except OSError as error:
-        hint = "pytubemq pipeline init makes one" if isinstance(error, FileNotFoundError) else None
-        faults.append(places.fault(FaultCode.UNREADABLE, "", f"cannot be read: {error.strerror}", hint))
+        missing = isinstance(error, FileNotFoundError)
+        text = "no such file" if missing else f"cannot be read: {error.strerror}"
+        hint = f"pytubemq pipeline init {shlex.quote(places.file)}  makes one" if missing else None
+        faults.append(places.fault(FaultCode.UNREADABLE, "", text, hint))
         return None
     if len(held) > MAX_PIPELINE_FILE_BYTES:
         faults.append(places.fault(FaultCode.TOO_LARGE, "", f"longer than {MAX_PIPELINE_FILE_BYTES} bytes"))

@@ -238,7 +238,7 @@ def dead_letters_of(pipeline: Pipeline) -> DeadLetters:
     location = resolve(said.path) if said.path else f"{pipeline.state}/{DEFAULT}"
     files = DeadLetterFiles(location)
     if not files.files():
-        raise NotFoundError(f"there are no dead letters in {location}", hint="nothing was rejected so far")
+        raise NotFoundError(f"there are no dead letters in {location}: nothing was rejected so far")
     return files
 
 

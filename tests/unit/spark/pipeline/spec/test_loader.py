@@ -214,7 +214,13 @@ def test_aliases_that_grow_without_end_are_cut_off(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_too_long_or_no_text_is_refused(tmp_path: Path) -> None:
-    assert [fault.code for fault in lint(tmp_path / "none.yaml")] == [FaultCode.UNREADABLE]
+    none = tmp_path / "no such.yaml"
+    [fault] = lint(none)
+    assert (fault.code, fault.place, fault.message) == (FaultCode.UNREADABLE, str(none), "no such file")
+    with pytest.raises(PipelineFileError) as told:
+        read(none)
+    assert told.value.message == f"{none}: no such file [P001]"
+    assert told.value.hint == f"pytubemq pipeline init '{none}'  makes one"
     assert [fault.code for fault in lint(tmp_path)] == [FaultCode.UNREADABLE]
     assert [fault.code for fault in lint(put(tmp_path, "#" * (1024 * 1024 + 1)))] == [FaultCode.TOO_LARGE]
     binary = tmp_path / "binary.yaml"
@@ -228,6 +234,19 @@ def test_an_explicit_dead_letter_without_a_place_of_its_own_is_told(tmp_path: Pa
     )
     faults = lint(put(tmp_path, text))
     assert [(fault.code, fault.line, fault.column) for fault in faults] == [(FaultCode.DEFAULT_DEAD_LETTER, 3, 33)]
+
+
+def test_dead_letters_that_the_file_leaves_to_the_default_are_told_as_those_that_it_names(tmp_path: Path) -> None:
+    text = "name: x\nsource: {topic: t}\ndecode: {format: json, schema: 'a INT'}\nsinks: [{name: c, format: console}]"
+    faults = lint(put(tmp_path, text))
+    assert [(fault.code, fault.line, fault.column) for fault in faults] == [(FaultCode.DEFAULT_DEAD_LETTER, 3, 1)]
+    assert not lint(put(tmp_path, f"{text}\ndead_letter: {{path: /x}}"))
+    assert not lint(put(tmp_path, text.replace("format: json, schema: 'a INT'", "format: raw")))
+    assert not lint(put(tmp_path, text.replace("'a INT'", "'a INT', on_error: drop")))
+    options = text.replace("'a INT'", "'a INT', options: {maxRecords: 5}")
+    assert FaultCode.DEFAULT_DEAD_LETTER in {fault.code for fault in lint(put(tmp_path, options))}
+    slip = text.replace("'a INT'", "'a INT', on_eror: drop")
+    assert [fault.code for fault in lint(put(tmp_path, slip))] == [FaultCode.UNKNOWN_KEY]
 
 
 def test_words_that_yaml_takes_for_something_else_stay_what_was_written(tmp_path: Path) -> None:

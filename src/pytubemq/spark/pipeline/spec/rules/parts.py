@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.errors import MessageError
 from pytubemq.model.ids import check_topic
 from pytubemq.spark.pipeline.spec.faults import FaultCode
+from pytubemq.spark.pipeline.spec.keys import DECODE
 from pytubemq.spark.pipeline.spec.model import Guarantee, OnError, SinkFormat
 
 if TYPE_CHECKING:
@@ -93,10 +94,16 @@ def _topic(topic: str, path: str, places: Places) -> Iterator[Fault]:
 def _dead_letter(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     decode, letters = pipeline.decode, pipeline.dead_letter
     if letters is None:
-        if "decode.on_error" in places.by_path and decode is not None and decode.on_error is OnError.DEAD_LETTER:
-            text = "dead_letter, and the file has no section dead_letter"
+        said = "decode.on_error" in places.by_path
+        if decode is not None and (said or decode.format != "raw") and decode.on_error is OnError.DEAD_LETTER:
+            keys = {path.split(".")[1] for path in places.by_path if path.startswith("decode.")}
+            if any(DECODE.key(key) is None for key in keys):
+                return  # perhaps it is said, with a slip that is told as such
+            text = "dead_letter" if said else "what cannot be decoded goes to the dead letters"
             hint = f"they are kept as Parquet in {pipeline.state or '.pytubemq/' + pipeline.name}/dead_letter"
-            yield places.fault(FaultCode.DEFAULT_DEAD_LETTER, "decode.on_error", text, hint)
+            key = "decode.on_error" if said else "decode"
+            text += ", and the file has no section dead_letter"
+            yield places.fault(FaultCode.DEFAULT_DEAD_LETTER, key, text, hint, at_key=not said)
         return
     if decode is None:
         text = "gets no record, as nothing is decoded"
