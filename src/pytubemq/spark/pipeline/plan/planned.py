@@ -98,6 +98,12 @@ class Plan:
     sinks: tuple[PlannedSink, ...]
     dead_letter: PlannedSink | None
     trigger: str
+    batch: str | None
+    """The bounds of one; None where there is none."""
+    rejects: str | None
+    """What becomes of the run where records cannot be decoded; None where all can."""
+    spark: str
+    """Where Spark runs, if the runner starts it."""
     state: str
     ran_before: bool
     changes: tuple[Change, ...]
@@ -147,6 +153,9 @@ def plan(
         sinks=tuple(sinks),
         dead_letter=letters,
         trigger=_trigger(pipeline),
+        batch=_batch(pipeline),
+        rejects=_rejects(pipeline),
+        spark=pipeline.spark.master,
         state=pipeline.state or f".pytubemq/{pipeline.name}",
         ran_before=last is not None,
         changes=_changes(pipeline, last),
@@ -223,6 +232,45 @@ def _trigger(pipeline: Pipeline) -> str:
         TriggerKind.AVAILABLE_NOW: "all that is there, in batches, then the end",
         TriggerKind.ONCE: "all that is there, in one batch, then the end",
     }[trigger.kind]
+
+
+def _batch(pipeline: Pipeline) -> str | None:
+    limit = pipeline.source.limit
+    if pipeline.source.format != "tubemq" or pipeline.trigger.kind is TriggerKind.ONCE:
+        return None
+    most = [
+        f"{limit.rows:,} rows" if limit.rows is not None else "",
+        _size(limit.size_bytes) if limit.size_bytes is not None else "",
+        f"{limit.fetch_s:g} s of fetching in a task" if limit.fetch_s is not None else "",
+    ]
+    told = [f"at most {', '.join(filter(None, most))}"] if any(most) else []
+    if limit.min_rows is not None:
+        after = "" if limit.max_delay_s is None else f", or what is there after {limit.max_delay_s:g} s"
+        told.append(f"at least {limit.min_rows:,} rows{after}")
+    return "; ".join(told) or None
+
+
+def _size(size_bytes: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes % size == 0:
+            return f"{size_bytes // size:,} {unit}"
+    return f"{size_bytes:,} bytes"
+
+
+def _rejects(pipeline: Pipeline) -> str | None:
+    decode, letters = pipeline.decode, pipeline.dead_letter
+    if decode is None or decode.format == "raw":
+        return None
+    if decode.on_error is OnError.FAIL:
+        return "one ends the run"
+    if decode.on_error is OnError.DROP:
+        return "are counted and dropped"
+    most = []
+    if letters is not None and letters.max_ratio is not None:
+        most.append(f"{letters.max_ratio:.6%}".rstrip("0%").rstrip(".") + "% of a batch")
+    if letters is not None and letters.max_rows is not None:
+        most.append(f"{letters.max_rows:,} records in all")
+    return f"more than {' or '.join(most)} end the run" if most else "however many, do not end the run"
 
 
 def _changes(pipeline: Pipeline, last: Mapping[str, Any] | None) -> tuple[Change, ...]:

@@ -18,10 +18,13 @@ def words(plan: Plan) -> list[str]:
         ends.append((["rejects"], plan.dead_letter))
     lines = _graph(head, ends)
     lines += ["", *_parts(plan)]
+    alike: dict[tuple[str, str, str], list[str]] = {}
     for sink in [*plan.sinks, *([plan.dead_letter] if plan.dead_letter else [])]:
-        lines.append(f"{sink.name}: {sink.guarantee}: {sink.why}")
-        if sink.needs:
-            lines.append(f"  needs {sink.needs}" if sink.guarantee == EXACTLY else f"  {sink.needs}")
+        alike.setdefault((sink.guarantee, sink.why, sink.needs), []).append(sink.name)
+    for (guarantee, why, needs), names in alike.items():
+        lines.append(f"{', '.join(names)}: {guarantee}: {why}")
+        if needs:
+            lines.append(f"  needs {needs}" if guarantee == EXACTLY else f"  {needs}")
     return [*lines, *_changes(plan)]
 
 
@@ -75,6 +78,9 @@ def _parts(plan: Plan) -> list[str]:
     lines = [
         f"reads   {source.what}{begin}" + (f", of {source.brokers}" if source.brokers else ""),
         f"runs    {plan.trigger}",
+        *([f"batch   {plan.batch}"] if plan.batch else []),
+        *([f"rejects {plan.rejects}"] if plan.rejects else []),
+        f"spark   {plan.spark}",
         f"state   {plan.state}" + ("" if plan.ran_before else " (none yet)"),
     ]
     if plan.columns:
