@@ -39,7 +39,7 @@ def backfill(
     """
     if not dry_run and not yes:
         raise click.UsageError("this writes rows again: look first with --dry-run, then say so with --yes")
-    from pytubemq.spark.pipeline.watch.backfill import backfill_of, effects, ranges
+    from pytubemq.spark.pipeline.watch.backfill import APART, backfill_of, effects, ranges
     from pytubemq.spark.pipeline.watch.files import LocalFiles, read_object
 
     options = current()
@@ -65,7 +65,7 @@ def backfill(
         return ExitCode.DONE
     options.say(f"backfill {wanted.id}: {count_of(total, 'message')}")
     wanted.keep()
-    return carry_out(options, wanted.pipeline, wanted.pipeline.state, once=True, progress=Shown(progress))
+    return carry_out(options, wanted.pipeline, wanted.pipeline.state, once=True, progress=Shown(progress), apart=APART)
 
 
 def _told(total: int, start: str, end: str) -> str:

@@ -12,7 +12,7 @@ from pytubemq.cli.pipeline.display import Shown
 from pytubemq.cli.pipeline.opened import opened
 from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
 from pytubemq.cli.words import count_of
-from pytubemq.errors import ExitCode, NotFoundError
+from pytubemq.errors import ConfigError, ExitCode, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,9 +175,14 @@ def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive) -> i
     """Run it, then take the dead letters away; how many."""
     from pytubemq.cli.pipeline.run import engine_run
     from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of
+    from pytubemq.spark.pipeline.watch.redrive import APART
 
-    for stage in wanted.stages():
-        engine_run(options, wanted.pipeline(pipeline, stage), once=True, progress=Shown.AUTO)
+    try:
+        for stage in wanted.stages():
+            engine_run(options, wanted.pipeline(pipeline, stage), once=True, progress=Shown.AUTO, apart=APART)
+    except ConfigError:
+        wanted.give_up()
+        raise
     return wanted.finish(dead_letters_of(pipeline))
 
 

@@ -61,9 +61,10 @@ def carry_out(
     once: bool,
     progress: Shown = Shown.AUTO,
     report_to: Path | None = None,
+    apart: str | None = None,
 ) -> int:
     """Run a pipeline and tell what it came to, as a table or an object."""
-    ran = engine_run(options, pipeline, once=once, progress=progress, report_to=report_to)
+    ran = engine_run(options, pipeline, once=once, progress=progress, report_to=report_to, apart=apart)
     _tell(options, ran.record, ran.result, file)
     return ExitCode.INTERRUPTED if ran.interrupted else ExitCode.DONE
 
@@ -77,9 +78,15 @@ class Ran(NamedTuple):
 
 
 def engine_run(
-    options: GlobalOptions, pipeline: Pipeline, *, once: bool, progress: Shown, report_to: Path | None = None
+    options: GlobalOptions,
+    pipeline: Pipeline,
+    *,
+    once: bool,
+    progress: Shown,
+    report_to: Path | None = None,
+    apart: str | None = None,
 ) -> Ran:
-    """Run a pipeline with everything around it: display, log, signals, report.
+    """Run a pipeline with everything around it: display, log, signals, report; `apart` as the engine takes it.
 
     Raises:
         TubeError: as the engine; the place of Spark's log is told with it.
@@ -100,7 +107,7 @@ def engine_run(
             shown = display(kind, talk, colour=colour)
             try:
                 with _Interrupts(pipeline.state, talk) as interrupts:
-                    result = _run(pipeline, once, interrupts.around(follower(record, shown)))
+                    result = _run(pipeline, once, interrupts.around(follower(record, shown)), apart)
             finally:
                 shown.close()
     except TubeError as error:
@@ -114,10 +121,10 @@ def engine_run(
     return Ran(record, result, interrupts.came)
 
 
-def _run(pipeline: Pipeline, once: bool, on_event: Any) -> RunResult:
+def _run(pipeline: Pipeline, once: bool, on_event: Any, apart: str | None) -> RunResult:
     from pytubemq.spark.pipeline.run.engine import run
 
-    return run(pipeline, once=once, on_event=on_event)
+    return run(pipeline, once=once, on_event=on_event, apart=apart)
 
 
 class _Interrupts:

@@ -63,6 +63,21 @@ class Survey:
         """Which way the partition is read."""
         return self._kinds.get(partition.broker_id, BrokerKind.OURS)
 
+    def kinds(self) -> dict[Partition, BrokerKind]:
+        """Which way each partition is read; waits for Brokers that are away.
+
+        Raises:
+            TubeError: as `ends`.
+        """
+
+        def ask() -> dict[Partition, BrokerKind]:
+            found = self._find()
+            self.cluster.reached()
+            self._learn_kinds(found)
+            return {partition: self.kind(partition) for partition in found}
+
+        return self.cluster.patiently(ask)
+
     def any_java(self) -> bool:
         """Whether a Java Broker has one of the partitions; asked once, without patience.
 

@@ -14,13 +14,15 @@ from pytubemq.errors import ConfigError, TubeError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.pipeline.check.cases import collected, decoded
 from pytubemq.spark.pipeline.check.compiling import compiled
+from pytubemq.spark.pipeline.plan.guarantees import promise_of, source_kind
 from pytubemq.spark.pipeline.plan.look import look
 from pytubemq.spark.pipeline.run.faults import said
+from pytubemq.spark.pipeline.run.promises import check_promise
 from pytubemq.spark.pipeline.run.source import open_source
 from pytubemq.spark.pipeline.run.state_need import keeps_state
 from pytubemq.spark.pipeline.run.steps import apply_steps, input_of, make_tables
 from pytubemq.spark.pipeline.sinks.make import dead_letter_spec, make_sink
-from pytubemq.spark.pipeline.spec.model import SinkFormat
+from pytubemq.spark.pipeline.spec.model import Guarantee, SinkFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -68,6 +70,7 @@ class _DryRun:
         self._messages = messages
         self._input: DataFrame | None = None
         self._made: Mapping[str, DataFrame] = {}
+        self._kind = source_kind(pipeline, java=False)
 
     def source(self) -> Iterator[Check]:
         """The cluster, some messages, and what they decode to."""
@@ -77,6 +80,7 @@ class _DryRun:
             yield _tried("source", lambda: _told_of_source(pipeline, looked))
             if not looked:
                 return
+            self._kind = source_kind(pipeline, java=looked[0].java)
             pipeline = replace(pipeline, source=_last_messages(pipeline, looked[0], self._messages))
         yield _tried("read", lambda: self._read(pipeline))
 
@@ -143,7 +147,10 @@ class _DryRun:
         def check() -> str:
             writer = make_sink(sink)
             writer.check(self._spark, schema)
-            return f"{sink.format.value} can be written, {writer.guarantee.value.replace('_', ' ')}"
+            check_promise(sink, self._kind)
+            promised = {writer.guarantee, promise_of(sink, source=self._kind).guarantee}
+            weaker = Guarantee.AT_LEAST_ONCE if Guarantee.AT_LEAST_ONCE in promised else Guarantee.EXACTLY_ONCE
+            return f"{sink.format.value} can be written, {weaker.value.replace('_', ' ')}"
 
         return check
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.model.offset import messages_between
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pytubemq.spark.pipeline.spec.model import Pipeline
     from pytubemq.spark.pipeline.watch.files import Files
 
 MAIN_CHECKPOINT: Final = "checkpoint"
+"""Of the query of all that goes batch by batch; each other query has one of its own, `checkpoint-QUERY`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def look(pipeline: Pipeline, files: Files | None) -> Looked:
     survey = Survey(options)
     try:
         ends = survey.ends()
-        known = progress(files) if files is not None else {}
+        known = progress(files, queries_beside(pipeline)) if files is not None else {}
         begin = dict(known)
         if not known:
             positions = options.starting or Positions(Edge.LATEST)
@@ -104,12 +105,49 @@ def reads_java(pipeline: Pipeline) -> bool | None:
         survey.cluster.forget()
 
 
-def progress(files: Files) -> Mapping[str, int]:
-    """Where the last finished batch ended, from Spark's checkpoint in the state directory; empty if there is none."""
-    numbers = [int(name) for name in files.names(f"{MAIN_CHECKPOINT}/commits") if name.isdigit()]
+def finds_java(pipeline: Pipeline) -> bool:
+    """Whether a Java Broker has a partition of the pipeline's topics; Brokers that are away are waited for.
+
+    Raises:
+        TubeError: the cluster cannot be reached, or a topic does not exist.
+    """
+    from pytubemq.spark.pipeline.run.source import source_options
+    from pytubemq.spark.source.options import parse_options
+    from pytubemq.spark.source.plan import BrokerKind
+    from pytubemq.spark.source.survey import Survey
+
+    survey = Survey(parse_options(source_options(pipeline)))
+    try:
+        return BrokerKind.JAVA in survey.kinds().values()
+    finally:
+        survey.cluster.forget()
+
+
+def queries_beside(pipeline: Pipeline) -> list[str]:
+    """The names that queries of the pipeline may have that are not `main`."""
+    steps = [f"step-{step.name}{mode}" for step in pipeline.steps for mode in ("", "-update")]
+    return steps + [f"log-{sink.name}" for sink in pipeline.sinks if sink.layout == "log"]
+
+
+def progress(files: Files, beside: Sequence[str] = ()) -> Mapping[str, int]:
+    """Where the last finished batch ended, from Spark's checkpoint in the state directory; empty if there is none.
+
+    Of a pipeline without the query `main` it is the place that all queries named `beside` have passed.
+    """
+    least: dict[str, int] = {}
+    for checkpoint in (MAIN_CHECKPOINT, *(f"{MAIN_CHECKPOINT}-{query}" for query in beside)):
+        for partition, offset in _ended(files, checkpoint).items():
+            least[partition] = min(offset, least.get(partition, offset))
+        if checkpoint == MAIN_CHECKPOINT and least:
+            break
+    return least
+
+
+def _ended(files: Files, checkpoint: str) -> Mapping[str, int]:
+    numbers = [int(name) for name in files.names(f"{checkpoint}/commits") if name.isdigit()]
     if not numbers:
         return {}
-    text = files.read_bytes(f"{MAIN_CHECKPOINT}/offsets/{max(numbers)}") or b""
+    text = files.read_bytes(f"{checkpoint}/offsets/{max(numbers)}") or b""
     try:
         offsets = json.loads(text.splitlines()[-1]) if text else {}
     except ValueError:

@@ -172,6 +172,22 @@ def keeps_state(step: Step) -> bool:
     )
 
 
+def surely_keep_state(pipeline: Pipeline) -> list[str]:
+    """The names of the steps whose words leave no doubt: they group rows of the stream alone, or read such a step."""
+    streams = {"input"}
+    found: list[str] = []
+    before = "input"
+    for step in pipeline.steps:
+        reads = {read.name.lower() for read in names_read(step.sql)} if step.sql is not None else {before}
+        words = set(pairwise(words_of(step.sql or "")))
+        groups = bool(words & {("group", "by"), ("select", "distinct")}) and bool(reads) and reads <= streams
+        if groups or reads & {name.lower() for name in found}:
+            found.append(step.name)
+        before = step.name.lower()
+        streams.add(before)
+    return found
+
+
 def _source(pipeline: Pipeline, looked: Looked | None, brokers: str) -> PlannedSource:
     source = pipeline.source
     what = ", ".join(source.topics) or source.topic_pattern or source.path or source.format

@@ -55,6 +55,7 @@ def run(
     spark: SparkSession | None = None,
     once: bool = False,
     on_event: Callable[[Event], None] = lambda event: None,
+    apart: str | None = None,
 ) -> RunResult:
     """Run a pipeline until it ends, fails, or is asked to stop.
 
@@ -64,6 +65,8 @@ def run(
             at the end; in one that is there the settings of the pipeline's `spark` do nothing, which is logged.
         once: take all that is there now, then end, whatever the pipeline's trigger is.
         on_event: told of the start, each batch and the end, on the caller's thread.
+        apart: what this run is, as `a backfill`, if it is one over a part of the pipeline's rows; steps that keep state
+            are refused then.
 
     Raises:
         ConfigError: something is wrong that was found before anything ran; nothing was written.
@@ -79,7 +82,7 @@ def run(
     lock = RunLock(state, pipeline.name)
     shared = Shared(check_held=lock.check)
     lock.take(first=lambda: state.delete(STOP), on_lost=shared.fail)
-    return _Run(pipeline, state, lock, on_event, shared).go(spark)
+    return _Run(pipeline, state, lock, on_event, shared, apart).go(spark)
 
 
 def _with_masters(pipeline: Pipeline) -> Pipeline:
@@ -98,12 +101,14 @@ class _Run:
         lock: RunLock,
         on_event: Callable[[Event], None],
         shared: Shared,
+        apart: str | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._state = state
         self._lock = lock
         self._on_event = on_event
         self._shared = shared
+        self._apart = apart
         self._totals = Totals()
         self._begun = time.monotonic()
         self._listener: ProgressListener | None = None
@@ -147,7 +152,7 @@ class _Run:
                 made.stop()
 
     def _carry_out(self, session: SparkSession) -> RunStatus:
-        queries = plan_queries(session, self._pipeline, self._state, self._shared)
+        queries = plan_queries(session, self._pipeline, self._state, self._shared, apart=self._apart)
         self._state.write(SPEC, as_dict(self._pipeline))
         self._listener = listener = ProgressListener()
         session.streams.addListener(listener)

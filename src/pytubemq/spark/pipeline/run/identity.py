@@ -43,7 +43,8 @@ def check_source(state: StateDirectory, pipeline: Pipeline) -> None:
         },
     }
     before = state.read(NAME)
-    if before is not None and state.exists("checkpoint") | state.exists("ledger") and not _goes_on(before, now):
+    progress = state.has_any("checkpoint") or state.exists("ledger")  # each query has a checkpoint of its own
+    if before is not None and progress and not _goes_on(before, now):
         raise ConfigError(
             f"{state.location} holds the progress of {_said(before)}, not of {_said(now)}",
             hint="give the pipeline another `state`, or forget the progress with `pytubemq pipeline reset`"

@@ -1,16 +1,19 @@
 """What Spark runs for a pipeline: one query for all that goes batch by batch, one more for each step that keeps state.
 
 The invariant: each sink is fed by exactly one query, and each query has its own checkpoint and its own part of the
-ledger, so that (query, batch id) names what a sink gets.
+ledger, so that (query, batch id) names what a sink gets. What one query alone can do, the first one does: it publishes
+progress; and `main`, which is the first where anything is decoded, counts what cannot be.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, TubeError
+from pytubemq.spark.pipeline.run.apart import state_refused
 from pytubemq.spark.pipeline.run.batch import MapOnlyBody, Output, StateBody
 from pytubemq.spark.pipeline.run.faults import PipelineError, of_spark, said
 from pytubemq.spark.pipeline.run.identity import check_source
@@ -18,9 +21,11 @@ from pytubemq.spark.pipeline.run.ledger import Ledger
 from pytubemq.spark.pipeline.run.log_owner import LOG, LogOwner
 from pytubemq.spark.pipeline.run.names import check_names
 from pytubemq.spark.pipeline.run.progress import LOG_ROWS, PREFIX
-from pytubemq.spark.pipeline.run.source import check_decode, open_source
+from pytubemq.spark.pipeline.run.promises import check_promises
+from pytubemq.spark.pipeline.run.source import check_decode, open_source, reads_otherwise_beside
 from pytubemq.spark.pipeline.run.state_need import keeps_state
 from pytubemq.spark.pipeline.run.steps import apply_steps, input_of, make_tables
+from pytubemq.spark.pipeline.run.targets import check_targets
 from pytubemq.spark.pipeline.sinks.files import HadoopFiles
 from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER, dead_letter_spec, make_sink
 from pytubemq.spark.pipeline.sinks.rows import is_deterministic
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.run.state import StateDirectory
     from pytubemq.spark.pipeline.spec.model import Pipeline, Sink, Trigger
 
+_LOG: Final = logging.getLogger(__name__)
 MAIN: Final = "main"
 
 
@@ -144,14 +150,25 @@ def dead_letter_of(pipeline: Pipeline, state: StateDirectory) -> DeadLetter:
     return wanted
 
 
-def plan_queries(spark: SparkSession, pipeline: Pipeline, state: StateDirectory, shared: Shared) -> list[Query]:
+def plan_queries(
+    spark: SparkSession, pipeline: Pipeline, state: StateDirectory, shared: Shared, *, apart: str | None = None
+) -> list[Query]:
     """The queries of a pipeline, everything checked, nothing begun.
+
+    Args:
+        spark: the session.
+        pipeline: what is to run.
+        state: its state directory.
+        shared: what its batches share.
+        apart: as `a backfill`, where it runs over a part of its rows; steps that keep state are refused then.
 
     Raises:
         ConfigError: a part of the pipeline is refused; naming it, with the remedy.
+        TubeError: a sink asks for exactly once, and the cluster does not say what its Brokers are.
     """
     check_names(pipeline)
     check_decode(pipeline)
+    check_promises(pipeline)
     writers = [make_sink(sink) for sink in pipeline.sinks]
     make_tables(spark, pipeline)
     opened = open_source(spark, pipeline)
@@ -164,15 +181,25 @@ def plan_queries(spark: SparkSession, pipeline: Pipeline, state: StateDirectory,
                 hint=f"the steps are {', '.join(made)}",
             )
     stateful = {name for name in {output.step for output in outputs} if keeps_state(made[name])}
+    if apart is not None and stateful:
+        raise state_refused(pipeline, stateful, apart)
     own = [output for output in outputs if output.step in stateful or _is_log(output)]
     main = [output for output in outputs if output not in own]
     if opened.decoded and pipeline.decode is not None and pipeline.decode.on_error is OnError.DEAD_LETTER:
         main.insert(0, Output(make_sink(dead_letter_spec(dead_letter_of(pipeline, state))), DEAD_LETTER))
+    check_targets([output.writer.spec for output in (*own, *main)])
     for output in [*main, *own]:
         schema = opened.rejected(opened.rows).schema if output.step == DEAD_LETTER else made[output.step].schema
         output.writer.check(spark, None if _is_log(output) else schema)
+    limits = pipeline.dead_letter
+    if own and limits is not None and (limits.max_ratio, limits.max_rows) != (None, None):
+        names = ", ".join(output.name for output in own)
+        _LOG.warning("the limits of dead_letter do not hold back sink %s: it reads the source for itself", names)
     queries = [_main_query(pipeline, state, shared, opened, main)] if main or opened.decoded else []
-    queries += _own_queries(pipeline, state, shared, made, own)
+    beside = made
+    if own and reads_otherwise_beside(pipeline):
+        beside = apply_steps(open_source(spark, pipeline, beside=True).accepted(), pipeline)
+    queries += _own_queries(pipeline, state, shared, beside if queries else made, beside, own)
     for query in queries:
         if query.log is not None:
             query.owner(query.log).check()
@@ -201,19 +228,26 @@ def _main_query(
 
 
 def _own_queries(
-    pipeline: Pipeline, state: StateDirectory, shared: Shared, made: dict[str, DataFrame], outputs: list[Output]
+    pipeline: Pipeline,
+    state: StateDirectory,
+    shared: Shared,
+    first: dict[str, DataFrame],
+    others: dict[str, DataFrame],
+    outputs: list[Output],
 ) -> list[Query]:
+    """`first`, `others`: the rows of each step, for the first of these queries and for all others."""
     groups: dict[tuple[str, str], list[Output]] = {}
-    queries = []
+    queries: list[Query] = []
     for output in outputs:
         if _is_log(output):
-            queries.append(_log_query(output, pipeline, state, made))
+            queries.append(_log_query(output, pipeline, state, others if queries else first))
             continue
         mode = "update" if output.writer.spec.keys else "append"
         groups.setdefault((output.step, mode), []).append(output)
     for (step, mode), taking in groups.items():
         name = f"step-{step}" if mode == "append" else f"step-{step}-update"
-        queries.append(_state_query(name, made[step], mode, pipeline, state, shared, taking))
+        rows = (others if queries else first)[step]
+        queries.append(_state_query(name, rows, mode, pipeline, state, shared, taking))
     return queries
 
 

@@ -57,15 +57,22 @@ class Opened:
         return rows.where(f.col(ERROR).isNotNull()).select(f"{ERROR}.*")
 
 
-def open_source(spark: SparkSession, pipeline: Pipeline, *, streaming: bool = True) -> Opened:
+def open_source(spark: SparkSession, pipeline: Pipeline, *, streaming: bool = True, beside: bool = False) -> Opened:
     """The source's rows as a stream, or as a table.
+
+    Args:
+        spark: the session.
+        pipeline: whose source it is.
+        streaming: as a stream.
+        beside: for a query that reads beside the first one: it publishes no progress, which one query alone can, and
+            with `on_error: fail` it ends itself at a record that cannot be decoded, for it counts none.
 
     Raises:
         ConfigError: the source refused its options, or does not take this decoding.
     """
     if pipeline.source.format != "tubemq":
-        return _of_spark(spark, pipeline, streaming=streaming)
-    options = source_options(pipeline, streaming=streaming)
+        return _of_spark(spark, pipeline, streaming=streaming, beside=beside)
+    options = source_options(pipeline, streaming=streaming, beside=beside)
     reader: Any = (spark.readStream if streaming else spark.read).format("tubemq").options(**options)
     rows = _load(reader, pipeline.source)
     names = rows.columns
@@ -74,22 +81,32 @@ def open_source(spark: SparkSession, pipeline: Pipeline, *, streaming: bool = Tr
     return Opened(rows, tuple(name for name in names if name not in hidden), decoded)
 
 
-def source_options(pipeline: Pipeline, *, streaming: bool = True) -> dict[str, str]:
-    """The options of `format("tubemq")` that say what the pipeline's source and decoding say."""
+def reads_otherwise_beside(pipeline: Pipeline) -> bool:
+    """Whether a query that reads beside the first one has other options than that."""
+    published = pipeline.source.commit_group or any(map(_is_group, pipeline.source.options))
+    return bool(published) or fails_on_reject(pipeline)
+
+
+def _is_group(option: str) -> bool:
+    return option.lower() == "commitgroup"
+
+
+def source_options(pipeline: Pipeline, *, streaming: bool = True, beside: bool = False) -> dict[str, str]:
+    """The options of `format("tubemq")` that say what the pipeline's source and decoding say, as `open_source`."""
     source = pipeline.source
     options: dict[str, str | None] = {
         "master": resolve(source.master) if source.master else None,
         "topic": ",".join(source.topics) or None,
         "topicPattern": source.topic_pattern,
-        "commitGroup": source.commit_group if streaming else None,
+        "commitGroup": source.commit_group if streaming and not beside else None,
         "filters": ",".join(source.filters) or None,
         "dedup": "true" if source.dedup else None,
         "failOnDataLoss": {"fail": None, "ignore": "false", "report": "report"}.get(source.on_data_loss),
         "lossDirectory": f"{pipeline.state}/losses" if source.on_data_loss == "report" else None,
         **_edges(source),
         **(_limits(pipeline) if streaming else {}),
-        **_decoding(pipeline),
-        **{name: resolve(value) for name, value in source.options.items()},
+        **_decoding(pipeline, strict=beside and fails_on_reject(pipeline)),
+        **{name: resolve(value) for name, value in source.options.items() if not (beside and _is_group(name))},
     }
     if not _times(source.start):  # it was put in place of a time, as backfill and tap do
         options = {name: value for name, value in options.items() if name.lower() != _NO_SUCH_TIME.lower()}
@@ -135,16 +152,17 @@ def _text(number: int | None) -> str | None:
     return None if number is None else str(number)
 
 
-def _decoding(pipeline: Pipeline) -> dict[str, str | None]:
+def _decoding(pipeline: Pipeline, *, strict: bool) -> dict[str, str | None]:
+    """`strict`: a record that cannot be decoded is an error, and nothing is kept for counts."""
     decode, source = pipeline.decode, pipeline.source
     if decode is None or decode.format == "raw":
         return {"columns": ",".join(source.columns) or None}
-    kept = [*source.columns, *_kept_for_audit(pipeline)]
+    kept = [*source.columns, *(() if strict else _kept_for_audit(pipeline))]
     return {
         "decode": decode.format,
         "decode.schema": decode.schema,
         "decode.inner": decode.inner,
-        "decode.errors": "column",
+        "decode.errors": "fail" if strict else "column",
         "decode.columns": ",".join(kept) or None,
         **{f"decode.{name}": resolve(value) for name, value in decode.options.items()},
     }
@@ -168,7 +186,7 @@ def _decoded_names(pipeline: Pipeline) -> list[str]:
     return list(make_decoder(decode.format, schema=decode.schema, inner=decode.inner, options=options).schema.names)
 
 
-def _of_spark(spark: SparkSession, pipeline: Pipeline, *, streaming: bool) -> Opened:
+def _of_spark(spark: SparkSession, pipeline: Pipeline, *, streaming: bool, beside: bool) -> Opened:
     source, decode = pipeline.source, pipeline.decode
     reader: Any = (spark.readStream if streaming else spark.read).format(source.format)
     if source.schema:
@@ -182,8 +200,9 @@ def _of_spark(spark: SparkSession, pipeline: Pipeline, *, streaming: bool) -> Op
     decoder = make_decoder(decode.format, schema=decode.schema, inner=decode.inner, options=options)
     if decode.of_records:
         decoder = decoder.for_records()
-    decoded = decode_dataframe(rows, decoder, keep=source.columns)
-    return Opened(decoded, tuple(name for name in decoded.columns if name != ERROR), decoded=True)
+    strict = beside and fails_on_reject(pipeline)
+    decoded = decode_dataframe(rows, decoder, keep=source.columns, errors="fail" if strict else "column")
+    return Opened(decoded, tuple(name for name in decoded.columns if name != ERROR), decoded=not strict)
 
 
 def _load(reader: Any, source: Source) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Parquet, a directory for each batch: `<path>/batch=<pipeline>-<batch id>/part-*.parquet`.
+"""Parquet, a directory for each batch: `<path>/batch=<pipeline>-<sink>-<batch id>/part-*.parquet`.
 
 The invariant: a batch's directory has its name only when it is whole. Executors write below `_staging`, the driver
 renames; a batch that comes again finds its name taken and is left alone. It rests on the file system's rename of a
@@ -140,7 +140,7 @@ class ParquetBatches:
                 files.delete(f"{self._root}/{STAGING}/{name}")
 
     def _name(self, batch_id: int, context: SinkContext) -> str:
-        return f"{batch_label(context.pipeline_id)}-{batch_id:06d}"
+        return f"{batch_label(context.pipeline_id)}-{self.spec.name}-{batch_id:06d}"
 
     def _target(self, batch_id: int, context: SinkContext) -> str:
         return f"{self._root}/{BATCH}={self._name(batch_id, context)}"

@@ -53,6 +53,7 @@ class FaultCode(StrEnum):
     UNUSED = "P205"
     DEFAULT_STATE = "P207"
     ROWS_DIFFER = "P208"
+    LIMIT_OF_MAIN = "P209"
 
 
 class Meaning(NamedTuple):
@@ -154,6 +155,12 @@ MEANINGS: Final[dict[FaultCode, Meaning]] = {
         "rows-differ",
         "a step makes other rows when a batch is done again, and a topic takes them by number; the run refuses that",
         "take a time that the message has, or give the sink idempotency_key or options.idempotent: false",
+    ),
+    FaultCode.LIMIT_OF_MAIN: Meaning(
+        "limit-of-main",
+        "a limit of dead_letter ends the run, but sinks behind steps that keep state, and those of layout log, read "
+        "the source for themselves: they may have the batch's other rows by then, or get them at the next start",
+        "take on_error: fail, which holds for every sink, or give those sinks a file of their own",
     ),
 }  # fmt: skip
 

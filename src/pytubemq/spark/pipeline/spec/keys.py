@@ -136,7 +136,8 @@ SOURCE: Final = Section(
             default="latest"),
         Key("end", Kind.POSITIONS, "Where it stops for good, written as `start`.", default="never"),
         Key("limit", Kind.SECTION, "Bounds of one batch."),
-        Key("commit_group", Kind.TEXT, "Group under which progress is shown at the Brokers; never used for recovery."),
+        Key("commit_group", Kind.TEXT, "Group under which progress is shown at the Brokers; never used for recovery. "
+            "Of several queries the first one shows its own: `main`, if there is one."),
         Key("filters", Kind.TEXTS, "Message types that the Broker sends; the others stay there."),
         Key("dedup", Kind.FLAG, "Leave out what an idempotent Spark sink sent twice.", default="false"),
         Key("on_data_loss", Kind.CHOICE, "What happens when messages that were to be read are gone.",
@@ -255,8 +256,9 @@ DEAD_LETTER: Final = Section(
         Key("table", Kind.TEXT, "Of jdbc and delta."),
         Key("url", Kind.TEXT, "Of jdbc."),
         Key("max_ratio", Kind.RATIO, "Share of a batch's records; above it the run fails before anything of the batch "
-            "is written.", default="none"),
-        Key("max_rows", Kind.COUNT, "Of the pipeline's whole life.", default="none"),
+            "is written, but for sinks that read the source for themselves: behind steps that keep state, or of layout "
+            "log.", default="none"),
+        Key("max_rows", Kind.COUNT, "Of the pipeline's whole life; likewise.", default="none"),
         Key("options", Kind.OPTIONS, "Handed to the writer."),
     ),
 )  # fmt: skip

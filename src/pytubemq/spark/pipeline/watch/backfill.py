@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.errors import ConfigError
 from pytubemq.model.offset import messages_between
 from pytubemq.spark.observe.lag import iso
+from pytubemq.spark.pipeline.run.apart import refuse_state
 from pytubemq.spark.pipeline.run.log_owner import refuse_log
 from pytubemq.spark.pipeline.spec.edges import lies_before, read_edge
 from pytubemq.spark.pipeline.spec.model import SinkFormat, Trigger, TriggerKind
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.watch.files import Files
 
 DIRECTORY: Final = "backfill"
+APART: Final = "a backfill"
+"""What the run is, in words."""
 RANGE: Final = "range.json"
 """In a backfill's state: the range as it was asked for, and as it was then."""
 _ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
@@ -70,7 +73,8 @@ def backfill_of(
         ConfigError: the source is no topic, a place is none, the end lies before the start, the id is none or of
             another range, a sink's layout is log, or a step keeps state.
     """
-    refuse_log(pipeline, "a backfill")
+    refuse_log(pipeline, APART)
+    refuse_state(pipeline, APART)
     if pipeline.source.format != "tubemq":
         raise ConfigError(
             f"pipeline {pipeline.name} reads {pipeline.source.format}, which has no places to begin and end at",

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.run.apart import refuse_state
 from pytubemq.spark.pipeline.run.log_owner import refuse_log
 from pytubemq.spark.pipeline.spec.model import Source, Trigger, TriggerKind
 from pytubemq.spark.pipeline.watch.dead_letters import FOREIGN, dead_letter_beside
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.watch.dead_letters import DeadLetters, Key, Taken
 
 DIRECTORY: Final = "redrive"
+APART: Final = "a redrive"
+"""What the run is, in words."""
 SCHEMA: Final = (
     "topic STRING, brokerId INT, partition INT, offset BIGINT, timestamp TIMESTAMP, msgTime TIMESTAMP, msgType STRING, "
     "attributes MAP<STRING, STRING>, body BINARY"
@@ -50,9 +53,10 @@ class Redrive:
         """The pipeline over these dead letters.
 
         Raises:
-            ConfigError: a sink would pass over them.
+            ConfigError: a sink would pass over them, or a step keep them.
         """
-        refuse_log(pipeline, "a redrive")
+        refuse_log(pipeline, APART)
+        refuse_state(pipeline, APART)
         source = Source(
             format="parquet", path=str(self.place / stage / "rows"), schema=SCHEMA, columns=pipeline.source.columns
         )
@@ -64,6 +68,11 @@ class Redrive:
         # the limits are those of a batch of messages, and here all may be bad again
         dead_letter = replace(dead_letter_beside(pipeline), max_ratio=None, max_rows=None)
         return replace(pipeline, source=source, decode=decode, state=state, trigger=trigger, dead_letter=dead_letter)
+
+    def give_up(self) -> None:
+        """Forget it, if nothing of it has run: its dead letters are where they were."""
+        if not any(self.place.glob("*/state/checkpoint*")):
+            shutil.rmtree(self.place)
 
     def finish(self, files: DeadLetters) -> int:
         """Take the dead letters out of their table; returns how many there were."""
@@ -77,9 +86,11 @@ def stage_redrive(pipeline: Pipeline, taken: Taken) -> Redrive:
     """Write the chosen dead letters down as what a run reads.
 
     Raises:
-        ConfigError: the state is not on this machine, there is nothing to redrive, or a sink's layout is log.
+        ConfigError: the state is not on this machine, there is nothing to redrive, a sink's layout is log, or a step
+            keeps state.
     """
-    refuse_log(pipeline, "a redrive")
+    refuse_log(pipeline, APART)
+    refuse_state(pipeline, APART)
     if taken.rows.num_rows == 0:
         raise ConfigError("no dead letter is meant", hint="pytubemq pipeline dlq list FILE  tells what there is")
     if pipeline.source.format != "tubemq":

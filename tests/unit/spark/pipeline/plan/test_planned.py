@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pytubemq.spark.pipeline.plan.look import Looked, PartitionLook, progress
-from pytubemq.spark.pipeline.plan.planned import Plan, keeps_state, plan
+from pytubemq.spark.pipeline.plan.look import Looked, PartitionLook, progress, queries_beside
+from pytubemq.spark.pipeline.plan.planned import Plan, keeps_state, plan, surely_keep_state
 from pytubemq.spark.pipeline.plan.words import words
 from pytubemq.spark.pipeline.spec.model import (
     DeadLetter,
@@ -118,6 +118,31 @@ class _Files:
 
     def write(self, name: str, value: dict[str, Any]) -> None:
         self.held[name] = json.dumps(value).encode()
+
+
+def test_without_main_progress_is_what_all_other_queries_have_passed() -> None:
+    held = {
+        "checkpoint-log-lake/commits/0": b"",
+        "checkpoint-log-lake/offsets/0": b'v1\n{}\n{"1:demo:0": 56, "1:demo:1": 28}',
+        "checkpoint-step-per_day-update/commits/3": b"",
+        "checkpoint-step-per_day-update/offsets/3": b'v1\n{}\n{"1:demo:0": 84}',
+    }
+    pipeline = replace(ORDERS, sinks=(Sink("lake", SinkFormat.PARQUET, path="/lake", layout="log"),))
+    assert progress(_Files(held), queries_beside(pipeline)) == {"1:demo:0": 56, "1:demo:1": 28}
+    main = {"checkpoint/commits/0": b"", "checkpoint/offsets/0": b'v1\n{}\n{"1:demo:0": 112}'}
+    assert progress(_Files(held | main), queries_beside(pipeline)) == {"1:demo:0": 112}
+
+
+def test_steps_that_surely_keep_state_are_those_that_group_the_stream() -> None:
+    steps = (
+        Step("priced", "SELECT * FROM input JOIN (SELECT k, max(v) AS v FROM prices GROUP BY k) USING (k)"),
+        Step("marked", "SELECT * FROM priced", watermark=Watermark("at", "1 minute")),
+        Step("Counted", "SELECT k, count(*) AS n FROM MARKED GROUP BY k"),
+        Step("shown", python="m:f"),
+        Step("listed", "SELECT DISTINCT k FROM input"),
+        Step("plain", "SELECT 'group by' FROM input"),
+    )
+    assert surely_keep_state(replace(ORDERS, steps=steps)) == ["Counted", "shown", "listed"]
 
 
 def test_progress_is_that_of_the_last_finished_batch() -> None:

@@ -16,12 +16,13 @@ from pytubemq.spark.pipeline.run.audit import minute_text
 from pytubemq.spark.pipeline.run.faults import said
 from pytubemq.spark.pipeline.run.progress import lag
 from pytubemq.spark.pipeline.run.session import COLLECTOR, settings
-from pytubemq.spark.pipeline.run.source import source_options
+from pytubemq.spark.pipeline.run.source import reads_otherwise_beside, source_options
 from pytubemq.spark.pipeline.sinks.make import make_sink
 from pytubemq.spark.pipeline.spec.model import (
     Decode,
     Guarantee,
     Limit,
+    OnError,
     Pipeline,
     Sink,
     SinkFormat,
@@ -167,6 +168,28 @@ def test_a_source_becomes_options_of_the_data_source() -> None:
         "failOnDataLoss": "report",
         "lossDirectory": "/s/losses",
     }
+
+
+def test_only_the_first_of_several_queries_publishes_progress() -> None:
+    for source in (Source(commit_group="g"), Source(options={"COMMITGROUP": "g"})):
+        pipeline = Pipeline("p", source)
+        assert "g" in source_options(pipeline).values()
+        assert source_options(pipeline, beside=True) == {}
+        assert reads_otherwise_beside(pipeline)
+    assert not reads_otherwise_beside(Pipeline("p", Source()))
+
+
+@pytest.mark.parametrize(("on_error", "errors"), [(OnError.FAIL, "fail"), (OnError.DROP, "column")])
+def test_a_query_beside_the_one_that_counts_ends_itself_at_a_bad_record_where_one_ends_the_run(
+    on_error: OnError, errors: str
+) -> None:
+    source = Source(topics=("t",), columns=("offset",))
+    pipeline = Pipeline("p", source, Decode("json", schema="id INT", on_error=on_error))
+    assert source_options(pipeline)["decode.errors"] == "column"
+    beside = source_options(pipeline, beside=True)
+    assert beside["decode.errors"] == errors
+    assert (beside["decode.columns"] == "offset") is (errors == "fail")  # else the steps would see what is for counts
+    assert reads_otherwise_beside(pipeline) is (errors == "fail")
 
 
 def test_a_run_of_one_batch_has_no_limits() -> None:

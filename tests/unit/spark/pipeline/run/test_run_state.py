@@ -267,6 +267,15 @@ def test_options_that_say_which_rows_another_source_has_count(
         check_source(state, Pipeline("p", Source(format="kafka", options=options)))
 
 
+@pytest.mark.parametrize("checkpoint", ["checkpoint", "checkpoint-log-lake", "checkpoint-step-x"])
+def test_the_progress_of_any_query_is_progress(state: StateDirectory, tmp_path: Path, checkpoint: str) -> None:
+    check_source(state, Pipeline("p", Source(topics=("a",), master="test:8715")))
+    check_source(state, Pipeline("p", Source(topics=("b",), master="test:8715")))  # nothing was read yet
+    (tmp_path / "state" / checkpoint).mkdir()
+    with pytest.raises(ConfigError, match="holds the progress of pipeline p reading tubemq b"):
+        check_source(state, Pipeline("p", Source(topics=("a",), master="test:8715")))
+
+
 def test_what_is_done_first_is_done_before_the_run_is_told_and_not_if_another_holds_the_state(
     state: StateDirectory,
 ) -> None:

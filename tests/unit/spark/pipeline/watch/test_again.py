@@ -133,6 +133,21 @@ def test_spark_s_own_file_sink_gets_no_backfill() -> None:
         backfill_of(pipeline, "earliest", "latest")
 
 
+WINDOWED = replace(
+    PIPELINE,
+    steps=(*PIPELINE.steps, Step("by_day", sql="SELECT day, count(*) AS n FROM paid GROUP BY day")),
+    sinks=(Sink("lake", SinkFormat.PARQUET, input="paid"), Sink("days", SinkFormat.JDBC, input="by_day")),
+)
+
+
+def test_rows_that_would_stay_in_a_state_get_no_backfill_and_the_other_sinks_get_theirs_by_a_copy() -> None:
+    with pytest.raises(ConfigError, match="step by_day of pipeline orders keeps state, which a backfill") as refused:
+        backfill_of(WINDOWED, "earliest", "latest")
+    assert "a copy of the file without days, of the same name and state, for lake" in (refused.value.hint or "")
+    copy = replace(WINDOWED, sinks=WINDOWED.sinks[:1])
+    assert backfill_of(copy, "earliest", "latest").pipeline.sinks == copy.sinks
+
+
 def test_a_reset_tells_which_sinks_need_a_new_path(tmp_path: Path) -> None:
     place = write_state(tmp_path / "state", status="finished")
     for name in ("checkpoint", "checkpoint-log-lake"):

@@ -16,7 +16,7 @@ import pytubemq.sync
 from pytubemq.errors import ConfigError, NotFoundError
 from pytubemq.server.cluster import ThreadedCluster
 from pytubemq.spark.decode.rejected import REJECTED_ARROW
-from pytubemq.spark.pipeline.spec.model import DeadLetter, Decode, Pipeline, Sink, SinkFormat, Source
+from pytubemq.spark.pipeline.spec.model import DeadLetter, Decode, Pipeline, Sink, SinkFormat, Source, Step
 from pytubemq.spark.pipeline.watch import dead_letters
 from pytubemq.spark.pipeline.watch.dead_letters import Choice, DeadLetterFiles, dead_letters_of, rows_of
 from pytubemq.spark.pipeline.watch.redrive import stage_redrive, unfinished
@@ -168,6 +168,25 @@ def test_nothing_is_redriven_into_spark_s_own_file_sink(place: Path, tmp_path: P
     begun = stage_redrive(pipeline, letters.take(Choice()))
     with pytest.raises(ConfigError, match="sink lake"):
         begun.pipeline(log, "message")
+
+
+def test_nothing_is_redriven_into_a_state_and_what_was_refused_is_not_begun(place: Path, tmp_path: Path) -> None:
+    pipeline, letters = pipeline_of(tmp_path, place), DeadLetterFiles(str(place))
+    counted = Step("counted", sql="SELECT id, count(*) AS n FROM input GROUP BY id")
+    begun = stage_redrive(pipeline, letters.take(Choice()))
+    windowed = replace(pipeline, steps=(counted,), sinks=(Sink("lake", SinkFormat.PARQUET, path="/lake"),))
+    with pytest.raises(ConfigError, match=r"step counted of pipeline .* keeps state, which a redrive"):
+        begun.pipeline(windowed, "message")
+    (begun.place / "message" / "state" / "checkpoint-step-x").mkdir(parents=True)
+    begun.give_up()
+    assert unfinished(pipeline) == begun  # some sinks may have some of it
+    (begun.place / "message" / "state" / "checkpoint-step-x").rmdir()
+    begun.give_up()
+    assert unfinished(pipeline) is None
+    with pytest.raises(ConfigError, match="keeps state"):
+        stage_redrive(windowed, letters.take(Choice()))
+    assert unfinished(pipeline) is None
+    assert sum(row["records"] for row in letters.by_reason()) > 0
 
 
 def test_a_redrive_without_a_dead_letter_section_rejects_into_the_pipeline_s_own(place: Path, tmp_path: Path) -> None:

@@ -122,11 +122,24 @@ def _dead_letter(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
             yield places.fault(
                 FaultCode.SINK_LACKS_KEY, "dead_letter", f"of format {letters.format} needs the key {key}"
             )
+    yield from _limits(pipeline, places)
     if letters.topic is not None:
         yield from _topic(letters.topic, "dead_letter.topic", places)
         if pipeline.source.format == "tubemq" and letters.topic in pipeline.source.topics:
             text = "is the topic that is read: its records would come again and again"
             yield places.fault(FaultCode.CONTRADICTION, "dead_letter.topic", text, "name another")
+
+
+def _limits(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
+    from pytubemq.spark.pipeline.plan.planned import surely_keep_state  # it needs this package's values itself
+
+    stateful = {step.lower() for step in surely_keep_state(pipeline)}
+    last = pipeline.steps[-1].name if pipeline.steps else "input"
+    apart = [sink.name for sink in pipeline.sinks if sink.layout == "log" or (sink.input or last).lower() in stateful]
+    for key in ("max_ratio", "max_rows"):
+        if apart and getattr(pipeline.dead_letter, key) is not None:
+            text = f"does not hold back {', '.join(apart)}, which read{'s' if len(apart) == 1 else ''} the source apart"
+            yield places.fault(FaultCode.LIMIT_OF_MAIN, f"dead_letter.{key}", text, "on_error: fail holds for all")
 
 
 def _spark(pipeline: Pipeline, places: Places) -> Iterator[Fault]:

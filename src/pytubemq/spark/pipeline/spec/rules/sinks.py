@@ -8,6 +8,7 @@ from pytubemq.spark.pipeline.sinks.jdbc_options import REFUSED
 from pytubemq.spark.pipeline.spec.faults import FaultCode
 from pytubemq.spark.pipeline.spec.model import Guarantee, OnError, OnSchemaChange, SinkFormat
 from pytubemq.spark.pipeline.spec.object_stores import WHY, object_store
+from pytubemq.spark.pipeline.spec.targets import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +47,7 @@ def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
         yield from _promise(sink, path, places)
         yield from _writes(sink, index, pipeline, places)
     yield from _object_stores(pipeline, places)
+    yield from _letters(pipeline, places)
 
 
 def _keys(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
@@ -86,18 +88,23 @@ def _writes(sink: Sink, index: int, pipeline: Pipeline, places: Places) -> Itera
     if reads_topics and sink.format is SinkFormat.TUBEMQ and sink.topic in pipeline.source.topics:
         text = "is the topic that is read: its rows would come again and again"
         yield places.fault(FaultCode.CONTRADICTION, f"sinks[{index}].topic", text, "name another")
-    place = _place(sink)
+    place = target_of(sink)
     for other, before in enumerate(pipeline.sinks[:index]):
-        if place is not None and _place(before) == place and sink.format not in {SinkFormat.KAFKA, SinkFormat.TUBEMQ}:
+        if place is not None and target_of(before) == place:
             key = "path" if sink.path else "table"
             text = f"is where the sink {pipeline.sinks[other].name} writes"
             yield places.fault(FaultCode.CONTRADICTION, f"sinks[{index}].{key}", text, "name another")
 
 
-def _place(sink: Sink) -> tuple[str, ...] | None:
-    if sink.path is not None:
-        return ("path", sink.path.rstrip("/"))
-    return ("table", sink.url or "", sink.table.lower()) if sink.table else None
+def _letters(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
+    """Dead letters in a sink's place."""
+    letters = pipeline.dead_letter
+    place = target_of(letters) if letters is not None else None
+    for sink in pipeline.sinks:
+        if letters is not None and place is not None and target_of(sink) == place:
+            text = f"is where the sink {sink.name} writes"
+            key = "path" if letters.path else "table"
+            yield places.fault(FaultCode.CONTRADICTION, f"dead_letter.{key}", text, "name another")
 
 
 def _object_stores(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
