@@ -24,13 +24,13 @@ def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """Servers and clients for all cells that this session runs."""
     running = Runner(tmp_path_factory.mktemp("interop"))
     request.config.stash[RESULTS] = running.results
-    cells = [
+    cells = {
         (str(item.callspec.params["row"]), str(item.callspec.params["column"]))
         for item in request.session.items
         if isinstance(item, pytest.Function) and "row" in getattr(item, "fixturenames", ())
-    ]
+    }
     try:
-        running.start(cells)
+        running.start(sorted(cells))
         yield running
     finally:
         running.close()

@@ -9,7 +9,7 @@ import asyncio
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .bench import Bench
 from .driver import Driver
@@ -18,9 +18,12 @@ from .rows import MASTER_RESTARTS, ROWS, STAGES
 from .system import System
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
     from pathlib import Path
 
+    from .system import Column
+
+T = TypeVar("T")
 CELL_TIMEOUT_S = 900.0
 CLOSE_TIMEOUT_S = 60.0
 
@@ -62,6 +65,24 @@ class Runner:
             Exception: what the cell failed with.
         """
         found: dict[str, Any] = self._do(self._result(row, column))
+        return found
+
+    def column(self, name: str) -> Column:
+        """A column that a cell was asked for in."""
+        assert self._system is not None
+        return self._system.columns[name]
+
+    def do(self, job: Callable[[Bench], Awaitable[T]], column: str) -> T:
+        """What something comes to that is done in a column, beside the cells."""
+
+        async def done() -> T:
+            bench = self._benches[column].for_cell()
+            try:
+                return await job(bench)
+            finally:
+                await bench.close()
+
+        found: T = self._do(done())
         return found
 
     def close(self) -> None:

@@ -12,7 +12,6 @@ import signal
 import threading
 import time
 from collections import defaultdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytubemq.sync
@@ -24,6 +23,7 @@ from pytubemq.errors import TubeError
 from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address, Partition
 from pytubemq.net.iothread import IoThread
+from tests.proc import python_workers
 
 from .fetch import fetch
 from .processes import TOKEN, JavaBroker
@@ -31,12 +31,12 @@ from .webapi import WebApi
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from types import TracebackType
 
 WAIT_S = 120.0
-SINGLE, SHARED, STREAMED, KILLED = "single", "shared", "streamed", "killed"
+SINGLE, SHARED, STREAMED, KILLED, WRITTEN = TOPICS = "single", "shared", "streamed", "killed", "written"
 PARTITIONS = 4
-WORKER = "pyspark.daemon"
 
 
 def until(condition: Callable[[], object], *, timeout_s: float = WAIT_S) -> None:
@@ -62,7 +62,7 @@ class JavaCluster:
 
     def __enter__(self) -> JavaCluster:
         self._io.run(self._start())
-        until(lambda: all(self._partitions(topic) for topic in (SINGLE, SHARED, STREAMED, KILLED)))
+        until(lambda: all(self._partitions(topic) for topic in TOPICS))
         return self
 
     def __exit__(
@@ -102,7 +102,7 @@ class JavaCluster:
         )
         add = "admin_add_new_topic_record"
         await api.modify(add, **where, topicName=SINGLE, numPartitions=1)
-        await api.modify(add, **where, topicName=f"{SHARED},{STREAMED}", numPartitions=PARTITIONS)
+        await api.modify(add, **where, topicName=f"{SHARED},{STREAMED},{WRITTEN}", numPartitions=PARTITIONS)
         # It writes every thousand messages: by the clock alone, it would after half a minute.
         small = {"memCacheMsgCntInK": 1, "unflushThreshold": 1000}
         await api.modify(add, **where, **small, topicName=KILLED, numPartitions=PARTITIONS)
@@ -163,29 +163,11 @@ class Feeder:
         return [places[offset] for offset in sorted(places) if start <= offset < end]
 
 
-def workers() -> set[int]:
-    """This process's Python workers that carry out Spark's tasks: children of the daemon, not the daemon itself."""
-    ours = {pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_ours(pid)}
-    return {pid for pid in ours if _parent(pid) in ours}
-
-
 def kill_worker(killed: set[int]) -> None:
     """SIGKILL to the youngest worker that is not among the killed yet, if there is one; then it is."""
-    alive = workers() - killed
+    alive = set(python_workers(os.getsid(0))) - killed
     if alive:
         pid = max(alive)
         killed.add(pid)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-def _is_ours(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return WORKER in Path(f"/proc/{pid}/cmdline").read_text() and os.getsid(pid) == os.getsid(0)
-    return False
-
-
-def _parent(pid: int) -> int | None:
-    with contextlib.suppress(OSError):
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    return None

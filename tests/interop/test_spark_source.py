@@ -1,31 +1,44 @@
-"""Spark reads topics of a Java Broker: exact ranges, each message once, through kills of readers and of the Broker."""
+"""Spark at Java Brokers: exact ranges, each message once, through kills of readers and of the Broker.
+
+Where a Java Master gives out visit tokens they are shown.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import pytubemq.sync
 from pytubemq.client.options import Start
 from pytubemq.errors import TubeError
 from pytubemq.model.ids import Address, Partition
+from pytubemq.spark.source.fetch import close_kept
 from pytubemq.spark.source.java.ends import java_ends
+from pytubemq.spark.source.options import parse_options
+from pytubemq.spark.source.plan import OffsetRange
+from pytubemq.spark.source.survey import Survey
+from pytubemq.spark.source.task import RangePartition, read_range
+from tests.spark.session import local_session
 
+from .message_set import make
+from .rows import VISITS, columns_of
 from .spark_java import KILLED, PARTITIONS, SHARED, SINGLE, STREAMED, Feeder, JavaCluster, kill_worker, until
+from .visits import SENT, STRANGE, until_checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from .runner import Runner
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(400)]
 
@@ -33,28 +46,13 @@ FAILURES = 2
 """Tasks whose reader is killed; Spark gives a task four tries."""
 KILLS = 20
 """Workers killed at most: some of them are idle."""
+VISIT_ROWS = 100
 
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    scratch = tmp_path_factory.mktemp("spark")
-    session = (
-        SparkSession.builder.appName("java brokers")
-        .master("local[2,4]")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.local.dir", str(scratch))
-        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    with local_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +161,37 @@ def test_a_stream_of_what_is_flushed_has_each_message_once_though_the_broker_is_
     assert last.awaitTermination(120)
     found = numbers(spark.read.parquet(str(rows)))
     assert found == consumed(cluster, KILLED, found.total())
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("column", columns_of(next(iter(VISITS))))
+@pytest.mark.parametrize("row", VISITS)
+def test_a_java_masters_visit_token_is_shown_and_fetched_anew(
+    spark: SparkSession, runner: Runner, row: str, column: str
+) -> None:
+    runner.result(row, column)  # has filled the topic
+    runner.do(until_checked, column)  # the Brokers may have been restarted since
+    where = runner.column(column)
+    given = {"master": where.masters, "topic": where.topic("visits")}
+    frame = spark.range(VISIT_ROWS).select(F.concat(F.lit("row "), F.col("id")).alias("body"))
+    frame.write.format("tubemq").options(**given).mode("append").save()
+    sent = Counter(make(f"{given['topic']}-{kind}", n).body for kind in ("java", "ours") for n in range(SENT))
+    sent.update([STRANGE, *(b"row %d" % n for n in range(VISIT_ROWS))])
+    rows = spark.read.format("tubemq").options(**given, columns="body").load().collect()
+    assert Counter(bytes(one.body) for one in rows) == sent
+
+    options = parse_options({**given, "columns": "body"})
+    survey = Survey(options)
+    ends = survey.ends()
+    no_token = replace(survey.known(), visit_token=1)  # as if it had changed since the task was planned
+    found: Counter[bytes] = Counter()
+    for partition, there in ends.items():
+        close_kept()  # a connection over which a token was shown that counts
+        wanted = OffsetRange(partition, there.min_offset, there.max_offset)
+        for batch in read_range(options, RangePartition([wanted], survey.kind(partition), no_token)):
+            found.update(batch.column("body").to_pylist())
+    assert found == sent
+    survey.cluster.forget()
 
 
 def is_flushed(cluster: JavaCluster, topic: str) -> bool:

@@ -29,19 +29,15 @@ if TYPE_CHECKING:
 MASTER, READ, WRITE = 1, 2, 3
 DONE, REFUSED = 200, 415
 SENT = 500
+STRANGE = b"past the Master"
+"""A message that a Broker has taken from somebody with a token."""
 WAYS = Ways(protocol_version=3, first_serial=1)
 
 
 async def past_the_master(bench: Bench) -> dict[str, Any]:
     """Who comes past the Master is refused."""
     topic = bench.column.topic("visits")
-    stranger = await Stranger.come(bench, topic)
-
-    async def checked() -> bool:
-        return await stranger.registers(None) == REFUSED
-
-    # a Broker lets every token pass for a while after it has registered
-    checked_s = await wait_for("the Broker looks at visit tokens", checked)
+    stranger, checked_s = await until_checked(bench)
     await stranger.expect(REFUSED, None, AuthorizedInfo(visit_authorized_token=stranger.token + 1))
     java, ours = JavaReader(bench, "visits_java", Received()), OurReader(bench, "visits_ours", Received())
     await asyncio.gather(
@@ -56,6 +52,19 @@ async def past_the_master(bench: Bench) -> dict[str, Any]:
     await stranger.expect(REFUSED, None, AuthorizedInfo(visit_authorized_token=-2))
     await stranger.expect(DONE, AuthorizedInfo(visit_authorized_token=await stranger.admitted()))
     return {"messages": bench.sent(topic).count, "checked_s": checked_s}
+
+
+async def until_checked(bench: Bench) -> tuple[Stranger, float]:
+    """Somebody whom the Broker refuses, and the seconds until it did.
+
+    A Broker lets every token pass for a while after it has registered.
+    """
+    stranger = await Stranger.come(bench, bench.column.topic("visits"))
+
+    async def checked() -> bool:
+        return await stranger.registers(None) == REFUSED
+
+    return stranger, await wait_for("the Broker looks at visit tokens", checked)
 
 
 class Stranger:
@@ -114,7 +123,7 @@ class Stranger:
         assert self._broker is not None
         answer = await self._broker.ask(
             SendMessageRequestP2B(
-                client_id=self.id, topic_name=self._topic, partition_id=0, data=b"past the Master", flag=0,
+                client_id=self.id, topic_name=self._topic, partition_id=0, data=STRANGE, flag=0,
                 check_sum=-1, sent_addr=0, auth_info=token,
             ),
             SendMessageResponseB2P, 13, WRITE,

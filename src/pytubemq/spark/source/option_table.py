@@ -230,7 +230,8 @@ OPTIONS: Final = (
         "`100000`",
         Scope.BOTH,
         "a number of rows, at least 1",
-        "How far `dedup` looks back before the first row of a task.",
+        "How far `dedup` looks back before the first row of a task. At a Java Broker the rows of all partitions that "
+        "share a store count.",
     ),
     SourceOption(
         "readGroup",
