@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pytubemq.cli.options import GlobalOptions
-from pytubemq.cli.pipeline.display import Json, Lines, Nothing, Shown, chosen, display, figures, line
+from pytubemq.cli.pipeline.display import Bars, Json, Lines, Nothing, Shown, chosen, display, figures, line
 from pytubemq.cli.pipeline.spark_log import MOST_BYTES, log_place, spark_log
 from pytubemq.errors import UnreachableError
 from pytubemq.spark.decode.rejected import REJECTED_ARROW
@@ -243,6 +244,24 @@ def test_every_display_takes_every_event_and_ends(kind: Shown) -> None:
     if kind is Shown.JSON:
         events = [json.loads(each)["event"] for each in stream.getvalue().splitlines()]
         assert events == ["Started", "BatchDone", "BatchDone", "Failed"]
+
+
+def test_the_bar_goes_by_one_query() -> None:
+    bars = Bars(io.StringIO(), colour=False)
+    started = replace(STARTED, queries=("main", "step-day"))
+    events: list[Event] = [
+        started,
+        batch(0),
+        batch(0, query="step-day", lag_rows=9_000),
+        batch(1, query="step-day", lag_rows=0),
+    ]
+    seen: list[Event] = []
+    for event in events:
+        seen.append(event)
+        bars.show(event, told(*seen))
+    [task] = bars._progress.tasks
+    assert (task.completed, task.total) == (1_000, 3_000)
+    bars.close()
 
 
 def test_a_run_that_never_began_leaves_a_clean_screen() -> None:

@@ -155,10 +155,10 @@ class Bars:
             self._progress.remove_task(self._waiting)
             self._task = self._progress.add_task(record.pipeline, total=None, figures="waiting for the first batch")
         if isinstance(event, BatchDone):
-            lag = event.lag_rows or 0
-            self._progress.update(
-                self._task, completed=record.rows_in, total=max(1, record.rows_in + lag), figures=figures(record)
-            )
+            self._progress.update(self._task, figures=figures(record))
+            if record.counts(event):
+                lag = event.lag_rows or 0
+                self._progress.update(self._task, completed=record.rows_in, total=max(1, record.rows_in + lag))
 
     def close(self) -> None:
         """Leave the last state on the screen."""

@@ -1,7 +1,8 @@
 """One run as it is told afterwards: its batches, its end, its audit; from events, or from a state directory.
 
 The invariant: memory is bounded. More than `MOST_BATCHES` batches are added up in pairs, so that a long run's record is
-coarser and never wrong in its sums.
+coarser and never wrong in its sums. Each query reads the source for itself, so only the first one's records count as
+read.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class RunRecord:
     """Sink, guarantee, why."""
     rows_in: int = 0
     rows_out: dict[str, int] = field(default_factory=dict)
+    busy_s: float = 0.0
+    """What the batches took whose rows are in `rows_in`."""
     rejected: int = 0
     batch_count: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
@@ -76,18 +79,24 @@ class RunRecord:
 
     @property
     def rows_per_s(self) -> float:
-        """Rows in, by the time that the batches took."""
-        busy_s = sum(batch.seconds for batch in self.batches)
-        return self.rows_in / busy_s if busy_s > 0 else 0.0
+        """Rows in, by the time that their batches took."""
+        return self.rows_in / self.busy_s if self.busy_s > 0 else 0.0
 
     @property
     def totals(self) -> Totals:
         """The sums."""
         return Totals(self.batch_count, self.rows_in, dict(self.rows_out), self.rejected)
 
+    def counts(self, event: BatchDone) -> bool:
+        """Whether what this batch read is in `rows_in`."""
+        return event.query == next(iter(self.queries), event.query)
+
     def _batch(self, event: BatchDone) -> None:
         self.batch_count += 1
-        self.rows_in += event.rows_in
+        self.queries = self.queries or (event.query,)
+        if self.counts(event):
+            self.rows_in += event.rows_in
+            self.busy_s += event.seconds
         self.rejected += event.rejected
         add(self.rows_out, event.rows_out)
         add(self.reasons, event.reasons)
@@ -141,12 +150,14 @@ def recorded(files: Files) -> RunRecord:
         spec=read_object(files, SPEC),
         java=java if isinstance(java := run.get("java"), bool) else None,
     )
-    for line in progress_lines(files):
-        event = event_of(line)
+    told = [event_of(line) for line in progress_lines(files)]
+    batches = [one for one in told if isinstance(one, BatchDone) and one.at_s >= (record.began_s or 0.0)]
+    record.queries = tuple(sorted({one.query for one in batches}, key=lambda name: (name != MAIN, name)))
+    for event in told:
         if isinstance(event, Started) and event.run_id == record.run_id:
             record.sinks, record.queries = tuple(event.sinks), tuple(event.queries)
-        if isinstance(event, BatchDone) and event.at_s >= (record.began_s or 0.0):
-            record.take(event)
+    for batch in batches:
+        record.take(batch)
     status = str(run.get("status", RunStatus.RUNNING.value))
     record.status = next((known for known in RunStatus if known.value == status), RunStatus.RUNNING)
     ended_s = run.get("ended")

@@ -160,6 +160,24 @@ def test_the_counts_of_every_query_of_a_run_are_told(tmp_path: Path) -> None:
     assert row["written"] == {"lake": 2_970, "days": 7}
 
 
+def test_what_several_queries_read_counts_once(tmp_path: Path) -> None:
+    each: list[Any] = [batch(n, query=query, seconds=2.0) for n in range(3) for query in ("main", "step-day")]
+    first = started(queries=("main", "step-day"))
+    record = record_of(first, *reversed(each))
+    assert (record.rows_in, record.rows_per_s, record.batch_count, record.rows_out) == (
+        3_000,
+        500.0,
+        6,
+        {"lake": 5_940},
+    )
+    assert record_of(started(queries=("step-day", "log-x")), *each).rows_in == 3_000
+    place = write_state(tmp_path, status="finished")
+    for lines in ([first, *each], each[1:]):  # the oldest lines go when there are many
+        (place / "progress.jsonl").write_text("\n".join(json.dumps(line_of(line)) for line in lines))
+        found = recorded(state_files(str(place)))
+        assert found.rows_in == 1_000 * sum(line in lines for line in each[::2])
+
+
 def test_events_are_the_same_after_a_line_of_json() -> None:
     assert event_of(line_of(batch(3))) == batch(3)
     assert event_of({"event": "SomethingNewer"}) is None
