@@ -1,123 +1,179 @@
-"""The driver killed between a sink's write and the batch's end, at every sink in turn; then a count against the source.
+"""The driver killed inside and behind the write of every sink; then a count against the source.
 
-One pipeline writes to all sinks. Each run is held behind the write of one sink, before that is told to anybody, and all
-of its processes are killed. The next run does the batch again: the sinks before have it in the ledger, the one in
-question must find it in its target, the others get it for the first time.
+One driver runs several pipelines. Each is held at a place of its own, and when all stand there, all of its processes
+are killed. The next driver does those batches again: sinks before have them in the ledger, the one in
+question must find its own in its target or throw away what is half there, and those behind get theirs for the first
+time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.spark.kafka import KafkaNode
 from tests.spark.kill.cluster import KillableCluster
-from tests.spark.kill.process import PipelineRun
-from tests.spark.pipeline.sink_session import SinkSession, all_jars
+from tests.spark.kill.pipelines import Targets
+from tests.spark.pipeline.sink_session import SinkSession
 from tests.spark.postgres import Postgres
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
 
 MESSAGES = 4000
 BAD = 40
-BATCH = 1500
-EXACT = ("files", "delta", "ice", "derby", "postgres", "topic")
+EXACT = ("files", "delta", "ice", "derby", "postgres", "topic", "lake")
+TASKS = 4
+"""At once; two may stand still while others go on."""
+LAKE, DELTA, TOPIC = "task:lake:0", "task:delta:0", "task:topic:0"
+ROUNDS = (
+    {
+        "plain": "sink-written:dead_letter:{0}",
+        "delta": DELTA,
+        "iceberg": "sink-staged:ice:{0}",
+        "jdbc": "sink-staged:derby:{0}",
+        "log": LAKE,
+    },
+    {
+        "plain": "sink-staged:files:{0}",
+        "delta": "sink-written:delta:{0}",
+        "iceberg": "sink-written:ice:{0}",
+        "jdbc": "sink-written:derby:{0}",
+        "log": LAKE,
+    },
+    {
+        "plain": "sink-written:files:{0}",
+        "delta": "ledger-written:{0}",
+        "iceberg": TOPIC,
+        "jdbc": "sink-staged:postgres:{0}",
+    },
+    {
+        "plain": "sink-written:kafka:{0}",
+        "delta": "sink-written:delta:{1}",
+        "iceberg": "sink-written:topic:{0}",
+        "jdbc": "sink-written:postgres:{0}",
+    },
+)
+"""Where each pipeline stands when their driver is killed, by the numbers of two batches that follow each other. A task
+that stands is the first one of the sink's write, while the others have done theirs.
+"""
+IN_SPARKS_LOG = 1
+"""The round in which Spark's own file sink goes on, and the kill comes as soon as the batch stands in its log."""
 
 
-def pipeline_file(home: Path, cluster: KillableCluster, postgres: Postgres) -> Path:
-    """One pipeline with every sink that promises each row once."""
-    sinks = [
-        {"name": "files", "format": "parquet", "path": f"{home}/out/files"},
-        {"name": "delta", "format": "delta", "path": f"{home}/out/delta"},
-        {"name": "ice", "format": "iceberg", "table": "ice.db.rows"},
-        {"name": "derby", "format": "jdbc", "url": f"jdbc:derby:{home}/derby;create=true", "table": "rows_out"},
-        {
-            "name": "postgres", "format": "jdbc", "url": postgres.url, "table": "rows_out",
-            "options": {"user": postgres.user, "password": "${env:POSTGRES_PASSWORD}"},
-        },
-        {"name": "topic", "format": "tubemq", "master": cluster.master, "topic": "out", "input": "bodies"},
-    ]  # fmt: skip
-    for sink in sinks:
-        if sink["name"] != "topic":
-            sink["input"] = "rows"
-    spec = {
-        "name": "all-sinks",
-        "source": {"topic": "in", "master": cluster.master, "start": "earliest", "limit": {"rows": BATCH}},
-        "decode": {"format": "json", "schema": "id BIGINT, pad STRING", "on_error": "dead_letter"},
-        "steps": [
-            {"name": "rows", "sql": "SELECT id, id % 7 AS seventh FROM input"},
-            {"name": "bodies", "sql": "SELECT CAST(id AS STRING) AS body FROM rows"},
-        ],
-        "sinks": sinks,
-        "dead_letter": {"format": "parquet", "path": f"{home}/out/rejected"},
-        "state": f"{home}/state",
-        "spark": {
-            "master": "local[2,4]",
-            "jars": all_jars(),
-            "conf": {
-                "spark.local.dir": f"{home}/local",
-                "spark.sql.catalog.ice.type": "hadoop",
-                "spark.sql.catalog.ice.warehouse": f"{home}/ice",
-                "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
-            },
-        },
-    }
-    file = home / "pipeline.yaml"
-    file.write_text(json.dumps(spec))  # every JSON text is YAML
-    return file
-
-
-def test_a_driver_killed_behind_each_sinks_write_leaves_every_row_once_in_all_of_them(
+def test_a_driver_killed_inside_and_behind_each_sinks_write_leaves_every_row_once_in_all_of_them(
     tmp_path: Path, soak: bool
 ) -> None:
-    with Postgres(tmp_path) as postgres, KillableCluster(tmp_path / "cluster") as cluster:
-        cluster.create_topic("in")
-        cluster.create_topic("out")
-        cluster.spoil("in", BAD)
-        cluster.fill("in", 0, MESSAGES)
-        file = pipeline_file(tmp_path, cluster, postgres)
-        environ = {"POSTGRES_PASSWORD": postgres.password}
-        for batch in range(3 if soak else 1):
-            for sink in ("dead_letter", *EXACT):
-                with PipelineRun(file, "--once", environ=environ, pause_at=f"sink-written:{sink}:{batch}") as run:
-                    run.until_paused()
-            with PipelineRun(file, "--once", environ=environ, pause_at=f"ledger-written:{batch}") as run:
-                run.until_paused()
-        with PipelineRun(file, "--once", environ=environ) as run:
-            run.end()
-        found = _written(tmp_path, cluster, postgres)
-    wanted = Counter(range(MESSAGES))
-    wrong = {name: _difference(wanted, Counter(ids)) for name, ids in found.items() if name != "rejected"}
+    times = 3 if soak else 1
+    with _servers(tmp_path) as (postgres, cluster, kafka):
+        targets = Targets(tmp_path, cluster.master, postgres, kafka)
+        files = targets.files()
+        for time in range(times):
+            cluster.spoil("in", BAD)
+            cluster.fill("in", time * MESSAGES, MESSAGES)
+            for number, points in enumerate(ROUNDS):
+                held = Held([point.format(2 * time, 2 * time + 1) for point in points.values()], targets, cluster)
+                running = [files[name] for name in points]
+                held.run_and_kill(running, in_sparks_log=time if number == IN_SPARKS_LOG else None)
+        with SinkSession(tmp_path, tasks=TASKS, environ=targets.environ) as session:
+            session.call("run_pipelines", files=list(files.values()))
+            found = _written(session, targets, cluster)
+    wanted = Counter(range(times * MESSAGES))
+    wrong = {name: _difference(wanted, Counter(found[name])) for name in EXACT}
     assert wrong == dict.fromkeys(EXACT, "")
-    assert len(found["rejected"]) == len(set(found["rejected"])) == BAD
+    assert len(found["rejected"]) == len(set(found["rejected"])) == times * BAD
+    assert set(found["kafka"]) == set(wanted)
+    assert len(found["kafka"]) > len(wanted), "Kafka has no row twice: the kill did not come behind its write"
 
 
-def _written(home: Path, cluster: KillableCluster, postgres: Postgres) -> dict[str, list[Any]]:
-    with SinkSession(home) as session:
+@contextlib.contextmanager
+def _servers(home: Path) -> Iterator[tuple[Postgres, KillableCluster, KafkaNode]]:
+    with contextlib.ExitStack() as stack:
+        kafka = KafkaNode(home / "kafka")
+        stack.push(kafka)
+        with ThreadPoolExecutor(1) as beside:  # its process belongs to a thread of its own, which stays
+            started = beside.submit(kafka.__enter__)
+            postgres = stack.enter_context(Postgres(home))
+            cluster = stack.enter_context(KillableCluster(home / "cluster"))
+            cluster.create_topic("in")
+            cluster.create_topic("out")
+        started.result()
+        yield postgres, cluster, kafka
 
-        def ids(select: str) -> list[Any]:
-            return [row[0] for row in session.call("query", select=select)]
 
-        found = {
-            "files": ids(f"SELECT id FROM parquet.`{home}/out/files`"),
-            "delta": ids(f"SELECT id FROM delta.`{home}/out/delta`"),
-            "ice": [int(row[0]) for row in session.call("iceberg", table="ice.db.rows")],
-            "rejected": ids(f"SELECT concat(partition, ':', offset) FROM parquet.`{home}/out/rejected`"),
-        }
-        login = {"user": postgres.user, "password": postgres.password}
-        for name, url, options in (
-            ("derby", f"jdbc:derby:{home}/derby", {}),
-            ("postgres", postgres.url, {**login, "driver": "org.postgresql.Driver"}),
-        ):
-            rows = session.call("jdbc", url=url, table="rows_out", options=options)
-            found[name] = [row[0] for row in rows]
-        found["topic"] = cluster.bodies("out")
-    return found
+class Held:
+    """Pipelines that stand at their points until they are killed."""
+
+    def __init__(self, points: Sequence[str], targets: Targets, cluster: KillableCluster) -> None:
+        self._points = tuple(points)
+        self._targets = targets
+        self._pause = targets.home / "paused"
+        shutil.rmtree(self._pause, ignore_errors=True)
+        self._pause.mkdir()
+        counts = {DELTA: partial(self._parts, "delta"), LAKE: partial(self._parts, "lake")}
+        counts[TOPIC] = partial(cluster.held, "out")
+        self._counts = {point: count for point, count in counts.items() if point in self._points}
+        """What is half there where a task stands: files, or messages."""
+
+    def run_and_kill(self, files: list[str], *, in_sparks_log: int | None) -> None:
+        """Kill them when all stand; or when Spark's file sink, let go on, has a batch of this number in its log."""
+        environ = {"PYTUBEMQ_PAUSE_AT": ",".join(self._points), "PYTUBEMQ_PAUSE_DIR": str(self._pause)}
+        before = {point: count() for point, count in self._counts.items()}
+        with SinkSession(self._targets.home, tasks=TASKS, environ={**environ, **self._targets.environ}) as session:
+            session.ask("run_pipelines", files=files, stand=[str(self._pause / point) for point in self._points])
+            session.until(lambda: {path.name for path in self._pause.iterdir()} == set(self._points))
+            session.until(lambda: all(count() > before[point] for point, count in self._counts.items()), look_s=0.1)
+            doomed = session.processes()
+            if in_sparks_log is not None:
+                (self._pause / LAKE).unlink()
+                entry = self._targets.out("lake") / "_spark_metadata" / str(in_sparks_log)
+                session.until(entry.exists, look_s=0)
+            session.kill(doomed)
+        if in_sparks_log is not None:
+            self._without_commit(in_sparks_log)
+
+    def _parts(self, name: str) -> int:
+        """Files of a table, whether they count or not."""
+        return sum(path.stat().st_size > 0 for path in self._targets.out(name).glob("part-*.parquet"))
+
+    def _without_commit(self, batch: int) -> None:
+        """Spark commits some milliseconds after its file sink; had it been quicker than the kill, this puts it back."""
+        commits = self._targets.state("log") / "checkpoint-log-lake" / "commits"
+        for name in (str(batch), f".{batch}.crc"):
+            (commits / name).unlink(missing_ok=True)
+
+
+def _written(session: SinkSession, targets: Targets, cluster: KillableCluster) -> dict[str, list[Any]]:
+    def ids(select: str) -> list[Any]:
+        return [row[0] for row in session.call("query", select=select)]
+
+    def rows(url: str, **options: str) -> list[Any]:
+        return [row[0] for row in session.call("jdbc", url=url, table="rows_out", options=options)]
+
+    postgres, out = targets.postgres, targets.out
+    login = {"user": postgres.user, "password": postgres.password, "driver": "org.postgresql.Driver"}
+    messages = session.call("kafka", servers=targets.kafka.servers, topic="rows")
+    return {
+        "files": ids(f"SELECT id FROM parquet.`{out('files')}`"),
+        "rejected": ids(f"SELECT concat(partition, ':', offset) FROM parquet.`{out('rejected')}`"),
+        "delta": ids(f"SELECT id FROM delta.`{out('delta')}`"),
+        "ice": [int(row[0]) for row in session.call("iceberg", table="ice.db.rows")],
+        "derby": rows(targets.derby()),
+        "postgres": rows(postgres.url, **login),
+        "topic": cluster.bodies("out"),
+        "lake": ids(f"SELECT id FROM parquet.`{out('lake')}`"),
+        "kafka": [json.loads(value)["id"] for _, value in messages],
+    }
 
 
 def _difference(wanted: Counter[int], found: Counter[int]) -> str:
