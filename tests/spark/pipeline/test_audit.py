@@ -39,17 +39,41 @@ def test_times_that_are_garbage_are_counted_in_sum(spark: SparkSession, monkeypa
     assert few == [{"minute": "1970-01-01T00:00Z", "rows": 50}]
 
 
+@pytest.mark.parametrize(
+    ("columns", "made"),
+    [
+        (("1795309200000", "'other'", "map('a', 1)"), {"timestamp", "topic", "msgTime"}),
+        (("'no time'", "CAST(NULL AS INT)", "'none'"), {"timestamp", "topic", "msgTime"}),
+        (("array(1)", "array(1)", "array(1)"), set()),  # of another source
+    ],
+)
+def test_what_only_has_the_name_of_one_of_the_message_s_columns_is_not_counted_by(
+    spark: SparkSession, columns: tuple[str, str, str], made: set[str]
+) -> None:
+    error = "struct('decode.json' AS reason, 's' AS topic, TIMESTAMP '2026-11-22 01:02:03Z' AS timestamp)"
+    named = (f"{value} AS {name}" for value, name in zip(columns, ("timestamp", "topic", "msgTime"), strict=True))
+    rows = spark.range(3).selectExpr("id", *named, f"IF(id = 0, {error}, NULL) AS _error")
+    found = audit.count(rows, decoded=True, stream="s", time=None, made=made)
+    assert found.newest_s == 1_795_309_323.0
+    assert found.lines == [
+        {"stream": "s", "minute": None, "read": 2, "rejected": 0},
+        {"stream": "s", "minute": "2026-11-22T01:02Z", "read": 1, "rejected": 1},
+    ]
+    assert audit.count_out(rows, "msgTime", made=made) in (None, [{"minute": None, "rows": 3}])
+
+
 def test_what_is_counted_at_a_sink_is_what_was_written_and_meets_what_was_read(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
     with pytubemq.sync.connect(topic.master) as tube, tube.producer(topic.name) as producer:
-        bodies = [{"id": number, "at": f"2026-11-22 01:0{number % 3}:00"} for number in range(90)]
+        hiding = {"timestamp": 1_795_309_200_000, "topic": None}  # they have the names of the message's own
+        bodies = [{"id": number, "at": f"2026-11-22 01:0{number % 3}:00", **hiding} for number in range(90)]
         for future in [producer.submit(json.dumps(body).encode()) for body in bodies]:
             future.result()
     pipeline = Pipeline(
         "orders",
         Source(master=topic.master, topics=(topic.name,), start="earliest"),
-        decode=Decode("json", schema="id INT, at TIMESTAMP"),
+        decode=Decode("json", schema="id INT, at TIMESTAMP, timestamp BIGINT, topic INT"),
         steps=(Step("drawn", sql="SELECT * FROM input WHERE rand() < 0.5"),),
         sinks=(Sink("lake", SinkFormat.PARQUET, path=str(tmp_path / "lake")),),
         audit=Audit("at"),

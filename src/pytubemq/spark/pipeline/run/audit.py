@@ -1,5 +1,8 @@
 """Counts of a batch: read and rejected, by stream (the topic) and minute of data time.
 
+A decoded column may have the name of one of the message's own (`timestamp`, `topic`, `msgTime`); it then hides that one
+from the steps, and is not taken for it here.
+
 The invariant: the counts come from one pass over the rows that the sinks get, before anything is written; in sum they
 are the rows of the batch, whatever the times are, and no more than `MAX_GROUPS` of them come to the driver.
 """
@@ -10,11 +13,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.run.source import ERROR
 from pytubemq.spark.pipeline.sinks.sql import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
 MAX_LINES: Final = 5_000
 """Of a batch's audit; the smallest counts beyond are added up in one line without a minute."""
@@ -22,6 +29,9 @@ MAX_GROUPS: Final = 2 * MAX_LINES
 """Counts by stream, minute and reason that are brought to the driver: the largest ones."""
 OTHERS: Final = "(others)"
 """The stream of the line of those beyond."""
+_TIMES: Final = frozenset({"timestamp", "timestamp_ntz"})
+_CASTS: Final = _TIMES | {"date", "tinyint", "smallint", "int", "bigint", "float", "double", "void"}
+"""Types that Spark casts to a time, beside decimals and texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +47,9 @@ class Counts:
     """`stream`, `minute` (None where no time is known), `read`, `rejected`."""
 
 
-def count(rows: DataFrame, *, decoded: bool, stream: str, time: str | None) -> Counts:
+def count(
+    rows: DataFrame, *, decoded: bool, stream: str, time: str | None, made: Collection[str] = frozenset()
+) -> Counts:
     """Count a batch.
 
     Args:
@@ -45,19 +57,23 @@ def count(rows: DataFrame, *, decoded: bool, stream: str, time: str | None) -> C
         decoded: whether they have `_error`.
         stream: the name of the stream where rows have no topic.
         time: the column of data time; the message's own times if None, or if the rows lack it.
+        made: columns that decoding made, which may have the name of one of the message's own.
     """
     from pyspark.sql import functions as f
 
-    when = _data_time(rows, time, decoded=decoded)
+    types = {field.name: field.dataType.simpleString() for field in rows.schema}
+    own = {name: kind for name, kind in types.items() if name not in made}
+    wanted = {time: types[time]} if time in types else {name: own.get(name) for name in ("msgTime", "timestamp")}
+    when = _data_time(wanted, decoded=decoded)
     bad = f.col(f"{ERROR}.reason") if decoded else f.lit(None).cast("string")
-    topic = _either(rows, "topic", decoded=decoded)
-    newest = _either(rows, "timestamp", decoded=decoded) if "timestamp" in rows.columns else f.lit(None)
+    topic = _either("topic", decoded=decoded, known=own.get("topic") == "string")
+    newest = _either("timestamp", decoded=decoded, known=own.get("timestamp") in _TIMES)
     grouped = (
         rows.select(
             f.coalesce(topic, f.lit(stream)).alias("stream"),
             f.floor(f.unix_seconds(when) / 60).alias("minute"),
             bad.alias("reason"),
-            newest.try_cast("timestamp").alias("newest"),
+            newest.cast("timestamp").alias("newest"),
         )
         .groupBy("stream", "minute", "reason")
         .agg(f.count(f.lit(1)).alias("rows"), f.unix_millis(f.max("newest")).alias("newest"))
@@ -69,14 +85,17 @@ def count(rows: DataFrame, *, decoded: bool, stream: str, time: str | None) -> C
     return _summed(largest[:MAX_GROUPS], [row.asDict() for row in sums.collect()])
 
 
-def count_out(rows: DataFrame, time: str) -> list[dict[str, Any]] | None:
-    """A sink's rows by minute of their data time, and by `topic` if they have it; None if they carry no such time."""
+def count_out(rows: DataFrame, time: str, *, made: Collection[str] = frozenset()) -> list[dict[str, Any]] | None:
+    """A sink's rows by minute of their data time, and by the message's `topic` if they have it; None if they carry no
+    such time. `made` as in `count`."""
     from pyspark.sql import functions as f
 
-    if time not in rows.columns:
+    types = {field.name: field.dataType.simpleString() for field in rows.schema}
+    if not tells_time(types.get(time)):
         return None
     minute = f.floor(f.unix_seconds(f.col(quoted(time)).try_cast("timestamp")) / 60)
-    topic = f.col("topic") if dict(rows.dtypes).get("topic") == "string" else f.lit(None).cast("string")
+    by_topic = types.get("topic") == "string" and "topic" not in made
+    topic = f.col("topic") if by_topic else f.lit(None).cast("string")
     grouped = rows.groupBy(topic.alias("stream"), minute.alias("minute")).agg(f.count(f.lit(1)).alias("rows"))
     largest = _largest(grouped)
     left = 0
@@ -84,6 +103,25 @@ def count_out(rows: DataFrame, time: str) -> list[dict[str, Any]] | None:
         largest = largest[:MAX_GROUPS]
         left = rows.count() - sum(group["rows"] for group in largest)
     return _bounded(_out_lines(largest), {"rows": left})
+
+
+def tells_time(kind: str | None) -> bool:
+    """Whether a column of a type, as Spark writes it, can be cast to a time; None: there is no such column."""
+    return kind is not None and (kind in _CASTS or kind.startswith(("decimal", "string", "varchar", "char")))
+
+
+def check_time(schema: StructType, time: str | None) -> None:
+    """Refuse a column of data time that is none. Rows that lack the column are counted by the message's own time.
+
+    Raises:
+        ConfigError: as said.
+    """
+    types = {field.name: field.dataType.simpleString() for field in schema}
+    if time in types and not tells_time(types[time]):
+        raise ConfigError(
+            f"audit.time names the column {time}, which is {types[time]} and no time",
+            hint="name a column of type TIMESTAMP, or one that can be cast to it",
+        )
 
 
 def minute_text(minute: int | None) -> str | None:
@@ -152,21 +190,21 @@ def _bounded(lines: list[dict[str, Any]], left: dict[str, int]) -> list[dict[str
     return [*kept, {"stream": OTHERS, "minute": None, **others}]
 
 
-def _data_time(rows: DataFrame, time: str | None, *, decoded: bool) -> Column:
+def _data_time(types: Mapping[str, str | None], *, decoded: bool) -> Column:
+    """The first of some columns that tells a time; `types`: by column, None if it is not there."""
     from pyspark.sql import functions as f
 
-    own = [time] if time is not None and time in rows.columns else ["msgTime", "timestamp"]
-    found = [f.col(quoted(name)).try_cast("timestamp") for name in own if name in rows.columns]
+    found = [f.col(quoted(name)).try_cast("timestamp") for name, kind in types.items() if tells_time(kind)]
     if decoded:
         found.append(f.col(f"{ERROR}.timestamp"))
     return f.coalesce(*found) if found else f.lit(None).cast("timestamp")
 
 
-def _either(rows: DataFrame, name: str, *, decoded: bool) -> Column:
-    """A column of the message, from the row or, for a rejected record, from what is known of it."""
+def _either(name: str, *, decoded: bool, known: bool) -> Column:
+    """A column of the message, from the row if it is `known` there, or from what is known of a rejected record."""
     from pyspark.sql import functions as f
 
-    found = [f.col(quoted(name))] if name in rows.columns else []
+    found = [f.col(quoted(name))] if known else []
     if decoded:
         found.append(f.col(f"{ERROR}.{name}"))
     return f.coalesce(*found) if found else f.lit(None).cast("string")

@@ -17,7 +17,7 @@ from pytubemq.spark.pipeline.run import audit
 from pytubemq.spark.pipeline.run.failpoints import reach
 from pytubemq.spark.pipeline.run.faults import PipelineError, TooManyRejectedError, failed
 from pytubemq.spark.pipeline.run.ledger import Entry, Ledger, add_totals
-from pytubemq.spark.pipeline.run.source import fails_on_reject
+from pytubemq.spark.pipeline.run.source import decoded_names, fails_on_reject
 from pytubemq.spark.pipeline.run.steps import INPUT, apply_steps
 from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER
 from pytubemq.spark.pipeline.sinks.port import SinkContext
@@ -121,6 +121,7 @@ class BatchBody(ABC):
         self._ledger = ledger
         self._pipeline_id = pipeline_id
         self._first = True
+        self._made = decoded_names(pipeline)
 
     @property
     def sinks(self) -> tuple[str, ...]:
@@ -212,7 +213,7 @@ class BatchBody(ABC):
 
     def _audit_out(self, frame: DataFrame) -> list[dict[str, object]] | None:
         wanted = self._pipeline.audit
-        return audit.count_out(frame, wanted.time) if wanted is not None and wanted.time else None
+        return audit.count_out(frame, wanted.time, made=self._made) if wanted is not None and wanted.time else None
 
 
 class _Frames(dict[str, "DataFrame"]):
@@ -271,6 +272,7 @@ class MapOnlyBody(BatchBody):
             decoded=self._opened.decoded,
             stream=source.topics[0] if len(source.topics) == 1 else source.format,
             time=wanted.time if wanted is not None else None,
+            made=self._made,
         )
         result.newest_s = counts.newest_s
         entry.read = {"rows": counts.rows, "rejected": counts.rejected, "reasons": counts.reasons}

@@ -173,17 +173,20 @@ def _kept_for_audit(pipeline: Pipeline) -> tuple[str, ...]:
     decode = pipeline.decode
     if decode is None or decode.format == "raw":
         return ()
-    taken = {name.lower() for name in (*pipeline.source.columns, *_decoded_names(pipeline))}
+    taken = {name.lower() for name in (*pipeline.source.columns, *decoded_names(pipeline))}
     return tuple(name for name in AUDIT_COLUMNS if name.lower() not in taken)
 
 
-def _decoded_names(pipeline: Pipeline) -> list[str]:
+def decoded_names(pipeline: Pipeline) -> frozenset[str]:
+    """The columns that decoding makes; none where messages stay as they are."""
     from pytubemq.spark.decode import make_decoder
 
     decode = pipeline.decode
-    assert decode is not None
+    if decode is None or decode.format == "raw":
+        return frozenset()
     options = {name: resolve(value) for name, value in decode.options.items()}
-    return list(make_decoder(decode.format, schema=decode.schema, inner=decode.inner, options=options).schema.names)
+    decoder = make_decoder(decode.format, schema=decode.schema, inner=decode.inner, options=options)
+    return frozenset(decoder.schema.names)
 
 
 def _of_spark(spark: SparkSession, pipeline: Pipeline, *, streaming: bool, beside: bool) -> Opened:
