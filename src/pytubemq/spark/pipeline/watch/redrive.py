@@ -35,6 +35,8 @@ SCHEMA: Final = (
     "attributes MAP<STRING, STRING>, body BINARY"
 )
 """A dead letter as the message that it was; the message's own time and type are not known any more."""
+NOT_KEPT: Final = {"messageId": "BIGINT"}
+"""Columns that a source has if they are chosen, and dead letters have not: null here."""
 _STAGES: Final = ("message", "record")
 
 
@@ -57,9 +59,9 @@ class Redrive:
         """
         refuse_log(pipeline, APART)
         refuse_state(pipeline, APART)
-        source = Source(
-            format="parquet", path=str(self.place / stage / "rows"), schema=SCHEMA, columns=pipeline.source.columns
-        )
+        columns = pipeline.source.columns
+        schema = ", ".join([SCHEMA, *(f"{name} {kind}" for name, kind in NOT_KEPT.items() if name in columns)])
+        source = Source(format="parquet", path=str(self.place / stage / "rows"), schema=schema, columns=columns)
         decode = pipeline.decode
         if decode is not None and stage == "record":
             decode = replace(decode, of_records=True)

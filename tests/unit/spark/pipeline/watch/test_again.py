@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ConfigError, RefusedError
+from pytubemq.spark.decode.columns import parse_columns
 from pytubemq.spark.pipeline.spec.model import DeadLetter, Pipeline, Sink, SinkFormat, Source, Step, TriggerKind
 from pytubemq.spark.pipeline.watch.backfill import backfill_of, effects
 from pytubemq.spark.pipeline.watch.files import state_files
 from pytubemq.spark.pipeline.watch.plain import plain
+from pytubemq.spark.pipeline.watch.redrive import Redrive
 from pytubemq.spark.pipeline.watch.reset import forget, progress
 from pytubemq.spark.pipeline.watch.tap import check_stage, stages
+from pytubemq.spark.source.schema import ALL_COLUMNS, COLUMNS
 
 from .state import NOW_S, write_state
 
@@ -112,6 +115,19 @@ def test_what_a_backfill_rejects_joins_the_pipeline_s_own_dead_letters() -> None
     assert found == replace(limits, path="/state/dead_letter")
     topic = DeadLetter(SinkFormat.TUBEMQ, topic="bad")
     assert backfill_of(replace(PIPELINE, dead_letter=topic), "earliest", "latest").pipeline.dead_letter == topic
+
+
+def test_a_redrive_has_every_column_that_a_source_can_have(tmp_path: Path) -> None:
+    over = Redrive(tmp_path, 1).pipeline(
+        replace(PIPELINE, source=Source(topics=("t",), columns=ALL_COLUMNS)), "message"
+    )
+    assert over.source.columns == ALL_COLUMNS
+    assert column_names(over.source.schema) == list(ALL_COLUMNS)
+    assert column_names(Redrive(tmp_path, 1).pipeline(PIPELINE, "message").source.schema) == list(COLUMNS)
+
+
+def column_names(schema: str | None) -> list[str]:
+    return [column.name for column in parse_columns(schema or "")]
 
 
 def test_a_time_ago_is_the_time_that_it_is_when_it_is_asked_for() -> None:
