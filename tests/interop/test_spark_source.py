@@ -1,22 +1,28 @@
 """Spark at Java Brokers: exact ranges, each message once, through kills of readers and of the Broker.
 
-Where a Java Master gives out visit tokens they are shown.
+What Spark has written there twice comes once for a reader that drops repeats; where a Java Master gives out visit
+tokens they are shown.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import functions as F
 
 import pytubemq.sync
 from pytubemq.client.options import Start
 from pytubemq.errors import TubeError
 from pytubemq.model.ids import Address, Partition
+from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.source.fetch import close_kept
 from pytubemq.spark.source.java.ends import java_ends
 from pytubemq.spark.source.options import parse_options
@@ -27,7 +33,7 @@ from tests.spark.session import local_session
 
 from .message_set import make
 from .rows import VISITS, columns_of
-from .spark_java import KILLED, PARTITIONS, SHARED, SINGLE, STREAMED, Feeder, JavaCluster, kill_worker, until
+from .spark_java import KILLED, PARTITIONS, SHARED, SINGLE, STREAMED, WRITTEN, Feeder, JavaCluster, kill_worker, until
 from .visits import SENT, STRANGE, until_checked
 
 if TYPE_CHECKING:
@@ -46,6 +52,11 @@ FAILURES = 2
 """Tasks whose reader is killed; Spark gives a task four tries."""
 KILLS = 20
 """Workers killed at most: some of them are idle."""
+ROWS = 6000
+PADDED_BYTES = 100
+SENT_BEFORE = 1000
+"""Rows in the topic, at least, when the attempt that wrote them is killed."""
+BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 VISIT_ROWS = 100
 
 
@@ -161,6 +172,56 @@ def test_a_stream_of_what_is_flushed_has_each_message_once_though_the_broker_is_
     assert last.awaitTermination(120)
     found = numbers(spark.read.parquet(str(rows)))
     assert found == consumed(cluster, KILLED, found.total())
+
+
+def test_rows_written_twice_come_once_for_a_reader_that_drops_repeats(
+    spark: SparkSession, cluster: JavaCluster, tmp_path: Path
+) -> None:
+    """By number and by key. A Java Broker drops neither: it has what a killed attempt sent, and all of the next one."""
+    spark.conf.set(BATCH_ROWS, "500")  # or all rows would be in the hands of the worker that is killed
+    try:
+        for first, told_by in ((0, {"planIsMapOnly": "true"}), (ROWS, {"idempotencyKey": "id"})):
+            ids = spark.range(first, first + ROWS, numPartitions=1)
+            body = killing(cluster, WRITTEN, first + ROWS * 2 // 3)("id").alias("body")
+            rows = ids.select(body, *(["id"] if "idempotencyKey" in told_by else []))
+            written = rows.write.format("tubemq").options(master=cluster.master, topic=WRITTEN, idempotent="true")
+            written.options(**told_by).mode("append").save()
+    finally:
+        spark.conf.unset(BATCH_ROWS)
+    read = spark.read.format("tubemq").options(master=cluster.master, topic=WRITTEN)
+    found, wanted = numbers(read.load()), Counter(range(2 * ROWS))
+    assert found.keys() == wanted.keys()
+    for first in (0, ROWS):
+        assert sum(found[number] for number in range(first, first + ROWS)) >= ROWS + SENT_BEFORE
+    assert numbers(read.option("dedup", "true").load()) == wanted
+    once = stream(spark, cluster, WRITTEN, tmp_path, dedup="true", maxRowsPerTrigger="3000").trigger(availableNow=True)
+    query = once.start(str(tmp_path / "rows"))
+    assert query.awaitTermination(240)
+    assert len(query.recentProgress) > 3, "several batches"
+    assert numbers(spark.read.parquet(str(tmp_path / "rows"))) == wanted
+
+
+def killing(cluster: JavaCluster, topic: str, last: int) -> Any:
+    """A column function: the worker that computes it is killed at row `last` of the first attempt of a task, after some
+    of the task's rows have reached the topic."""
+    masters, places = (Address.parse(cluster.master),), partitions(topic)
+
+    def stored() -> int:
+        # the partitions share a store, and so its offsets
+        return max(there.max_offset for there in java_ends(masters, places).values()) // OFFSET_UNIT
+
+    enough = stored() + SENT_BEFORE
+
+    def same(n: int) -> str:  # runs in a worker, which cannot import this module
+        context = TaskContext.get()
+        if n == last and context is not None and context.attemptNumber() == 0:
+            ends = time.monotonic() + 60.0
+            while stored() < enough and time.monotonic() < ends:
+                time.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return str(n).zfill(PADDED_BYTES)  # long, since a worker's answers leave it by 64 KiB
+
+    return F.udf(same, "string", useArrow=False)
 
 
 @pytest.mark.timeout(1800)

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,8 @@ from pyspark.sql import functions as F
 
 import pytubemq.sync
 from pytubemq.model.offset import messages_between
-from tests.spark.conftest import PARTITIONS
+from tests.spark.conftest import PARTITIONS, Topic
+from tests.spark.kill.cluster import KillableCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,12 +33,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pytubemq.server.cluster import ThreadedCluster
-    from tests.spark.conftest import Topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 ROWS = 40_000
+PADDED_BYTES = 200
 PATIENCE_S = 300.0
+
+
+def until(condition: Callable[[], object]) -> None:
+    ends = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.005)
 
 
 def stored(master: str, topic: str) -> int:
@@ -111,13 +121,38 @@ def test_by_key_a_killed_attempt_leaves_nothing_twice_for_a_reader_that_drops_re
     assert sorted(row[0] for row in written) == list(range(ROWS))
 
 
+def test_a_broker_killed_while_rows_are_written_has_each_of_them_once(
+    spark: SparkSession, tmp_path: Path, soak: bool
+) -> None:
+    """Its answers are held back first, so that it has rows of which Spark does not know, and which are sent again."""
+    ids = spark.range(ROWS, numPartitions=1)
+    padded = ids.select(F.lpad(F.col("id").cast("string"), PADDED_BYTES, "0").alias("body"))
+    with KillableCluster(tmp_path / "cluster") as cluster, ThreadPoolExecutor(1) as beside:
+        for sent in range(ROWS // 4, ROWS, ROWS // 16) if soak else (ROWS // 2,):
+            topic = Topic(f"out_{sent}", cluster.master)
+            cluster.create_topic(topic.name)
+            cluster.hold_answers_after(sent * PADDED_BYTES)
+            kill = beside.submit(kill_when_it_holds_answers, cluster)
+            write(padded, topic, idempotent="true", planIsMapOnly="true")
+            kill.result()
+            assert Counter(cluster.bodies(topic.name)) == Counter(range(ROWS))
+            assert cluster.figure("pytubemq_broker_repeats_dropped_total") > 0
+
+
+def kill_when_it_holds_answers(cluster: KillableCluster) -> None:
+    """In a thread of its own: Spark finds our format only in threads that know its session."""
+    until(lambda: cluster.holds_answers)
+    cluster.kill_broker()
+    cluster.break_off()
+    cluster.mend()
+    cluster.restart_broker()
+
+
 def more_partitions(cluster: ThreadedCluster, topic: Topic) -> None:
     with httpx.Client(base_url=cluster.http, timeout=60) as http:
         http.patch(f"/api/v1/topics/{topic.name}", json={"partitions": PARTITIONS + 2}).raise_for_status()
-    ends = time.monotonic() + PATIENCE_S
     with pytubemq.sync.connect(topic.master) as tube:
-        while len(tube.partitions(topic.name)) < PARTITIONS + 2:
-            assert time.monotonic() < ends
+        until(lambda: len(tube.partitions(topic.name)) == PARTITIONS + 2)
 
 
 @pytest.fixture
@@ -206,9 +241,7 @@ def test_a_driver_killed_in_the_middle_of_a_batch_leaves_nothing_twice(
     ready = tmp_path / "ready"
     arguments = [one.master, one.name, two.name, checkpoint]
     first = job(*arguments, "0", str(ready))
-    ends = time.monotonic() + PATIENCE_S
-    while not ready.exists() and first.poll() is None and time.monotonic() < ends:
-        time.sleep(0.05)
+    until(lambda: ready.exists() or first.poll() is not None)
     assert ready.exists(), (tmp_path / "job.log").read_text()[-3000:]
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
