@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pytubemq.cli.options import GlobalOptions
-from pytubemq.cli.pipeline.display import Bars, Json, Lines, Nothing, Shown, chosen, display, figures, line
+from pytubemq.cli.pipeline.display import Bars, Json, Lines, Nothing, Shown, chosen, clock, display, figures, line
 from pytubemq.cli.pipeline.spark_log import MOST_BYTES, log_place, spark_log
 from pytubemq.errors import UnreachableError
 from pytubemq.spark.decode.rejected import REJECTED_ARROW
@@ -262,6 +262,18 @@ def test_the_bar_goes_by_one_query() -> None:
     [task] = bars._progress.tasks
     assert (task.completed, task.total) == (1_000, 3_000)
     bars.close()
+
+
+def test_what_is_left_is_said_only_when_it_can_be_told() -> None:
+    assert clock(None, 53.2, None) == "53 s"
+    assert clock(0.0, 5.0, 0.0) == "0%  5 s"
+    assert clock(40.0, 75.0, 3_725.0) == "40%  1:15 min, about 1:02:05 h left"
+    stream = io.StringIO()
+    bars = Bars(stream, colour=False)
+    bars.show(STARTED, told(STARTED))
+    bars.close()
+    assert "orders" in stream.getvalue()
+    assert "left" not in stream.getvalue()
 
 
 def test_a_run_that_never_began_leaves_a_clean_screen() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TextIO
 
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, Task, TaskID
 
     from pytubemq.cli.options import GlobalOptions
     from pytubemq.spark.pipeline.run.events import Event
@@ -133,15 +133,18 @@ class Bars:
 
     def __init__(self, stream: TextIO, *, colour: bool) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+
+        class Clock(ProgressColumn):
+            """How far it is and how long it has taken."""
+
+            def render(self, task: Task) -> str:
+                return clock(task.percentage if task.total else None, task.elapsed or 0.0, task.time_remaining)
 
         self._progress: Progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            Clock(),
             TextColumn("{task.fields[figures]}"),
             console=Console(file=stream, no_color=not colour, soft_wrap=True, force_terminal=stream.isatty()),
         )
@@ -165,6 +168,21 @@ class Bars:
         if self._task is None:
             self._progress.update(self._waiting, visible=False)
         self._progress.stop()
+
+
+def clock(percent: float | None, elapsed_s: float, left_s: float | None) -> str:
+    """What stands beside the bar: how much is done, how long it has taken, and what is left once that can be told."""
+    done = "" if percent is None else f"{percent:.0f}%  "
+    left = f", about {_duration(left_s)} left" if left_s else ""
+    return f"{done}{_duration(elapsed_s)}{left}"
+
+
+def _duration(seconds: float) -> str:
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes = f"{whole // 60 % 60}:{whole % 60:02}"
+    return minutes + " min" if whole < 3_600 else f"{whole // 3_600}:{minutes.rjust(5, '0')} h"
 
 
 def line(record: RunRecord) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from pytubemq.cli.pipeline.options import file_argument, set_option
 from pytubemq.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pytubemq.cli.options import GlobalOptions
     from pytubemq.spark.pipeline.spec.model import Pipeline
     from pytubemq.spark.pipeline.watch.record import RunRecord
 
@@ -37,8 +39,14 @@ def report(file: str, out: Path | None, variables: dict[str, str]) -> None:
         from pytubemq.spark.pipeline.spec import load_checked
 
         put_promises(record, load_checked(file, variables=variables).require())
+        record.look = look_of(options, file)
     written = write_report(record, out or Path("report.html"))
     emit_object(options, {"report": str(written), "bytes": written.stat().st_size}, name="report")
+
+
+def look_of(options: GlobalOptions, file: str) -> str:
+    """The command that shows the dead letters of a pipeline file."""
+    return f"{options.next('pytubemq pipeline dlq')} show {shlex.quote(file)} -n 10"
 
 
 def write_report(record: RunRecord, out: Path) -> Path:

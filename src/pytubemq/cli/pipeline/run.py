@@ -64,7 +64,7 @@ def carry_out(
     apart: str | None = None,
 ) -> int:
     """Run a pipeline and tell what it came to, as a table or an object."""
-    ran = engine_run(options, pipeline, once=once, progress=progress, report_to=report_to, apart=apart)
+    ran = engine_run(options, pipeline, file, once=once, progress=progress, report_to=report_to, apart=apart)
     _tell(options, ran.record, ran.result, file)
     return ExitCode.INTERRUPTED if ran.interrupted else ExitCode.DONE
 
@@ -80,6 +80,7 @@ class Ran(NamedTuple):
 def engine_run(
     options: GlobalOptions,
     pipeline: Pipeline,
+    file: str = "FILE",
     *,
     once: bool,
     progress: Shown,
@@ -92,10 +93,10 @@ def engine_run(
         TubeError: as the engine; the place of Spark's log is told with it.
     """
     from pytubemq.cli.pipeline.display import chosen, display, follower
-    from pytubemq.cli.pipeline.report import put_promises, write_report
+    from pytubemq.cli.pipeline.report import look_of, put_promises, write_report
     from pytubemq.cli.pipeline.spark_log import log_place, spark_log
     from pytubemq.spark.pipeline.spec.normal import as_dict
-    from pytubemq.spark.pipeline.watch.files import state_files
+    from pytubemq.spark.pipeline.watch.files import SPEC, read_object, state_files
     from pytubemq.spark.pipeline.watch.record import RunRecord, audit_of
 
     assert pipeline.state is not None
@@ -116,7 +117,9 @@ def engine_run(
     finally:
         put_promises(record, pipeline)
         if report_to is not None and record.began_s is not None:
-            record.audit = audit_of(state_files(pipeline.state), record.queries)
+            files = state_files(pipeline.state)
+            record.audit, record.spec = audit_of(files, record.queries), read_object(files, SPEC)  # as `report` does
+            record.look = look_of(options, file)
             options.say(f"report {write_report(record, report_to)}")
     return Ran(record, result, interrupts.came)
 

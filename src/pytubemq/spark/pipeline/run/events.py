@@ -40,6 +40,8 @@ class Started:
     """`main`; and `step-NAME` for each step that keeps state."""
     at_s: float
     """When, in seconds since 1970, as all `at_s` here."""
+    began_s: float | None = None
+    """When the run took its state directory, before Spark was started."""
     java: bool | None = None
     """Whether a Java Broker has a partition of the source, on which the guarantees depend; None if it is not known."""
 
@@ -70,6 +72,8 @@ class BatchDone:
     """Sinks that had the batch already, from a run that was killed."""
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Rejected records by reason."""
+    examples: Mapping[str, str] = field(default_factory=dict)
+    """What was wrong with the first record of a reason, told with the first batch of a run that has it."""
     at_s: float = 0.0
 
 
@@ -91,6 +95,7 @@ class Finished:
     """FINISHED or STOPPED."""
     totals: Totals
     seconds: float
+    """Since the run took its state directory, Spark's start and all."""
     at_s: float
 
 

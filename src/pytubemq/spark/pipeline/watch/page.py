@@ -6,12 +6,21 @@ comes from outside is escaped, and configuration is shown redacted.
 
 from __future__ import annotations
 
-import json
+from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from pytubemq.spark.observe.lag import iso
-from pytubemq.spark.pipeline.watch.plots import Series, bars, line, together
+from pytubemq.spark.pipeline.spec.model import OnError
+from pytubemq.spark.pipeline.watch.configuration import (
+    as_yaml,
+    by_itself,
+    dead_letter_place,
+    is_read_back,
+    on_error,
+)
+from pytubemq.spark.pipeline.watch.files import MAIN
+from pytubemq.spark.pipeline.watch.page_style import style
+from pytubemq.spark.pipeline.watch.plots import Scale, Series, bars, line, nothing, together
 from pytubemq.spark.pipeline.watch.record import add, merged
 from pytubemq.spark.pipeline.watch.redact import redacted
 
@@ -22,11 +31,22 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.watch.record import RunRecord
 
 MOST_TABLE_ROWS: Final = 100
+SINK: Final = "sink:"
+"""Before the name of a sink, in the name of a batch's part."""
 MOST_PARTS: Final = 7
 """Of a batch's time; the rest is drawn as `other`."""
 
-_LIGHT: Final = ("#3b6fd4", "#d9822b", "#2e9e6b", "#b5468b", "#7a6ad8", "#b8a22a", "#3aa6b9", "#8a8f98")
-_DARK: Final = ("#6f9bf0", "#f0a65a", "#5cc795", "#dd7db7", "#a597f2", "#dbc85a", "#6cccdc", "#a7adb8")
+_PARTS: Final = {
+    "read": "reading",
+    "latestOffset": "asking for the newest offsets",
+    "getOffset": "asking for the newest offsets",
+    "getBatch": "naming what to read",
+    "queryPlanning": "planning",
+    "walCommit": "writing down the range",
+    "commitBatch": "writing down that it is done",
+    "commitOffsets": "writing down that it is done",
+}
+"""Spark's names of a batch's parts, in words."""
 
 
 def page(record: RunRecord) -> str:
@@ -37,7 +57,7 @@ def page(record: RunRecord) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}: {status}</title><style>{_style()}</style></head><body><main>"
+        f"<title>{escape(title)}: {status}</title><style>{style()}</style></head><body><main>"
     )
     parts = [
         head,
@@ -56,41 +76,22 @@ def page(record: RunRecord) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _style() -> str:
-    def palette(colours: Sequence[str]) -> str:
-        return "".join(f"--c{number}:{colour};" for number, colour in enumerate(colours))
-
-    numbers = range(len(_LIGHT))
-    shapes = "".join(
-        f".s{n}{{fill:var(--c{n})}}.l{n}{{stroke:var(--c{n})}}.b{n}{{background:var(--c{n})}}" for n in numbers
-    )
-    return (
-        f":root{{color-scheme:light dark;--ink:#1c1f24;--soft:#5b626d;--line:#d9dde3;--page:#fff;{palette(_LIGHT)}}}"
-        f"@media(prefers-color-scheme:dark){{:root{{--ink:#e8eaed;--soft:#a2a9b4;--line:#363b44;--page:#16191e;"
-        f"{palette(_DARK)}}}}}"
-        "body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,sans-serif}"
-        "main{max-width:60rem;margin:0 auto;padding:1.5rem}h1{font-size:1.6rem;margin:0}"
-        "h2{font-size:1.15rem;margin:2rem 0 .5rem}p{margin:.4rem 0}.soft,.axis,figcaption{color:var(--soft)}"
-        ".state{font-size:.9rem;font-weight:600;padding:.1rem .5rem;border:1px solid currentColor;border-radius:1rem}"
-        ".finished{color:var(--c2)}.failed{color:#d64545}.stopped{color:var(--c1)}.running{color:var(--c0)}"
-        ".trouble{border-left:4px solid #d64545;padding:.3rem .8rem;white-space:pre-wrap}"
-        "dl{display:flex;flex-wrap:wrap;gap:.5rem 2rem;margin:1rem 0}dt{color:var(--soft);font-size:.85rem}"
-        "dd{margin:0;font-size:1.3rem;font-variant-numeric:tabular-nums}figure{margin:1rem 0}"
-        "figcaption{font-size:.9rem}.key{margin-left:.8rem;white-space:nowrap}"
-        ".key i{display:inline-block;width:.7rem;height:.7rem;margin-right:.3rem}svg{width:100%;height:auto}"
-        ".grid{stroke:var(--line)}.axis{font-size:11px;fill:var(--soft)}path{fill:none;stroke-width:2}"
-        f"{shapes}table{{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}}"
-        "th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}"
-        "th{color:var(--soft);font-weight:500}.n{text-align:right}.wide{overflow-x:auto}"
-        "pre{overflow-x:auto;background:color-mix(in srgb,var(--line) 35%,transparent);padding:.8rem}"
-    )
-
-
 def _run_line(record: RunRecord) -> str:
-    began = "" if record.began_s is None else f"started {iso(record.began_s)}"
-    ended = "" if record.ended_s is None else f", ended {iso(record.ended_s)}"
-    run = f", run {record.run_id[:8]}" if record.run_id else ""
-    return f'<p class="soft">{escape(began + ended + run)}<br>state in {escape(record.state)}</p>'
+    parts = []
+    if record.began_s is not None:
+        ended = "" if record.ended_s is None else f" to {_moment(record.ended_s, record.began_s)}"
+        parts.append(f"{_moment(record.began_s)}{ended} UTC")
+    if record.run_id:
+        parts.append(f"run {record.run_id[:8]}")
+    return f'<p class="soft">{escape(", ".join(parts))}<br>state in {escape(record.state)}</p>'
+
+
+def _moment(time_s: float, since_s: float | None = None) -> str:
+    """UTC to the second; the time alone if it is of the same day as `since_s`."""
+    at = datetime.fromtimestamp(time_s, UTC)
+    if since_s is not None and datetime.fromtimestamp(since_s, UTC).date() == at.date():
+        return f"{at:%H:%M:%S}"
+    return f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 def _trouble(record: RunRecord) -> str:
@@ -108,11 +109,26 @@ def _figures(record: RunRecord) -> str:
         "rejected": f"{record.rejected:,}",
         "batches": f"{record.batch_count:,}",
         "rows per second": f"{record.rows_per_s:,.0f}",
-        "seconds": f"{record.seconds:,.1f}",
-        "messages behind at the end": lag,
+        "took": _took(record.seconds),
+        "behind at end": lag,
     }
-    cells = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in figures.items())
+    if record.began_s is not None and record.ready_s is not None:
+        figures["of it Spark's start"] = _took(max(0.0, record.ready_s - record.began_s))
+    names = ["rows read", "rejected", "behind at end", "batches", "rows per second", "took", "of it Spark's start"]
+    cells = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(figures[name])}</dd></div>" for name in names if name in figures
+    )
     return f"<dl>{cells}</dl>"
+
+
+def _took(seconds: float) -> str:
+    """A duration, as exact as one wants to know it."""
+    if seconds < 120:
+        return f"{seconds:,.1f} s"
+    whole = round(seconds)
+    if whole < 7_200:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3_600:,} h {whole % 3_600 // 60} min"
 
 
 def _plots(batches: Sequence[BatchDone]) -> str:
@@ -121,24 +137,36 @@ def _plots(batches: Sequence[BatchDone]) -> str:
     drawn = [merged(batches[n] for n in run) for run in together(len(batches))]
     places = [f"batch {batch.batch_id}" for batch in drawn]
     rate = Series("rows/s", [batch.rows_in / batch.seconds if batch.seconds > 0 else None for batch in drawn])
-    lag_rows = Series("messages", [batch.lag_rows for batch in drawn])
-    lag_s = Series("seconds", [batch.lag_s for batch in drawn])
     rejected = Series("rejected", [float(batch.rejected) for batch in drawn])
     note = f" (each point is up to {-(-len(batches) // len(drawn))} batches)" if len(drawn) < len(batches) else ""
     return "".join(
         [
             f'<h2>Batches</h2><p class="soft">{len(batches):,} with rows{note}</p>',
-            bars("Rows per second", places, [rate], show=_whole),
-            bars("Where the time of a batch went", places, _parts(drawn), show=_seconds),
-            line("Messages behind", places, [lag_rows], show=_whole),
-            line("Seconds behind", places, [lag_s], show=_seconds),
-            bars("Rejected records", places, [rejected], show=_whole),
+            bars("Rows per second", places, [rate], Scale(_rate)),
+            bars("Where the time of a batch went", places, _parts(drawn), Scale(_seconds)),
+            _lag(drawn, places),
+            bars("Rejected records", places, [rejected], Scale(_whole, whole=True, zero="none")),
         ]
     )
 
 
+def _lag(drawn: Sequence[BatchDone], places: Sequence[str]) -> str:
+    told = [batch for batch in drawn if batch.lag_rows is not None]
+    if len(told) == len(drawn) and not any(batch.lag_rows for batch in told):
+        return nothing("Messages behind", "never; no message was left waiting behind a batch")
+    rows = Series("messages", [batch.lag_rows for batch in drawn])
+    age = Series("seconds", [batch.lag_s for batch in drawn])
+    return line("Messages behind", places, [rows], Scale(_whole, whole=True, zero="none")) + line(
+        "Seconds behind", places, [age], Scale(_seconds, zero="none")
+    )
+
+
 def _seconds(value: float) -> str:
-    return f"{value:,.3g} s"
+    return f"{_rate(value)} s"
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _whole(value: float) -> str:
@@ -150,7 +178,7 @@ def _parts(drawn: Sequence[BatchDone]) -> list[Series]:
     sums: dict[str, float] = {}
     for parts in split:
         add(sums, parts)
-    named = sorted(sums, key=lambda name: -sums[name])[:MOST_PARTS]
+    named = sorted((name for name in sums if sums[name] > 0), key=lambda name: -sums[name])[:MOST_PARTS]
     series = [Series(name, [parts.get(name, 0.0) for parts in split]) for name in named]
     rest = [max(0.0, batch.seconds - sum(parts.get(name, 0.0) for name in named))
             for batch, parts in zip(drawn, split, strict=True)]  # fmt: skip
@@ -158,11 +186,18 @@ def _parts(drawn: Sequence[BatchDone]) -> list[Series]:
 
 
 def _apart(parts: Mapping[str, float]) -> dict[str, float]:
-    """Parts that do not contain each other: Spark's `addBatch` is the time in which we read and write."""
-    ours = {name: taken_s for name, taken_s in parts.items() if name == "read" or name.startswith("sink:")}
+    """Parts that do not contain each other, in words: Spark's `addBatch` is the time in which we read and write."""
+    ours = {name: taken_s for name, taken_s in parts.items() if name == "read" or name.startswith(SINK)}
     inside = parts.get("addBatch", 0.0) - sum(ours.values())
-    others = {name: taken_s for name, taken_s in parts.items() if name != "addBatch"}
-    return others | {"steps and ledger": max(0.0, inside)}
+    found = {"steps and ledger": max(0.0, inside)}
+    for name, taken_s in parts.items():
+        if name != "addBatch":
+            add(found, {_in_words(name): taken_s})
+    return found
+
+
+def _in_words(part: str) -> str:
+    return f"writing {part.removeprefix(SINK)}" if part.startswith(SINK) else _PARTS.get(part, part)
 
 
 def _sinks(record: RunRecord) -> str:
@@ -170,8 +205,12 @@ def _sinks(record: RunRecord) -> str:
     if not names:
         return ""
     promised = {name: (guarantee, why) for name, guarantee, why in record.guarantees}
-    rows = [[name, f"{record.rows_out.get(name, 0):,}", *promised.get(name, ("", ""))] for name in names]
-    return "<h2>Sinks</h2>" + _table(["sink", "rows", "guarantee", "why"], rows, numbers={1})
+    rows, below = [], []
+    for name in names:
+        guarantee, why = promised.get(name, ("", ""))
+        rows.append([name, f"{record.rows_out.get(name, 0):,}", guarantee])
+        below.append(why)
+    return "<h2>Sinks</h2>" + _table(["sink", "rows", "guarantee"], rows, numbers={1}, below=below)
 
 
 def _reasons(record: RunRecord) -> str:
@@ -179,7 +218,23 @@ def _reasons(record: RunRecord) -> str:
         return ""
     ordered = sorted(record.reasons.items(), key=lambda pair: -pair[1])[:MOST_TABLE_ROWS]
     rows = [[reason, f"{count:,}"] for reason, count in ordered]
-    return "<h2>Rejected records by reason</h2>" + _table(["reason", "records"], rows, numbers={1})
+    examples = [str(redacted(record.examples.get(reason, ""))) for reason, _ in ordered]
+    below = [f"such as: {example}" if example else "" for example in examples]
+    return (
+        "<h2>Rejected records by reason</h2>"
+        + _table(["reason", "records"], rows, numbers={1}, below=below)
+        + _where_rejected(record)
+    )
+
+
+def _where_rejected(record: RunRecord) -> str:
+    if not record.spec:
+        return ""
+    if on_error(record.spec) != OnError.DEAD_LETTER.value:
+        return "<p>They were left out, as decode.on_error says, and are kept nowhere.</p>"
+    place = escape(dead_letter_place(record.spec, record.state))
+    look = f"<br>See them:  <code>{escape(record.look)}</code>" if record.look and is_read_back(record.spec) else ""
+    return f"<p>They are kept in {place}{look}</p>"
 
 
 def _audit(record: RunRecord) -> str:
@@ -203,33 +258,52 @@ def _audit(record: RunRecord) -> str:
 
 
 def _batches(batches: Sequence[BatchDone]) -> str:
-    if not batches:
+    """The last of them; a column in which nothing would stand is left out."""
+    shown = batches[-MOST_TABLE_ROWS:]
+    if not shown:
         return ""
-    rows = [
-        [
-            str(batch.batch_id), batch.query, iso(batch.at_s) if batch.at_s else "", f"{batch.rows_in:,}",
-            f"{batch.rejected:,}", f"{batch.seconds:,.2f}", "" if batch.lag_rows is None else f"{batch.lag_rows:,}",
-            ", ".join(batch.replayed),
-        ]
-        for batch in batches[-MOST_TABLE_ROWS:]
-    ]  # fmt: skip
-    heads = ["batch", "query", "ended", "rows", "rejected", "seconds", "behind", "already done in"]
-    return f"<h2>Last batches</h2>{_table(heads, rows, numbers={3, 4, 5, 6})}"
+    first_s = shown[0].at_s
+    columns: list[tuple[str, bool, list[str]]] = [
+        ("batch", False, [str(batch.batch_id) for batch in shown]),
+        ("query", False, ["" if batch.query == MAIN else batch.query for batch in shown]),
+        ("ended", False, [_moment(batch.at_s, first_s) if batch.at_s else "" for batch in shown]),
+        ("rows", True, [f"{batch.rows_in:,}" for batch in shown]),
+        ("rejected", True, [f"{batch.rejected:,}" if batch.rejected else "" for batch in shown]),
+        ("seconds", True, [f"{batch.seconds:,.2f}" for batch in shown]),
+        ("behind", True, ["" if batch.lag_rows is None else f"{batch.lag_rows:,}" for batch in shown]),
+        ("had it from before", False, [", ".join(batch.replayed) for batch in shown]),
+    ]
+    kept = [column for column in columns if any(column[2])]
+    rows = list(zip(*(values for _, _, values in kept), strict=True))
+    numbers = {at for at, (_, number, _) in enumerate(kept) if number}
+    day = f'<p class="soft">Times are UTC, of {_moment(first_s)[:10]}.</p>' if first_s else ""
+    before = ""
+    if any(batch.replayed for batch in shown):
+        before = '<p class="soft">Had it from before: sinks that a run which was ended had written the batch to.</p>'
+    return f"<h2>Last batches</h2>{day}{before}{_table([head for head, _, _ in kept], rows, numbers=numbers)}"
 
 
 def _configuration(record: RunRecord) -> str:
     if not record.spec:
         return ""
-    text = json.dumps(redacted(dict(record.spec)), indent=2, ensure_ascii=False, default=str)
-    return f"<h2>Configuration</h2><pre>{escape(text)}</pre>"
+    unsaid = by_itself(record.spec)
+    rows = [[name, value] for name, value in unsaid.items()]
+    rest = f"<p>Where it says nothing:</p>{_table(['key', 'what held'], rows, numbers=set())}" if rows else ""
+    return f"<h2>Configuration</h2><pre>{escape(as_yaml(record.spec))}</pre>{rest}"
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: set[int]) -> str:
+def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: set[int], below: Sequence[str] = ()) -> str:
+    """A table; `below` each row a sentence over its whole width, if there is one."""
+
     def cells(tag: str, values: Sequence[Any]) -> str:
         return "".join(
             f"<{tag}{' class=n' if at in numbers else ''}>{escape(str(value))}</{tag}>"
             for at, value in enumerate(values)
         )
 
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    body = ""
+    for at, row in enumerate(rows):
+        said = below[at] if at < len(below) else ""
+        more = f'<tr class="why"><td colspan="{len(heads)}">{escape(said)}</td></tr>' if said else ""
+        body += f"<tr{' class=over' if said else ''}>{cells('td', row)}</tr>{more}"
     return f'<div class="wide"><table><thead><tr>{cells("th", heads)}</tr></thead><tbody>{body}</tbody></table></div>'

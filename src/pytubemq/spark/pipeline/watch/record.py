@@ -34,6 +34,8 @@ class RunRecord:
     pipeline_id: str = ""
     state: str = ""
     began_s: float | None = None
+    ready_s: float | None = None
+    """When Spark was up and the queries ran."""
     ended_s: float | None = None
     status: RunStatus = RunStatus.RUNNING
     message: str | None = None
@@ -47,6 +49,8 @@ class RunRecord:
     """Whether it read from Java Brokers, as far as it told."""
     guarantees: list[tuple[str, str, str]] = field(default_factory=list)
     """Sink, guarantee, why."""
+    look: str = ""
+    """The command that shows the dead letters."""
     rows_in: int = 0
     rows_out: dict[str, int] = field(default_factory=dict)
     busy_s: float = 0.0
@@ -54,12 +58,15 @@ class RunRecord:
     rejected: int = 0
     batch_count: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, str] = field(default_factory=dict)
+    """By reason, what was wrong with one of its records."""
 
     def take(self, event: Event) -> None:
         """One more event."""
         if isinstance(event, Started):
             self.pipeline, self.run_id, self.pipeline_id = event.pipeline, event.run_id, event.pipeline_id
-            self.state, self.sinks, self.began_s = event.state, tuple(event.sinks), event.at_s
+            self.state, self.sinks, self.ready_s = event.state, tuple(event.sinks), event.at_s
+            self.began_s = event.at_s if event.began_s is None else event.began_s
             self.java, self.queries = event.java, tuple(event.queries)
         elif isinstance(event, BatchDone):
             self._batch(event)
@@ -100,6 +107,7 @@ class RunRecord:
         self.rejected += event.rejected
         add(self.rows_out, event.rows_out)
         add(self.reasons, event.reasons)
+        self.examples = {**event.examples, **self.examples}
         if event.rows_in or event.rejected or event.rows_out:
             self.batches.append(event)
         if len(self.batches) > MOST_BATCHES:
@@ -140,19 +148,23 @@ def merged(batches: Iterable[BatchDone]) -> BatchDone:
 def recorded(files: Files) -> RunRecord:
     """The last run of a state directory, as far as its files still tell."""
     run = read_object(files, RUN)
-    began_s = run.get("started")
     record = RunRecord(
         pipeline=str(run.get("pipeline", "")),
         run_id=str(run.get("run_id", "")),
         pipeline_id=str(run.get("pipeline_id", "")),
         state=files.location,
-        began_s=began_s if isinstance(began_s, int | float) else None,
+        began_s=_moment(run, "started"),
+        ready_s=_moment(run, "ready"),
+        ended_s=_moment(run, "ended"),
+        sinks=_names(run, "sinks"),
+        queries=_names(run, "queries"),
         spec=read_object(files, SPEC),
         java=java if isinstance(java := run.get("java"), bool) else None,
     )
     told = [event_of(line) for line in progress_lines(files)]
     batches = [one for one in told if isinstance(one, BatchDone) and one.at_s >= (record.began_s or 0.0)]
-    record.queries = tuple(sorted({one.query for one in batches}, key=lambda name: (name != MAIN, name)))
+    had = sorted({one.query for one in batches}, key=lambda name: (name != MAIN, name))
+    record.queries = record.queries or tuple(had)
     for event in told:
         if isinstance(event, Started) and event.run_id == record.run_id:
             record.sinks, record.queries = tuple(event.sinks), tuple(event.queries)
@@ -160,13 +172,21 @@ def recorded(files: Files) -> RunRecord:
         record.take(batch)
     status = str(run.get("status", RunStatus.RUNNING.value))
     record.status = next((known for known in RunStatus if known.value == status), RunStatus.RUNNING)
-    ended_s = run.get("ended")
-    record.ended_s = ended_s if isinstance(ended_s, int | float) else None
     record.message = run.get("error") or run.get("message")
     record.hint = run.get("hint")
     record.sinks = record.sinks or tuple(record.rows_out)
     record.audit = audit_of(files, record.queries)
     return record
+
+
+def _moment(run: Mapping[str, Any], name: str) -> float | None:
+    value = run.get(name)
+    return value if isinstance(value, int | float) else None
+
+
+def _names(run: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = run.get(name)
+    return tuple(str(each) for each in value) if isinstance(value, list) else ()
 
 
 def event_of(line: Mapping[str, Any]) -> Event | None:

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.spark.pipeline.run.events import Failed, Finished, RunStatus, Totals
+from pytubemq.spark.pipeline.watch.configuration import as_yaml, by_itself
 from pytubemq.spark.pipeline.watch.files import state_files
-from pytubemq.spark.pipeline.watch.page import _parts, page
-from pytubemq.spark.pipeline.watch.plots import MOST_BARS, Series, bars, line, together
+from pytubemq.spark.pipeline.watch.page import _parts, _rate, _seconds, _whole, page
+from pytubemq.spark.pipeline.watch.plots import HEIGHT, MOST_BARS, Scale, Series, bars, line, together
 from pytubemq.spark.pipeline.watch.record import MOST_BATCHES, RunRecord, audit_rows, event_of, line_of, recorded
 from pytubemq.spark.pipeline.watch.redact import redacted
 
@@ -211,14 +212,101 @@ def test_plots_are_sound_and_what_is_drawn_lies_inside(values: list[float | None
     ):
         tree = ElementTree.fromstring(plot)
         for shape in tree.iter("rect"):
-            assert -0.2 <= float(shape.attrib["y"]) <= 180.2
+            assert -0.2 <= float(shape.attrib["y"]) <= HEIGHT + 0.2
             assert float(shape.attrib["height"]) >= 0
+
+
+@pytest.mark.parametrize(("show", "whole"), [(_whole, True), (_seconds, False), (_rate, False)])
+@given(most=st.one_of(st.integers(1, 30), st.floats(1e-6, 1e9), st.integers(1, 10**12)))
+def test_no_two_lines_of_an_axis_bear_the_same_label(show: Any, whole: bool, most: float) -> None:
+    value = float(round(most) or 1) if whole else most
+    for plot in (bars, line):
+        labels = labels_of(plot("t", ["a", "b"], [Series("x", [value, 0.0])], Scale(show, whole=whole)))
+        assert len(set(labels)) == len(labels) >= 2
+        assert labels[0].split()[0] == "0"
+
+
+def labels_of(plot: str) -> list[str]:
+    tree = ElementTree.fromstring(plot)
+    return [each.text or "" for box in tree.iter("div") if box.get("class") == "ticks" for each in box]
+
+
+def test_one_record_is_not_divided() -> None:
+    assert labels_of(bars("t", ["a"], [Series("x", [1.0])], Scale(_whole, whole=True))) == ["0", "1"]
+    assert labels_of(bars("t", ["a"], [Series("x", [0.5])], Scale(_seconds)))[-1] == "0.6 s"
 
 
 def test_a_plot_of_nothing_says_so() -> None:
     assert "nothing to draw" in bars("t", [], [])
     assert "nothing to draw" in bars("t", ["a"], [Series("x", [0.0])])
-    assert "nothing to draw" in line("t", ["a"], [Series("x", [None])])
+    assert "nothing to draw" in line("t", ["a"], [Series("x", [0.0])])
+    assert "not told" in line("t", ["a"], [Series("x", [None])])
+
+
+def test_a_single_batch_has_its_name_below_its_bar_and_no_plot_of_a_dot() -> None:
+    text = page(record_of(started(), batch(0, lag_rows=0, lag_s=0.0)))
+    assert text.count('<div class="each"><span>batch 0</span></div>') == text.count("<svg") == 3
+    assert "no message was left waiting" in text
+    assert "Seconds behind" not in text
+    assert "dot l0" not in page(record_of(started(), batch(0)))
+
+
+def test_letters_of_a_plot_are_not_scaled_with_it() -> None:
+    assert "<text" not in page(record_of(started(), *(batch(number) for number in range(20))))
+
+
+def test_a_rejected_record_is_told_with_an_example_its_place_and_the_command_that_shows_it() -> None:
+    examples = {"decode.json": "column id: <late> is no BIGINT"}
+    record = record_of(started(), batch(0, examples=examples), batch(1, examples={"decode.json": "another"}))
+    record.spec, record.look = {"decode": {"format": "json"}}, "pytubemq pipeline dlq show orders.yaml -n 10"
+    text = page(record)
+    assert "such as: column id: &lt;late&gt; is no BIGINT" in text
+    assert "another" not in text
+    assert "parquet: /state/dead_letter" in text
+    assert "pytubemq pipeline dlq show orders.yaml -n 10" in text
+    record.spec = {"decode": {"format": "json"}, "dead_letter": {"format": "jdbc", "table": "bad"}}
+    assert "jdbc: bad" in page(record)
+    assert "dlq show" not in page(record)
+    record.spec = {"decode": {"format": "json", "on_error": "drop"}}
+    assert "kept nowhere" in page(record)
+
+
+def test_the_parts_of_a_batch_are_told_in_words() -> None:
+    parts = {"addBatch": 0.9, "latestOffset": 0.1, "walCommit": 0.1, "commitOffsets": 0.1, "queryPlanning": 0.1}
+    text = page(record_of(started(), batch(0, parts=parts)))
+    assert not [name for name in parts if name in text]
+    assert "asking for the newest offsets" in text
+
+
+def test_a_column_in_which_nothing_stands_is_left_out() -> None:
+    assert "had it from before" not in page(record_of(started(), batch(0)))
+    assert "had it from before" in page(record_of(started(), batch(0, replayed=("lake",))))
+
+
+def test_the_configuration_is_in_the_order_of_a_file_and_says_what_held_by_itself() -> None:
+    spec = {
+        "steps": [{"sql": "SELECT *\nFROM input", "name": "s"}], "name": "orders", "decode": {"format": "json"},
+        "source": {"topics": ["t"], "limit": {"rows": 5}}, "sinks": [{"name": "lake", "format": "parquet"}],
+    }  # fmt: skip
+    shown = as_yaml(spec)
+    tops = [line.partition(":")[0] for line in shown.splitlines() if line[0].isalpha()]
+    assert tops == ["name", "source", "decode", "steps", "sinks"]
+    assert "    SELECT *\n    FROM input\n" in shown
+    held = by_itself(spec)
+    assert (held["decode.on_error"], held["sinks.lake.on_schema_change"]) == ("dead_letter", "fail")
+    assert "decode.on_error" not in by_itself({**spec, "decode": {"format": "json", "on_error": "fail"}})
+
+
+def test_a_run_that_is_read_again_took_as_long_as_it_told_itself(tmp_path: Path) -> None:
+    told = record_of(started(began_s=NOW_S - 11.5), *(batch(number) for number in range(3)))
+    told.take(Finished(RunStatus.FINISHED, Totals(), 18.5, NOW_S + 7))
+    facts = {"started": NOW_S - 11.5, "ready": NOW_S, "sinks": ["lake"], "queries": ["main", "step-day"]}
+    read = recorded(state_files(str(write_state(tmp_path, status="finished", ended=NOW_S + 7, **facts))))
+    told.state, told.spec, told.audit, told.queries = read.state, read.spec, read.audit, read.queries
+    assert page(told) == page(read)
+    assert (read.seconds, read.queries) == (18.5, ("main", "step-day"))
+    assert "18.5 s" in page(read)
+    assert "11.5 s" in page(read)
 
 
 def test_the_parts_of_a_batchs_time_add_up_to_it() -> None:
