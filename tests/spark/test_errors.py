@@ -66,3 +66,6 @@ def test_rows_that_are_not_there(spark: SparkSession, topic: Topic) -> None:
     with pytest.raises(PySparkException, match=f"data loss in partition 1:{topic.name}:0"):
         reader.load().count()
     assert reader.option("failOnDataLoss", "false").load().count() == 10
+    begun = spark.read.format("tubemq").options(**topic.options, startingOffsets=beyond)
+    with pytest.raises(PySparkException, match=rf"data loss in partition 1:{topic.name}:0: rows [0-9]+ to 28000"):
+        begun.load().count()

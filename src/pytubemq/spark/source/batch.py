@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.source.plan import plan
+from pytubemq.spark.source.loss import lose
+from pytubemq.spark.source.plan import plan, taken_back
 from pytubemq.spark.source.planned import tasks
 from pytubemq.spark.source.positions import Edge, Positions
-from pytubemq.spark.source.resolve import check_named, resolve, resolve_start
+from pytubemq.spark.source.resolve import check_named, check_order, resolve, resolve_start
 from pytubemq.spark.source.survey import Survey
 from pytubemq.spark.source.task import read_range
 
@@ -30,7 +31,14 @@ class TubeMqReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """A task per partition that has something to read; small ranges share one, and the options can ask for more."""
+        """A task per partition that has something to read; small ranges share one, and the options can ask for more.
+
+        Raises:
+            ConfigError: what is named is not there, or ends before it begins.
+            OffsetMovedError: rows are wanted that a Broker does not have, also where only the begin lies behind its
+                end, and data loss is an error.
+            TubeError: the cluster cannot be asked.
+        """
         options = self._options
         survey = Survey(options)
         ends = survey.ends()
@@ -46,6 +54,10 @@ class TubeMqReader(DataSourceReader):
         )
         ending = options.ending or Positions(Edge.LATEST)
         check_named(ending, ends)
+        if options.starting is not None:
+            check_order(options.starting, ending, ends)
+        for hole in taken_back(start, ends):
+            lose(hole, options)
         end = resolve(ending, ends, survey, now_ms=now_ms)
         return tasks(plan(start, end, ends), survey, options)
 

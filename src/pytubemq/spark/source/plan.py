@@ -176,7 +176,9 @@ def plan(start: Mapping[str, int], end: Mapping[str, int], ends: Mapping[Partiti
 
 
 def taken_back(start: Mapping[str, int], ends: Mapping[Partition, Ends]) -> list[Hole]:
-    """Rows that were read, and that their Broker does not have any more behind its end: its log is an older one."""
+    """Rows that were read, or are said to be, and that their Broker does not have behind its end: its log is an older
+    one, or another's.
+    """
     return [
         Hole(partition, there.max_offset, start[str(partition)], there)
         for partition, there in sorted(ends.items())

@@ -14,7 +14,7 @@ from pytubemq.spark.source.plan import Offsets, in_order
 from pytubemq.spark.source.positions import AtGroup, AtOffset, AtTime, Edge, Positions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from pytubemq.model.ids import Partition
     from pytubemq.spark.source.plan import Ends
@@ -125,3 +125,18 @@ def check_named(positions: Positions, ends: Mapping[Partition, Ends]) -> None:
     strange = sorted(set(positions.topics) - {partition.topic for partition in ends})
     if strange:
         raise ConfigError(f"there is no topic {strange[0]}", hint="take it out of the offsets to begin or end at")
+
+
+def check_order(starting: Positions, ending: Positions, partitions: Iterable[Partition]) -> None:
+    """See that no partition ends before it begins by the offsets that are given for it.
+
+    Raises:
+        ConfigError: one does.
+    """
+    for partition in sorted(partitions):
+        match starting.of(partition), ending.of(partition):
+            case AtOffset(start), AtOffset(end) if end < start:
+                raise ConfigError(
+                    f"partition {partition} ends before it begins: endingOffsets {end}, startingOffsets {start}",
+                    hint="nothing lies between them: change one",
+                )

@@ -12,7 +12,7 @@ from pytubemq.spark.source.ending import Ending
 from pytubemq.spark.source.options import NoSuchTime
 from pytubemq.spark.source.plan import Ends
 from pytubemq.spark.source.positions import AtGroup, AtOffset, AtTime, Edge, Positions
-from pytubemq.spark.source.resolve import check_named, resolve, resolve_start
+from pytubemq.spark.source.resolve import check_named, check_order, resolve, resolve_start
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -111,3 +111,11 @@ def test_a_partition_found_later_has_nothing_before_an_end_that_was_set_by_what_
     ending = Ending(Positions(Edge.LATEST), Looks(), NOW_MS)
     ending.offsets({P0: ENDS[P0]})
     assert ending.offsets(ENDS) == {"1:demo:0": 2800, "1:demo:1": 28, "2:other:0": 56}
+
+
+def test_a_partition_does_not_end_before_it_begins() -> None:
+    begins = Positions(Edge.EARLIEST, {"demo": AtOffset(280)}, {P1: AtOffset(560)})
+    check_order(begins, Positions(Edge.LATEST, {"demo": AtOffset(560)}), ENDS)
+    check_order(begins, Positions(Edge.EARLIEST, {"other": AtOffset(0)}), ENDS)  # edges are where they are
+    with pytest.raises(ConfigError, match=r"partition 1:demo:1 ends before it begins: endingOffsets 532, .* 560"):
+        check_order(begins, Positions(Edge.LATEST, {"demo": AtOffset(532)}), ENDS)
