@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.plan.look import look
 from pytubemq.spark.pipeline.run.engine import run
+from pytubemq.spark.pipeline.run.identity import check_source
+from pytubemq.spark.pipeline.run.state import StateDirectory
 from pytubemq.spark.pipeline.spec.model import Pipeline, Sink, SinkFormat, Source
 from pytubemq.spark.pipeline.watch.files import state_files
 from pytubemq.spark.pipeline.watch.reset import forget, progress
@@ -40,6 +44,11 @@ def test_a_log_takes_no_other_progress_and_a_new_path_takes_all_rows_again(
     assert count("lake") == 5
     files = state_files(str(tmp_path / "state"))
     assert progress(files).logs == ["lake"]
+    looked = look(pipeline("lake"), files)
+    assert (looked.goes_on, looked.waiting) == (True, 0)
+    elsewhere = replace(pipeline("lake"), source=Source(master=topic.master, topics=("other",)))
+    with pytest.raises(ConfigError, match="holds the progress of pipeline numbers"):
+        check_source(StateDirectory(str(tmp_path / "state")), elsewhere)
     forget(files)
     with pytest.raises(ConfigError, match="lake holds the log of another query") as refused:
         run(pipeline("lake"), spark=spark, once=True)

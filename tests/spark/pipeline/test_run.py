@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytubemq.sync
-from pytubemq.errors import TubeError
+from pytubemq.errors import ConfigError, TubeError
 from pytubemq.spark.pipeline.run.engine import run
 from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Finished, RunStatus, Started
 from pytubemq.spark.pipeline.spec.model import (
@@ -154,6 +154,12 @@ def test_too_many_rejected_records_end_the_run_before_anything_of_the_batch_is_w
 ) -> None:
     send(topic, '{"id": 1}', '{"id": 2}', "broken", "broken too")
     pipeline = orders(topic, tmp_path, trigger=Trigger(TriggerKind.ONCE), **changes)
+    if pipeline.decode is not None and pipeline.decode.on_error is OnError.FAIL:
+        log = Sink("log", SinkFormat.PARQUET, path=str(tmp_path / "log"), layout="log")
+        with pytest.raises(TubeError, match=r"2 records that|a record cannot be decoded \(decode.json"):
+            run(replace(pipeline, sinks=(log,), state=str(tmp_path / "log-state")), spark=spark)
+        assert not list((tmp_path / "log-state").glob("checkpoint-log-log/commits/0"))
+        assert not (tmp_path / "log" / "_spark_metadata" / "0").exists()
     with pytest.raises(TubeError, match=refusal):
         run(pipeline, spark=spark, once=True)
     assert not (tmp_path / "lake").exists()
@@ -214,6 +220,10 @@ def test_windows_with_a_watermark_run_as_a_stream_beside_the_row_by_row_sinks(
         json.loads(bytes(row.body)) for row in spark.read.format("tubemq").options(**out.options).load().collect()
     ]
     assert sorted((body["minute"][14:16], body["orders"]) for body in bodies) == [("00", 3), ("01", 3), ("02", 3)]
+    over_a_part = replace(pipeline, state=str(tmp_path / "part"))
+    with pytest.raises(ConfigError, match="step by_minute of pipeline orders keeps state, which a backfill cannot"):
+        run(over_a_part, spark=spark, once=True, apart="a backfill")
+    assert not (tmp_path / "part" / "source.json").exists()
 
 
 def test_steps_join_tables_and_python_functions_and_each_sink_takes_its_own(
@@ -273,16 +283,22 @@ def test_a_pipeline_without_an_end_stops_after_the_batch_when_the_file_asks(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
     send(topic, order(1))
-    pipeline = orders(topic, tmp_path)
+    source = Source(master=topic.master, topics=(topic.name,), start="earliest", commit_group="orders")
+    lake, log = (Sink(name, SinkFormat.PARQUET, path=str(tmp_path / name)) for name in ("lake", "log"))
+    pipeline = orders(topic, tmp_path, source=source, sinks=(lake, replace(log, layout="log")))
+    done: set[str] = set()
 
     def ask(event: Event) -> None:
         if isinstance(event, BatchDone):
-            (tmp_path / "state" / "stop").touch()
+            done.add(event.query)
+            if done == {"main", "log-log"}:  # one group, two queries: only one of them publishes its progress
+                (tmp_path / "state" / "stop").touch()
 
     result = run(pipeline, spark=spark, on_event=ask)
     assert result.status is RunStatus.STOPPED
     assert not (tmp_path / "state" / "stop").exists()
-    assert spark.read.parquet(str(tmp_path / "lake")).count() == 1
+    for name in ("lake", "log"):
+        assert spark.read.parquet(str(tmp_path / name)).count() == 1
 
 
 def test_the_file_log_of_spark_takes_rows_exactly_once_and_its_rejects_are_counted_beside_it(
