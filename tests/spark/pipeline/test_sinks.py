@@ -113,6 +113,31 @@ def test_with_keys_a_row_takes_the_place_of_the_one_that_is_there(
     assert reader(session, sink)("n, t") == [["1", "z"], ["2", "b"], ["3", "c"], ["9", "n"]]
 
 
+@pytest.mark.parametrize("format", ["derby", "postgres"])
+def test_a_database_keeps_what_a_column_holds_or_the_sink_refuses_it(
+    session: SinkSession, tmp_path: Path, request: pytest.FixtureRequest, format: str
+) -> None:
+    sink = target(format, tmp_path, lambda: request.getfixturevalue("postgres"))
+    write = partial(session.call, "write", sink=sink)
+    one = {"id": 0, "rows": [[1]], "schema": "n INT"}
+    refused = write(batches=[{**one, "select": ["n", "map('a', n) AS m"]}])["refused"]
+    assert "the database has no type for the column m, which is map<string,int>" in refused
+    assert "to_json(`m`)" in refused
+    if format == "derby":
+        refused = write(batches=[{**one, "select": ["CAST(n AS DECIMAL(38, 10)) AS d"]}])["refused"]
+        assert "column d is decimal(38,10), which the database would keep as decimal(31," in refused
+        assert "CAST(`d` AS decimal(31,10))" in refused
+    kept = [
+        "n", "TIMESTAMP_NTZ '2026-11-22 01:02:03' AS local", "TIMESTAMP '2026-11-22 01:02:03Z' AS at",
+        "CAST(n / 3 AS DECIMAL(31, 10)) AS d", "CAST(n AS FLOAT) AS f", "CAST(n AS TINYINT) AS y", "n > 0 AS b",
+        "DATE '2026-11-22' AS day", "CAST('x' AS BINARY) AS raw",
+    ]  # fmt: skip
+    told = write(batches=[{**one, "id": batch, "select": kept} for batch in range(2)])["told"]
+    assert [batch["written"] for batch in told] == [1, 1]
+    rows = reader(session, sink)("*")
+    assert [row[:4] for row in rows] == [["1", "2026-11-22 01:02:03", "2026-11-22 01:02:03", "0.3333333333"]] * 2
+
+
 def test_iceberg_files_are_parted_by_columns_whatever_their_values(session: SinkSession, tmp_path: Path) -> None:
     sink = {"format": "iceberg", "table": "ice.db.parted", "partition_by": ["t"]}
     session.call("write", sink=sink, batches=[{"id": 0, "rows": [[1, "a b/c=d"], [2, None]], "schema": COLUMNS}])

@@ -57,9 +57,9 @@ def reconcile(rows: StructType, table: StructType, policy: OnSchemaChange, *, si
     widened = []
     for field in rows:
         there = have.get(field.name.lower())
-        if there is None or _holds(there.dataType, field.dataType):
+        if there is None or holds(there.dataType, field.dataType):
             continue
-        if policy is OnSchemaChange.WIDEN and _holds(field.dataType, there.dataType):
+        if policy is OnSchemaChange.WIDEN and holds(field.dataType, there.dataType):
             widened.append(field)
         elif policy is not OnSchemaChange.IGNORE:
             raise _other_type(sink, field, there, policy)
@@ -88,7 +88,8 @@ def fitted(rows: DataFrame, columns: StructType, *, policy: OnSchemaChange) -> D
     return rows.select(*chosen)
 
 
-def _holds(wide: DataType, narrow: DataType) -> bool:
+def holds(wide: DataType, narrow: DataType) -> bool:
+    """Whether a column of one type takes all values of another."""
     if wide == narrow or _bare(wide) == _bare(narrow) or narrow.simpleString() == "void":
         return True
     return wide.simpleString() in _WIDER.get(narrow.simpleString(), ()) or _decimal_holds(wide, narrow)
@@ -108,11 +109,12 @@ def _bare(kind: DataType) -> str:
 
 
 def _other_type(sink: str, field: StructField, there: StructField, policy: OnSchemaChange) -> ConfigError:
-    wider = policy is not OnSchemaChange.WIDEN and _holds(field.dataType, there.dataType)
+    wider = policy is not OnSchemaChange.WIDEN and holds(field.dataType, there.dataType)
     return ConfigError(
         f"sink {sink}: column {field.name} is {field.dataType.simpleString()}, "
         f"but {there.dataType.simpleString()} in the table",
-        hint="cast it in a step" + (", or let the table follow with on_schema_change: widen" if wider else ""),
+        hint=f"cast it in a step: CAST({quoted(field.name)} AS {there.dataType.simpleString()})"
+        + (", or let the table follow with on_schema_change: widen" if wider else ""),
     )
 
 

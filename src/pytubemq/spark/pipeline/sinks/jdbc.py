@@ -18,7 +18,13 @@ from pytubemq.spark.pipeline.sinks import sql
 from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
 from pytubemq.spark.pipeline.sinks.jdbc_database import Database
 from pytubemq.spark.pipeline.sinks.jdbc_options import jdbc_options, query_timeout_s
-from pytubemq.spark.pipeline.sinks.jdbc_table import add_columns, create_table, table_columns
+from pytubemq.spark.pipeline.sinks.jdbc_table import (
+    add_columns,
+    create_table,
+    refuse_types,
+    table_columns,
+    without_types,
+)
 from pytubemq.spark.pipeline.sinks.parquet import batch_label
 from pytubemq.spark.pipeline.sinks.rows import write_counted
 from pytubemq.spark.pipeline.sinks.upsert import last_of_each_key
@@ -69,14 +75,24 @@ class JdbcSink:
                 f"sink {self.spec.name}: {error.message}",
                 hint="see that the database runs, and that url, user and password are right",
             ) from error
-        table = table_columns(spark, self._url, self._table, self._options)
+        table = table_columns(spark, self._url, self._table, self._options, rows=schema)
         if schema is None:
             return
         missing = [key for key in self.spec.keys if key not in schema.names]
         if missing:
             raise ConfigError(f"sink {self.spec.name}: keys names {', '.join(missing)}, which no row has")
+        new, options = schema, self._options
         if table is not None:
-            reconcile(schema, table, self.spec.on_schema_change, sink=self.spec.name)
+            new = type(schema)([*reconcile(schema, table, self.spec.on_schema_change, sink=self.spec.name).added])
+            options = without_types(options)
+        if not len(new):
+            return
+        try:
+            refuse_types(spark, database, new, self._url, options, keys=self.spec.keys, sink=self.spec.name)
+        except PipelineError as error:
+            raise ConfigError(
+                f"sink {self.spec.name}: {error.message}", hint="see that the account may make tables there"
+            ) from error
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """Stage the rows, then move them and the batch's number in one transaction."""
@@ -117,7 +133,7 @@ class JdbcSink:
             with database.connected() as connection:
                 connection.run(database.like(stage, self._table, rows.columns))
                 connection.commit()
-        properties = {name: value for name, value in self._options.items() if name.lower() != "createtablecolumntypes"}
+        properties = without_types(self._options)
         return write_counted(
             rows, lambda counted: counted.write.jdbc(self._url, stage, mode="append", properties=properties)
         )
@@ -205,10 +221,10 @@ class JdbcSink:
         return f"{STAGE}_{batch_label(context.pipeline_id)[:9]}_{safe}_{own}_".lower()
 
     def _fitted(self, rows: DataFrame, spark: SparkSession, database: Database) -> DataFrame:
-        table = table_columns(spark, self._url, self._table, self._options)
+        table = table_columns(spark, self._url, self._table, self._options, rows=rows.schema)
         if table is None:
             create_table(spark, database, rows.schema, self._url, self._table, self._options, keys=self.spec.keys)
-            return rows
+            table = table_columns(spark, self._url, self._table, self._options, rows=rows.schema) or rows.schema
         change = reconcile(rows.schema, table, self.spec.on_schema_change, sink=self.spec.name)
         add_columns(spark, database, self._url, self._table, change, sink=self.spec.name)
         return fitted(rows, change.columns, policy=self.spec.on_schema_change)

@@ -7,6 +7,7 @@ their text.
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,8 @@ from pytubemq.spark.pipeline.spec.secrets import redacted, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql.types import StructType
 
 _TIMED_OUT: Final = frozenset({"57014", "XCL52", "40XL1", "HYT00", "70100", "57000"})
 """SQL states of statements that took too long, or waited too long for a lock."""
@@ -157,6 +160,21 @@ class Connection:
             return rows
         finally:
             prepared.close()
+
+    def columns(self, query: str, utils: Any, dialect: Any, *, local: bool) -> StructType:
+        """The columns of a query as Spark sees them; `local`: times without a zone are told as such."""
+        from pyspark.sql.types import CharType, StringType, StructField, StructType, VarcharType
+
+        prepared = self._prepared(query, ())
+        try:
+            found = utils.getSchema(self._java, prepared.executeQuery(), dialect, True, local)
+        finally:
+            prepared.close()
+        fields = StructType.fromJson(json.loads(found.json()))
+        text = (CharType, VarcharType)
+        return StructType(
+            [StructField(f.name, StringType() if isinstance(f.dataType, text) else f.dataType) for f in fields]
+        )
 
     def has_table(self, name: str) -> bool:
         """Whether there is a table of that name, in upper or lower case, where names without a schema are looked up."""

@@ -52,7 +52,7 @@ steps:
   # Spark SQL over `input`, earlier steps and tables; or  python: module:function
   - name: paid
     sql: |
-      SELECT *, date(at) AS day
+      SELECT id, at, amount, date(at) AS day
       FROM input
       WHERE amount > 0
 """

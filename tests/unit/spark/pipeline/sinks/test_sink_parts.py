@@ -13,6 +13,7 @@ from pytubemq.spark.pipeline.sinks import sql
 from pytubemq.spark.pipeline.sinks.columns import reconcile
 from pytubemq.spark.pipeline.sinks.iceberg_table import refuse_parts
 from pytubemq.spark.pipeline.sinks.jdbc_options import jdbc_options
+from pytubemq.spark.pipeline.sinks.jdbc_table import check_kept, with_local_times
 from pytubemq.spark.pipeline.sinks.kafka import is_kafka_s_own
 from pytubemq.spark.pipeline.sinks.make import make_sink
 from pytubemq.spark.pipeline.sinks.parquet import batch_label
@@ -65,6 +66,29 @@ def test_a_narrower_column_fits_a_wider_table_and_decimals_by_their_digits() -> 
     assert reconcile(schema(("n", "short"), ("d", "decimal(10,2)")), table, OnSchemaChange.FAIL, sink="s").is_none
     with pytest.raises(ConfigError, match="column d"):
         reconcile(schema(("n", "short"), ("d", "decimal(12,4)")), table, OnSchemaChange.FAIL, sink="s")
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept", "hint"),
+    [
+        ("decimal(38,10)", "decimal(31,3)", "CAST(`c` AS decimal(31,10))"),
+        ("timestamp_ntz", "timestamp", "CAST(`c` AS timestamp)"),
+        ("long", "integer", "CAST(`c` AS int)"),
+    ],
+)
+def test_a_column_that_a_new_table_would_not_keep_is_refused_with_the_type_that_it_would(
+    rows: str, kept: str, hint: str
+) -> None:
+    with pytest.raises(ConfigError, match=r"sink s: column c is .*, which the database would keep as") as caught:
+        check_kept(schema(("c", rows)), schema(("c", kept)), sink="s")
+    assert caught.value.hint == f"cast it in a step: {hint}"
+    check_kept(schema(("c", "byte"), ("d", "float")), schema(("c", "short"), ("d", "double")), sink="s")
+
+
+def test_a_time_without_a_zone_is_one_in_the_table_where_the_rows_have_one() -> None:
+    there, local = (schema(("A", kind), ("b", kind), ("c", "timestamp")) for kind in ("timestamp", "timestamp_ntz"))
+    found = with_local_times(there, local, schema(("a", "timestamp_ntz"), ("b", "timestamp"), ("c", "timestamp_ntz")))
+    assert found.simpleString() == "struct<A:timestamp_ntz,b:timestamp,c:timestamp>"
 
 
 def test_names_cannot_break_out_of_sql() -> None:

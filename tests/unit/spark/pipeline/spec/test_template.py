@@ -22,4 +22,5 @@ def test_a_template_has_no_fault_and_a_test(tmp_path: Path, message: str, sink: 
     assert loaded.faults == ()
     pipeline = loaded.require()
     assert len(pipeline.tests) == 1
+    assert "SELECT *" not in (pipeline.steps[0].sql or ""), "what a format adds is not for every sink"
     assert (pipeline.decode and pipeline.decode.format, pipeline.sinks[0].format.value) == (message, sink)
