@@ -104,6 +104,50 @@ def test_a_hundred_dead_letters_are_listed_and_redriven_into_the_table(
     assert letters.by_reason() == []
 
 
+def test_dead_letters_are_kept_in_a_topic_and_in_a_database_whatever_they_hold(
+    spark: SparkSession, topic: Topic, new_topic: Callable[[], Topic], tmp_path: Path
+) -> None:
+    odd = b"sig=ab==,k="  # what a producer that is less strict than ours sends
+    long = b"x" * 900_000  # as JSON longer than a message may be
+    with pytubemq.sync.connect(topic.master) as tube, tube.producer(topic.name) as producer:
+        producer.submit_encoded(
+            producer.encode_payloads([len(odd).to_bytes(4, "big") + odd + b"oops"], flag=1), partition=0
+        ).result()
+        for body in (long, b'{"id": 1}'):
+            producer.submit(body).result()
+    in_topic = replace(pipeline_of(topic, tmp_path), dead_letter=DeadLetter(SinkFormat.TUBEMQ, topic=new_topic().name))
+    result = run(in_topic, spark=spark, once=True)
+    assert result.totals.rows_out == {"dead_letter": 2, "lake": 1}
+    letters = dead_letters_of(in_topic)
+    assert [row["records"] for row in letters.by_reason()] == [2]
+    found = letters.take(Choice()).rows.to_pylist()
+    assert {row["raw"]: row["attributes"] for row in found} == {long: [], b"oops": [("sig", "ab=="), ("k", "")]}
+
+    lines = replace(
+        in_topic,
+        decode=Decode(format="csv", schema="id STRING"),
+        sinks=(replace(in_topic.sinks[0], path=str(tmp_path / "lines")),),
+    )
+    redrive = stage_redrive(lines, letters.take(Choice()))
+    run(redrive.pipeline(lines, "message"), spark=spark, once=True)
+    assert redrive.finish(letters) == 2
+    assert letters.by_reason() == []
+    assert {row.id for row in spark.read.parquet(str(tmp_path / "lines")).collect()} == {"oops", long.decode()}
+
+    url = f"jdbc:derby:{tmp_path / 'derby'};create=true"
+    in_database = replace(
+        pipeline_of(topic, tmp_path / "again"), dead_letter=DeadLetter(SinkFormat.JDBC, url=url, table="letters")
+    )
+    for _ in range(2):  # the second run meets the table that the first one made
+        run(in_database, spark=spark, once=True)
+        with pytubemq.sync.connect(topic.master) as tube, tube.producer(topic.name) as producer:
+            producer.submit(b"oops again", attrs={"n": "1"}).result()
+    table = spark.read.jdbc(url, "letters", properties={"driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"})
+    kept = {bytes(row.raw): row.attributes and json.loads(row.attributes) for row in table.collect()}
+    assert kept == {b"oops": {"sig": "ab==", "k": ""}, long: {}, b"oops again": {"n": "1"}}
+    assert rows_in(spark, tmp_path / "again") == 1
+
+
 def test_a_range_goes_through_again_and_once_only(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
     fill(topic)
     pipeline = pipeline_of(topic, tmp_path)

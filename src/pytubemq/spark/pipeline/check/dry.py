@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, TubeError
@@ -16,13 +17,14 @@ from pytubemq.spark.pipeline.check.cases import collected, decoded
 from pytubemq.spark.pipeline.check.compiling import compiled
 from pytubemq.spark.pipeline.plan.guarantees import promise_of, source_kind
 from pytubemq.spark.pipeline.plan.look import look
+from pytubemq.spark.pipeline.run.audit import check_time
 from pytubemq.spark.pipeline.run.faults import said
 from pytubemq.spark.pipeline.run.promises import check_promise
 from pytubemq.spark.pipeline.run.source import open_source
 from pytubemq.spark.pipeline.run.state_need import keeps_state
 from pytubemq.spark.pipeline.run.steps import apply_steps, input_of, make_tables
-from pytubemq.spark.pipeline.sinks.make import dead_letter_spec, make_sink
-from pytubemq.spark.pipeline.spec.model import Guarantee, SinkFormat
+from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER, make_dead_letters, make_sink
+from pytubemq.spark.pipeline.spec.model import Guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pytubemq.spark.pipeline.plan.look import Looked
-    from pytubemq.spark.pipeline.spec.model import Pipeline, Sink
+    from pytubemq.spark.pipeline.sinks.port import SinkWriter
+    from pytubemq.spark.pipeline.spec.model import Pipeline
     from pytubemq.spark.pipeline.spec.places import Places
 
 MESSAGES: Final = 10
@@ -86,6 +89,8 @@ class _DryRun:
 
     def _read(self, pipeline: Pipeline) -> str:
         opened = open_source(self._spark, pipeline, streaming=False)
+        if pipeline.audit is not None:
+            check_time(opened.rows.schema, pipeline.audit.time)
         rows = opened.rows.limit(self._messages).cache()
         table, _ = collected(rows)
         self._input = opened.accepted(rows)
@@ -134,23 +139,23 @@ class _DryRun:
         for sink in self._pipeline.sinks:
             rows = self._made.get(input_of(self._pipeline, sink.input))
             schema = rows.schema if rows is not None else None
-            yield _tried(f"sink {sink.name}", self._checker(sink, schema))
+            yield _tried(f"sink {sink.name}", self._checker(partial(make_sink, sink), schema))
         if self._pipeline.dead_letter is not None and self._pipeline.decode is not None:
             from pytubemq.spark.decode.rejected import REJECTED_SCHEMA
 
-            letters = dead_letter_spec(self._pipeline.dead_letter)
-            if letters.format is SinkFormat.PARQUET and letters.path is None:
-                letters = replace(letters, path=f"{self._pipeline.state}/{letters.name}")
+            letters = partial(
+                make_dead_letters, self._pipeline.dead_letter, beside=f"{self._pipeline.state}/{DEAD_LETTER}"
+            )
             yield _tried("dead_letter", self._checker(letters, REJECTED_SCHEMA))
 
-    def _checker(self, sink: Sink, schema: StructType | None) -> Callable[[], str]:
+    def _checker(self, make: Callable[[], SinkWriter], schema: StructType | None) -> Callable[[], str]:
         def check() -> str:
-            writer = make_sink(sink)
+            writer = make()
             writer.check(self._spark, schema)
-            check_promise(sink, self._kind)
-            promised = {writer.guarantee, promise_of(sink, source=self._kind).guarantee}
+            check_promise(writer.spec, self._kind)
+            promised = {writer.guarantee, promise_of(writer.spec, source=self._kind).guarantee}
             weaker = Guarantee.AT_LEAST_ONCE if Guarantee.AT_LEAST_ONCE in promised else Guarantee.EXACTLY_ONCE
-            return f"{sink.format.value} can be written, {weaker.value.replace('_', ' ')}"
+            return f"{writer.spec.format.value} can be written, {weaker.value.replace('_', ' ')}"
 
         return check
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, TubeError
 from pytubemq.spark.pipeline.run.apart import state_refused
+from pytubemq.spark.pipeline.run.audit import check_time
 from pytubemq.spark.pipeline.run.batch import MapOnlyBody, Output, StateBody
 from pytubemq.spark.pipeline.run.faults import PipelineError, of_spark, said
 from pytubemq.spark.pipeline.run.identity import check_source
@@ -27,9 +28,9 @@ from pytubemq.spark.pipeline.run.state_need import keeps_state
 from pytubemq.spark.pipeline.run.steps import apply_steps, input_of, make_tables
 from pytubemq.spark.pipeline.run.targets import check_targets
 from pytubemq.spark.pipeline.sinks.files import HadoopFiles
-from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER, dead_letter_spec, make_sink
+from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER, make_dead_letters, make_sink
 from pytubemq.spark.pipeline.sinks.rows import is_deterministic
-from pytubemq.spark.pipeline.spec.model import DeadLetter, OnError, SinkFormat, TriggerKind
+from pytubemq.spark.pipeline.spec.model import DeadLetter, OnError, TriggerKind
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
@@ -142,14 +143,6 @@ def progress_id(state: StateDirectory, checkpoint: str, pipeline: str) -> str:
     return f"{pipeline}-{metadata['id']}"
 
 
-def dead_letter_of(pipeline: Pipeline, state: StateDirectory) -> DeadLetter:
-    """Where rejected records go: `dead_letter` in the state directory, if the pipeline does not say."""
-    wanted = pipeline.dead_letter or DeadLetter()
-    if wanted.format is SinkFormat.PARQUET and wanted.path is None:
-        return replace(wanted, path=state.of_spark(DEAD_LETTER))
-    return wanted
-
-
 def plan_queries(
     spark: SparkSession, pipeline: Pipeline, state: StateDirectory, shared: Shared, *, apart: str | None = None
 ) -> list[Query]:
@@ -172,6 +165,8 @@ def plan_queries(
     writers = [make_sink(sink) for sink in pipeline.sinks]
     make_tables(spark, pipeline)
     opened = open_source(spark, pipeline)
+    if pipeline.audit is not None:
+        check_time(opened.rows.schema, pipeline.audit.time)
     made = apply_steps(opened.accepted(), pipeline)
     outputs = [Output(writer, input_of(pipeline, writer.spec.input)) for writer in writers]
     for output in outputs:
@@ -186,7 +181,8 @@ def plan_queries(
     own = [output for output in outputs if output.step in stateful or _is_log(output)]
     main = [output for output in outputs if output not in own]
     if opened.decoded and pipeline.decode is not None and pipeline.decode.on_error is OnError.DEAD_LETTER:
-        main.insert(0, Output(make_sink(dead_letter_spec(dead_letter_of(pipeline, state))), DEAD_LETTER))
+        letters = make_dead_letters(pipeline.dead_letter or DeadLetter(), beside=state.of_spark(DEAD_LETTER))
+        main.insert(0, Output(letters, DEAD_LETTER))
     check_targets([output.writer.spec for output in (*own, *main)])
     for output in [*main, *own]:
         schema = opened.rejected(opened.rows).schema if output.step == DEAD_LETTER else made[output.step].schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import ConfigError
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.sinks.port import SinkWriter
     from pytubemq.spark.pipeline.spec.model import DeadLetter, Sink
 
-__all__ = ["DEAD_LETTER", "dead_letter_spec", "make_sink"]
+__all__ = ["DEAD_LETTER", "dead_letter_spec", "make_dead_letters", "make_sink"]
 
 
 def make_sink(spec: Sink) -> SinkWriter:
@@ -44,6 +45,30 @@ def dead_letter_spec(dead_letter: DeadLetter) -> Sink:
         master=dead_letter.master,
         options=dead_letter.options,
     )
+
+
+def make_dead_letters(dead_letter: DeadLetter, *, beside: str) -> SinkWriter:
+    """The writer of the dead letters.
+
+    Args:
+        dead_letter: what the file says of them.
+        beside: the directory, beside the state, of those that have no place of their own.
+
+    Raises:
+        ConfigError: something lacks.
+    """
+    spec = dead_letter_spec(dead_letter)
+    if spec.path is None and spec.format in (SinkFormat.PARQUET, SinkFormat.TUBEMQ):
+        spec = replace(spec, path=beside)
+    if spec.format is SinkFormat.TUBEMQ:
+        from pytubemq.spark.pipeline.sinks.letters import TopicLetters
+
+        return TopicLetters(spec)
+    if spec.format is SinkFormat.JDBC:
+        from pytubemq.spark.pipeline.sinks.letters import DatabaseLetters
+
+        return DatabaseLetters(spec)
+    return make_sink(spec)
 
 
 def _make(spec: Sink) -> SinkWriter:

@@ -250,7 +250,8 @@ DEAD_LETTER: Final = Section(
     (
         Key("format", Kind.CHOICE, "What writes.", choices=_DEAD_LETTER_SINKS, enum=model.SinkFormat,
             default="tubemq with `topic`, jdbc with `url`, else parquet"),
-        Key("path", Kind.TEXT, "Of parquet and delta."),
+        Key("path", Kind.TEXT, "Of parquet and delta; of tubemq, where those go that are too long for a message.",
+            default="of parquet and tubemq `<state>/dead_letter`"),
         Key("topic", Kind.TEXT, "Of tubemq."),
         Key("master", Kind.TEXT, "Of tubemq.", default="the source's"),
         Key("table", Kind.TEXT, "Of jdbc and delta."),

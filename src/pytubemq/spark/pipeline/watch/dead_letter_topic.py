@@ -1,14 +1,17 @@
 """The dead letters of a pipeline, where they go to a topic: read from where they were last settled up to its end.
 
 A topic lets nothing be taken out of its middle, so what is settled (redriven or dropped) is a place in each partition,
-kept in the pipeline's state. The invariants: a place only moves forward, past messages that were taken; a message that
-is no dead letter of ours is listed and shown as `foreign`, and only `drop` passes it.
+kept in the pipeline's state. Those too long for a message lie in files beside the state. The invariants: a place only
+moves forward, past messages that were taken; a message that is no dead letter of ours is listed and shown as `foreign`,
+and only `drop` passes it.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,14 +21,14 @@ import pytubemq.sync
 from pytubemq.errors import ConfigError, CorruptError, NotFoundError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.decode.rejected import REJECTED_ARROW
-from pytubemq.spark.pipeline.watch.dead_letters import FOREIGN, Choice, Room, Taken, by_reason
+from pytubemq.spark.pipeline.watch.dead_letters import FOREIGN, SUFFIX, Choice, Room, Taken, by_reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from pytubemq.model.ids import Partition
     from pytubemq.model.message import Message
-    from pytubemq.spark.pipeline.watch.dead_letters import Key
+    from pytubemq.spark.pipeline.watch.dead_letters import DeadLetterFiles, Key
 
 SETTLED: Final = "dead_letters_settled.json"
 
@@ -41,7 +44,11 @@ class DeadLetterTopic:
 
     def by_reason(self) -> list[dict[str, Any]]:
         """Reasons, the most frequent first."""
-        return by_reason(row for _, _, row in self._letters())
+        return by_reason(self.told())
+
+    def told(self) -> Iterator[dict[str, Any]]:
+        """What is listed of each."""
+        return (row for _, _, row in self._letters())
 
     def take(self, choice: Choice) -> Taken:
         """The dead letters that are meant: all of them, or the first ones of each partition in turn,
@@ -106,6 +113,49 @@ class DeadLetterTopic:
                     for batch in reader.batches():
                         for message in batch.messages:
                             yield partition, message.offset or 0, _letter_or_foreign(message)
+
+
+class LettersOfTopic:
+    """Those in a topic, behind those in files that are too long for it."""
+
+    def __init__(self, topic: DeadLetterTopic, files: DeadLetterFiles) -> None:
+        self.location = topic.location
+        self._topic = topic
+        self._files = files
+
+    def by_reason(self) -> list[dict[str, Any]]:
+        """Reasons, the most frequent first."""
+        return by_reason(chain(self._files.told(), self._topic.told()))
+
+    def take(self, choice: Choice) -> Taken:
+        """The dead letters that are meant; of the topic none while more lie in files than are taken at once.
+
+        Raises:
+            NotFoundError: the topic is not there.
+        """
+        long = self._files.take(choice)
+        found = long.rows.num_rows
+        if long.more or found == choice.most:
+            return long
+        short = self._topic.take(replace(choice, most=None if choice.most is None else choice.most - found))
+        if not found:
+            return short
+        rows = pa.concat_tables([long.rows.select(REJECTED_ARROW.names).cast(REJECTED_ARROW), short.rows])
+        return Taken(rows, {**long.keys, **short.keys}, short.more)
+
+    def check_settling(self, choice: Choice) -> None:
+        """As for those in the topic.
+
+        Raises:
+            ConfigError: only a reason is meant.
+        """
+        self._topic.check_settling(choice)
+
+    def drop(self, keys: Mapping[str, Collection[Key]]) -> int:
+        """Take away those in files, settle those in the topic. Done twice it is done once."""
+        files = {name: held for name, held in keys.items() if name.endswith(SUFFIX)}
+        places = {name: held for name, held in keys.items() if name not in files}
+        return self._files.drop(files) + self._topic.drop(places)
 
 
 def _letter_or_foreign(message: Message) -> dict[str, Any]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 DEFAULT: Final = "dead_letter"
 """Below the state, for a pipeline that says nothing of dead letters."""
+SUFFIX: Final = ".parquet"
 FOREIGN: Final = "foreign"
 """Reason and stage of what lies among the dead letters and is none."""
 BATCH_ROWS: Final = 10_000
@@ -117,13 +118,17 @@ class DeadLetterFiles:
     def files(self) -> list[str]:
         """All data files, in the order of their names."""
         found = self._fs.get_file_info(fs.FileSelector(self._root, recursive=True, allow_not_found=True))
-        names = [info.path for info in found if info.is_file and info.path.endswith(".parquet")]
+        names = [info.path for info in found if info.is_file and info.path.endswith(SUFFIX)]
         return sorted(name for name in names if not _is_hidden(name.removeprefix(self._root)))
 
     def by_reason(self) -> list[dict[str, Any]]:
         """Reasons, the most frequent first."""
+        return by_reason(self.told())
+
+    def told(self) -> Iterator[dict[str, Any]]:
+        """What is listed of each, which is not its bytes."""
         named = ["reason", "stage", "topic", "timestamp", "detail"]
-        return by_reason(row for name in self.files() for batch in self._read(name, named) for row in batch.to_pylist())
+        return (row for name in self.files() for batch in self._read(name, named) for row in batch.to_pylist())
 
     def check_settling(self, choice: Choice) -> None:
         """Every choice can be taken out of files."""
@@ -224,18 +229,19 @@ def dead_letters_of(pipeline: Pipeline) -> DeadLetters:
         NotFoundError: there are none yet.
     """
     said = pipeline.dead_letter or DeadLetter()
+    location = resolve(said.path) if said.path else f"{pipeline.state}/{DEFAULT}"
     if said.format is SinkFormat.TUBEMQ and said.topic is not None:
-        from pytubemq.spark.pipeline.watch.dead_letter_topic import topic_of
+        from pytubemq.spark.pipeline.watch.dead_letter_topic import LettersOfTopic, topic_of
 
         master = said.master or pipeline.source.master
-        return topic_of(master=resolve(master or ""), topic=resolve(said.topic), state=pipeline.state)
+        topic = topic_of(master=resolve(master or ""), topic=resolve(said.topic), state=pipeline.state)
+        return LettersOfTopic(topic, DeadLetterFiles(location))
     if said.format is not SinkFormat.PARQUET:
         where = said.table or said.path or said.url
         raise ConfigError(
             f"the dead letters of {pipeline.name} go to {said.format.value} ({where}), which is not read here",
             hint="read them with that system's own tools",
         )
-    location = resolve(said.path) if said.path else f"{pipeline.state}/{DEFAULT}"
     files = DeadLetterFiles(location)
     if not files.files():
         raise NotFoundError(f"there are no dead letters in {location}: nothing was rejected so far")
@@ -245,7 +251,7 @@ def dead_letters_of(pipeline: Pipeline) -> DeadLetters:
 def dead_letter_beside(pipeline: Pipeline) -> DeadLetter:
     """Where the pipeline's own dead letters lie, for a run over it with a state of its own."""
     said = pipeline.dead_letter or DeadLetter()
-    if said.format is SinkFormat.PARQUET and said.path is None:
+    if said.format in (SinkFormat.PARQUET, SinkFormat.TUBEMQ) and said.path is None:
         return replace(said, path=f"{pipeline.state}/{DEFAULT}")
     return said
 

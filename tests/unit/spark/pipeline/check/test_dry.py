@@ -25,6 +25,7 @@ WINDOWED = Pipeline(
 
 class _Writer:
     guarantee = Guarantee.EXACTLY_ONCE
+    spec = WINDOWED.sinks[0]
 
     def __init__(self, check: Callable[[], None]) -> None:
         self._check = check

@@ -235,12 +235,24 @@ def test_dead_letters_in_a_topic_are_settled_in_their_order(tmp_path: Path) -> N
             for number in range(6):
                 found = letter(number, raw=base64.b64encode(b"\xff").decode(), attributes={"k": "v"})
                 producer.send(json.dumps(found | {"timestamp": "2026-02-02T02:40:00.000Z"}).encode())
+        beside = tmp_path / "state" / "dead_letter"
+        pipeline = replace(pipeline, state=str(tmp_path / "state"))
+        write(beside, 0, letter(100, raw=b"too long for a message"))
         letters = dead_letters_of(pipeline)
+        assert [(row["reason"], row["records"]) for row in letters.by_reason()] == [("decode.json", 7)]
+        both = letters.take(Choice(most=2))
+        assert both.rows["raw"].to_pylist() == [b"too long for a message", b"\xff"]
+        first = letters.take(Choice(most=1))
+        assert first.rows["raw"].to_pylist() == [b"too long for a message"]
+        assert (letters.drop(dict(first.keys)), letters.drop(dict(first.keys))) == (1, 0)
         assert [(row["reason"], row["records"]) for row in letters.by_reason()] == [("decode.json", 6)]
         assert rows_of(letters.take(Choice(most=1)))[0]["raw"] == {"base64": "/w=="}
         with pytest.raises(ConfigError, match="middle"):
             letters.check_settling(Choice("decode.json"))
         redrive = stage_redrive(pipeline, letters.take(Choice(most=4)))
+        again = redrive.pipeline(pipeline, "message").dead_letter
+        assert again is not None
+        assert again.master == cluster.master, "that of the source, which is another one in a redrive"
         assert redrive.finish(letters) == 4
         assert [row["records"] for row in letters.by_reason()] == [2]
         rest = letters.take(Choice())
