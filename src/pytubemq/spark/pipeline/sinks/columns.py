@@ -7,14 +7,14 @@ the policy does not lead there, nothing is written.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.sinks.sql import quoted
 from pytubemq.spark.pipeline.spec.model import OnSchemaChange
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructField, StructType
 
 _WIDER: Final = {
@@ -72,19 +72,22 @@ def reconcile(rows: StructType, table: StructType, policy: OnSchemaChange, *, si
 
 
 def fitted(rows: DataFrame, columns: StructType, *, policy: OnSchemaChange) -> DataFrame:
-    """The rows with a table's columns: each in its place and of its type, null where the rows lack it."""
+    """The rows with a table's columns: each in its place and of its type, null where the rows lack it.
+
+    By the policy `ignore` a value that does not fit is null, be it for what it is or for its type.
+    """
     from pyspark.sql import functions as f
 
-    have = {name.lower(): name for name in rows.columns}
+    have = {field.name.lower(): field for field in rows.schema}
     chosen = []
     for field in columns:
-        name = have.get(field.name.lower())
-        if name is None:
+        there = have.get(field.name.lower())
+        if there is None:
             chosen.append(f.lit(None).cast(field.dataType).alias(field.name))
         elif policy is OnSchemaChange.IGNORE:
-            chosen.append(f.col(quoted(name)).try_cast(field.dataType).alias(field.name))
+            chosen.append(_as_far_as_it_fits(rows, there, field.dataType).alias(field.name))
         else:
-            chosen.append(f.col(quoted(name)).cast(field.dataType).alias(field.name))
+            chosen.append(f.col(quoted(there.name)).cast(field.dataType).alias(field.name))
     return rows.select(*chosen)
 
 
@@ -106,6 +109,18 @@ def _decimal_holds(wide: DataType, narrow: DataType) -> bool:
 def _bare(kind: DataType) -> str:
     """A type without whether its parts may be null."""
     return kind.simpleString()
+
+
+def _as_far_as_it_fits(rows: DataFrame, field: StructField, kind: DataType) -> Column:
+    """A column of the rows in another type; null where Spark has no way from its type to that one."""
+    from pyspark.sql import functions as f
+
+    spark: Any = rows.sparkSession
+    java_type = spark._jsparkSession.parseDataType
+    rules = spark._jvm.org.apache.spark.sql.catalyst.expressions.Cast
+    if rules.canTryCast(java_type(field.dataType.json()), java_type(kind.json())):
+        return f.col(quoted(field.name)).try_cast(kind)
+    return f.lit(None).cast(kind)
 
 
 def _other_type(sink: str, field: StructField, there: StructField, policy: OnSchemaChange) -> ConfigError:
