@@ -73,6 +73,10 @@ def test_a_hundred_dead_letters_are_listed_and_redriven_into_the_table(
     record = RunRecord()
     run(pipeline, spark=spark, once=True, on_event=record.take)
     assert (record.rows_in, record.rejected, rows_in(spark, tmp_path)) == (500, BAD, GOOD)
+    assert record.examples["decode.json"]
+    again = recorded(state_files(str(tmp_path / "state")))  # what `report` shows later is what the run told itself
+    for fact in ("examples", "sinks", "queries", "began_s", "ready_s", "ended_s", "seconds"):
+        assert getattr(again, fact) == getattr(record, fact), fact
     letters = dead_letters_of(pipeline)
     [listed] = letters.by_reason()
     assert (listed["records"], listed["topics"]) == (BAD, [topic.name])

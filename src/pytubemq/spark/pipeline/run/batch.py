@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.spark.pipeline.run import audit
 from pytubemq.spark.pipeline.run.failpoints import reach
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.run.source import Opened
     from pytubemq.spark.pipeline.sinks.port import SinkWriter
     from pytubemq.spark.pipeline.spec.model import Pipeline
+
+MOST_EXAMPLES: Final = 20
+"""Reasons of rejects of which a run tells an example each."""
+MOST_EXAMPLE_CHARACTERS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class BatchResult:
     rows_out: dict[str, int] = field(default_factory=dict)
     rejected: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, str] = field(default_factory=dict)
     newest_s: float | None = None
     parts: dict[str, float] = field(default_factory=dict)
     replayed: list[str] = field(default_factory=list)
@@ -244,6 +249,8 @@ class MapOnlyBody(BatchBody):
     def __init__(self, opened: Opened, pipeline: Pipeline, outputs: Sequence[Output], **more: object) -> None:
         super().__init__("main", pipeline, outputs, **more)  # type: ignore[arg-type]
         self._opened = opened
+        self._exampled: set[str] = set()
+        """Reasons of which this run has told an example."""
 
     def _frames(self, rows: DataFrame, entry: Entry, result: BatchResult) -> _Frames:
         frames = _Frames()
@@ -278,6 +285,19 @@ class MapOnlyBody(BatchBody):
         entry.read = {"rows": counts.rows, "rejected": counts.rejected, "reasons": counts.reasons}
         entry.audit = counts.lines
         self._check_rejected(rows, counts, entry)
+        result.examples = self._new_examples(rows, counts)
+
+    def _new_examples(self, rows: DataFrame, counts: Counts) -> dict[str, str]:
+        """What was wrong with one record of each reason that this run has not had before; not more than it keeps."""
+        new = [reason for reason in counts.reasons if reason not in self._exampled]
+        found = {}
+        for reason in new[: MOST_EXAMPLES - len(self._exampled)]:
+            self._exampled.add(reason)
+            rejected = self._opened.rejected(rows)
+            first = rejected.filter(rejected["reason"] == reason).select("detail").head()
+            if first is not None and first.detail:
+                found[reason] = first.detail[:MOST_EXAMPLE_CHARACTERS]
+        return found
 
     def _check_rejected(self, rows: DataFrame, counts: Counts, entry: Entry) -> None:
         if not counts.rejected:

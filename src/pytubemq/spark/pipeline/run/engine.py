@@ -110,7 +110,6 @@ class _Run:
         self._shared = shared
         self._apart = apart
         self._totals = Totals()
-        self._begun = time.monotonic()
         self._listener: ProgressListener | None = None
         self._pipeline_id = ""
         self._logs: dict[str, str] = {}
@@ -224,7 +223,8 @@ class _Run:
     def _tell_started(self, queries: list[Query]) -> None:
         names = [name for query in queries for name in query.sinks]
         java = reads_java(self._pipeline)
-        self._lock.note(java=java)
+        at_s = time.time()
+        self._lock.note(java=java, ready=at_s, sinks=names, queries=[query.name for query in queries])
         self._on_event(
             events.Started(
                 pipeline=self._pipeline.name,
@@ -233,7 +233,8 @@ class _Run:
                 state=self._state.location,
                 sinks=tuple(names),
                 queries=tuple(query.name for query in queries),
-                at_s=time.time(),
+                at_s=at_s,
+                began_s=self._lock.started_s,
                 java=java,
             )
         )
@@ -285,19 +286,24 @@ class _Run:
         )
 
     def _finished(self, status: RunStatus) -> RunResult:
-        seconds = time.monotonic() - self._begun
-        self._lock.release(status)
-        self._on_event(events.Finished(status, self._totals, seconds, time.time()))
+        at_s, seconds = self._ended()
+        self._lock.release(status, at_s=at_s)
+        self._on_event(events.Finished(status, self._totals, seconds, at_s))
         return RunResult(status, self._totals, seconds, self._pipeline_id, self._state.location)
 
+    def _ended(self) -> tuple[float, float]:
+        """When the run ended, and how long it took: the same wherever either is told."""
+        at_s = time.time()
+        return at_s, max(0.0, at_s - self._lock.started_s)
+
     def _failed(self, error: TubeError) -> None:
+        at_s, seconds = self._ended()
         try:
-            self._lock.release(RunStatus.FAILED, error=error.message, hint=error.hint)
+            self._lock.release(RunStatus.FAILED, at_s=at_s, error=error.message, hint=error.hint)
         except Exception as second:  # the first error is the one to tell
             _LOG.warning("pipeline %s: run.json could not be written: %s", self._pipeline.name, second)
-        seconds = time.monotonic() - self._begun
         self._on_event(
-            events.Failed(error.message, error.hint, error.code, self._totals, seconds, time.time()),
+            events.Failed(error.message, error.hint, error.code, self._totals, seconds, at_s),
         )
 
 

@@ -63,6 +63,11 @@ class RunLock:
         """New for each run."""
         return str(self._facts["run_id"])
 
+    @property
+    def started_s(self) -> float:
+        """When the run began, in seconds since 1970."""
+        return float(self._facts["started"])
+
     def take(
         self,
         *,
@@ -114,13 +119,13 @@ class RunLock:
         if self._lost is None:
             self._tell()
 
-    def release(self, status: RunStatus, **facts: Any) -> None:
-        """Let go, and say how the run ended, unless the directory is another's by now."""
+    def release(self, status: RunStatus, *, at_s: float | None = None, **facts: Any) -> None:
+        """Let go, and say how the run ended and when, unless the directory is another's by now."""
         self._ended.set()
         if self._beat is not None:
             self._beat.join(HEARTBEAT_S)
         try:
-            self.note(status=status.value, ended=time.time(), **facts)
+            self.note(status=status.value, ended=time.time() if at_s is None else at_s, **facts)
         finally:
             self._unlock_file()
 

@@ -71,6 +71,7 @@ def batch_done(result: BatchResult, progress: Any) -> BatchDone:
         rows_out=dict(result.rows_out),
         rejected=result.rejected,
         reasons=dict(result.reasons),
+        examples=dict(result.examples),
         lag_rows=lag_rows,
         lag_s=_lag_s(lag_rows, result),
         seconds=total / 1000,

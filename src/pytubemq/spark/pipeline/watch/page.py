@@ -243,7 +243,7 @@ def _audit(record: RunRecord) -> str:
     sinks = sorted({sink for row in record.audit for sink in row["written"]})
     rows = [
         [
-            row["stream"], row["minute"], f"{row['read']:,}", f"{row['rejected']:,}",
+            row["stream"], row["minute"].replace("T", " "), f"{row['read']:,}", f"{row['rejected']:,}",
             *(f"{row['written'].get(sink, 0):,}" for sink in sinks),
         ]
         for row in record.audit[-MOST_TABLE_ROWS:]
