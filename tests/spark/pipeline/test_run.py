@@ -91,6 +91,39 @@ def test_sql_that_does_not_compile_is_told_with_its_step_and_nothing_is_written(
     assert [type(event) for event in told] == [Failed]
 
 
+@pytest.mark.parametrize(
+    ("query", "into", "refusal"),
+    [
+        ("SELECT body, rand() AS x FROM input", "", "sink out: its rows are made at random or by the clock"),
+        ("SELECT body, now() AS at FROM input", "", "sink out: its rows are made at random or by the clock"),
+        ("SELECT body, topic FROM input WHERE offset > 0", None, "sink out: its rows go to the topic in their column"),
+    ],
+)
+def test_what_a_topic_cannot_take_is_refused_before_any_sink_has_a_batch(
+    query: str, into: str | None, refusal: str, spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    pipeline = numbers(topic, tmp_path)
+    out = Sink("out", SinkFormat.TUBEMQ, topic=f"{topic.name}_out" if into is not None else None)
+    steps = (Step("typed", sql=query), Step("more", sql="SELECT * FROM input"))
+    with pytest.raises(ConfigError, match=refusal):
+        run(replace(pipeline, steps=steps, sinks=(*pipeline.sinks, out)), spark=spark, once=True)
+    assert not (tmp_path / "lake").exists()
+    assert not (tmp_path / "state" / "source.json").exists()
+
+
+def test_a_first_batch_that_could_not_be_made_leaves_no_columns_behind(
+    spark: SparkSession, topic: Topic, new_topic: Callable[[], Topic], tmp_path: Path
+) -> None:
+    topic.send(3)
+    pipeline = numbers(topic, tmp_path)
+    wrong = Step("typed", sql="SELECT CAST(concat('x', CAST(body AS STRING)) AS INT) AS number FROM input")
+    with pytest.raises(TubeError, match="sink lake could not write batch 0"):
+        run(replace(pipeline, steps=(wrong,)), spark=spark, once=True)
+    out = Sink("out", SinkFormat.TUBEMQ, topic=new_topic().name, guarantee=Guarantee.EXACTLY_ONCE)
+    result = run(replace(pipeline, sinks=(*pipeline.sinks, out)), spark=spark, once=True)
+    assert result.totals.rows_out == {"lake": 3, "out": 3}
+
+
 def orders(topic: Topic, tmp_path: Path, **changes: Any) -> Pipeline:
     """Orders as JSON, decoded."""
     pipeline = Pipeline(
@@ -220,6 +253,9 @@ def test_windows_with_a_watermark_run_as_a_stream_beside_the_row_by_row_sinks(
         json.loads(bytes(row.body)) for row in spark.read.format("tubemq").options(**out.options).load().collect()
     ]
     assert sorted((body["minute"][14:16], body["orders"]) for body in bodies) == [("00", 3), ("01", 3), ("02", 3)]
+    moved = (replace(pipeline.sinks[0], input="by_minute"), *pipeline.sinks[1:])
+    with pytest.raises(ConfigError, match="sink lake: it was fed by the query main and would be by step-by_minute"):
+        run(replace(pipeline, sinks=moved), spark=spark, once=True)
     over_a_part = replace(pipeline, state=str(tmp_path / "part"))
     with pytest.raises(ConfigError, match="step by_minute of pipeline orders keeps state, which a backfill cannot"):
         run(over_a_part, spark=spark, once=True, apart="a backfill")

@@ -32,6 +32,7 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
     from pytubemq.spark.pipeline.plan.look import look
     from pytubemq.spark.pipeline.plan.planned import plan as planned
     from pytubemq.spark.pipeline.plan.words import words
+    from pytubemq.spark.pipeline.run.moved import fed_before
     from pytubemq.spark.pipeline.spec import load_checked
     from pytubemq.spark.pipeline.watch.files import SPEC, read_object, state_files
 
@@ -49,7 +50,8 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
     looked = None if offline or pipeline.source.format != "tubemq" else look(pipeline, files)
     last = read_object(files, SPEC) or None if files is not None else None
     columns = _columns(pipeline, loaded.places, file) if schema else None
-    made = planned(pipeline, looked=looked, last=last, columns=columns)
+    fed = fed_before(files) if files is not None else None
+    made = planned(pipeline, looked=looked, last=last, columns=columns, fed=fed)
     if options.output in {None, "table"}:
         click.echo("\n".join(words(made)))
     else:

@@ -19,6 +19,7 @@ from pytubemq.spark.pipeline.plan.guarantees import promise_of, source_kind
 from pytubemq.spark.pipeline.plan.look import look
 from pytubemq.spark.pipeline.run.audit import check_time
 from pytubemq.spark.pipeline.run.faults import said
+from pytubemq.spark.pipeline.run.outputs import check_output
 from pytubemq.spark.pipeline.run.promises import check_promise
 from pytubemq.spark.pipeline.run.source import open_source
 from pytubemq.spark.pipeline.run.state_need import keeps_state
@@ -73,6 +74,8 @@ class _DryRun:
         self._messages = messages
         self._input: DataFrame | None = None
         self._made: Mapping[str, DataFrame] = {}
+        self._streams: Mapping[str, DataFrame] = {}
+        self._stream: DataFrame | None = None
         self._kind = source_kind(pipeline, java=False)
 
     def source(self) -> Iterator[Check]:
@@ -130,16 +133,19 @@ class _DryRun:
 
     def _as_stream(self) -> str:
         """Whether Spark takes the steps on a stream, too, and which of them need state there."""
-        made = apply_steps(open_source(self._spark, self._pipeline).accepted(), self._pipeline)
+        opened = open_source(self._spark, self._pipeline)
+        made = apply_steps(opened.accepted(), self._pipeline)
+        self._streams, self._stream = made, opened.rows
         kept = [name for name, rows in made.items() if name != "input" and keeps_state(rows)]
         return f"{', '.join(kept)} keeps state" if kept else "each row by itself"
 
     def sinks(self) -> Iterator[Check]:
         """Whether each can be reached and written, and takes the rows."""
         for sink in self._pipeline.sinks:
-            rows = self._made.get(input_of(self._pipeline, sink.input))
+            step = input_of(self._pipeline, sink.input)
+            rows = self._made.get(step)
             schema = rows.schema if rows is not None else None
-            yield _tried(f"sink {sink.name}", self._checker(partial(make_sink, sink), schema))
+            yield _tried(f"sink {sink.name}", self._checker(partial(make_sink, sink), schema, step))
         if self._pipeline.dead_letter is not None and self._pipeline.decode is not None:
             from pytubemq.spark.decode.rejected import REJECTED_SCHEMA
 
@@ -148,9 +154,12 @@ class _DryRun:
             )
             yield _tried("dead_letter", self._checker(letters, REJECTED_SCHEMA))
 
-    def _checker(self, make: Callable[[], SinkWriter], schema: StructType | None) -> Callable[[], str]:
+    def _checker(
+        self, make: Callable[[], SinkWriter], schema: StructType | None, step: str = DEAD_LETTER
+    ) -> Callable[[], str]:
         def check() -> str:
             writer = make()
+            check_output(self._pipeline, writer.spec, self._streams.get(step), self._stream)
             writer.check(self._spark, schema)
             check_promise(writer.spec, self._kind)
             promised = {writer.guarantee, promise_of(writer.spec, source=self._kind).guarantee}

@@ -11,13 +11,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.spark.pipeline.plan.guarantees import promise_of, source_kind
+from pytubemq.spark.pipeline.run.moved import MAIN, REMEDY
 from pytubemq.spark.pipeline.spec.model import Guarantee, OnError, Sink, SinkFormat, TriggerKind
 from pytubemq.spark.pipeline.spec.normal import as_dict, differences
 from pytubemq.spark.pipeline.spec.secrets import redacted
 from pytubemq.spark.pipeline.spec.sql_names import names_read, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pytubemq.spark.pipeline.plan.look import Looked, PartitionLook
     from pytubemq.spark.pipeline.spec.model import DeadLetter, Pipeline, Step
@@ -26,7 +27,8 @@ EXACTLY: Final = "exactly once"
 _AGGREGATES: Final = frozenset({"count", "sum", "avg", "min", "max"})
 _CONSEQUENCES: Final = (
     (r"source\.(topics|topic_pattern|format|path)", "progress is of the old one: needs a new state, or a reset"),
-    (r"source\.start", "counts for a new pipeline only; this one goes on where it was"),
+    (r"source\.start", "counts for what has no progress yet; this pipeline goes on where it was"),
+    (r"sinks", "a new sink gets new batches; where it reads the source apart, all from source.start"),
     (r"sinks\.[^.]+\.(partition_by|layout)", "needs a new path: what is there lies otherwise"),
     (r"sinks\.[^.]+\.(path|table|url|topic)", "only new batches go there; `pipeline backfill` brings old ones"),
     (r"decode\.schema|steps.*", "new batches only; columns that change meet on_schema_change"),
@@ -119,6 +121,7 @@ def plan(
     looked: Looked | None = None,
     last: Mapping[str, Any] | None = None,
     columns: Mapping[str, str] | None = None,
+    fed: Mapping[str, str] | None = None,
 ) -> Plan:
     """What a run of the pipeline would do.
 
@@ -127,6 +130,7 @@ def plan(
         looked: the source as it is; None if nobody asked.
         last: the normal form of the last run; None if there was none.
         columns: of `input` and of each step, where they are known.
+        fed: by sink, the query that fed it so far, where that has made progress.
     """
     columns = columns or {}
     kind = source_kind(pipeline, java=looked is not None and looked.java)
@@ -158,7 +162,7 @@ def plan(
         spark=pipeline.spark.master,
         state=pipeline.state or f".pytubemq/{pipeline.name}",
         ran_before=last is not None,
-        changes=_changes(pipeline, last),
+        changes=(*_changes(pipeline, last), *_moves(pipeline, fed or {})),
     )
 
 
@@ -295,6 +299,30 @@ def _changes(pipeline: Pipeline, last: Mapping[str, Any] | None) -> tuple[Change
     return tuple(
         Change(path, before, after, _consequence(path)) for path, before, after in differences(last, as_dict(pipeline))
     )
+
+
+def _moves(pipeline: Pipeline, fed: Mapping[str, str]) -> Iterator[Change]:
+    """Sinks that another query would feed: the run refuses it, as that has not read what the sink has."""
+    for sink in pipeline.sinks:
+        before, now = fed.get(sink.name), _query_of(pipeline, sink)
+        if before is not None and now is not None and now != before:
+            path, why = f"sinks.{sink.name}", f"a run refuses this: {REMEDY}"
+            yield Change(path, f"query {before}", f"query {now}", why)
+
+
+def _query_of(pipeline: Pipeline, sink: Sink) -> str | None:
+    """The query that feeds a sink; None where only Spark can tell."""
+    if sink.layout == "log":
+        return f"log-{sink.name}"
+    name = sink.input or (pipeline.steps[-1].name if pipeline.steps else "input")
+    if name.lower() in {step.lower() for step in surely_keep_state(pipeline)}:
+        return f"step-{name}-update" if sink.keys else f"step-{name}"
+    plain = all(step.sql is not None and not keeps_state(step) and not _joins(step) for step in pipeline.steps)
+    return MAIN if plain else None
+
+
+def _joins(step: Step) -> bool:
+    return bool({"join", "distinct", "intersect", "except", "over"} & set(words_of(step.sql or "")))
 
 
 def _consequence(path: str) -> str:

@@ -20,7 +20,9 @@ from pytubemq.spark.pipeline.run.faults import PipelineError, of_spark, said
 from pytubemq.spark.pipeline.run.identity import check_source
 from pytubemq.spark.pipeline.run.ledger import Ledger
 from pytubemq.spark.pipeline.run.log_owner import LOG, LogOwner
+from pytubemq.spark.pipeline.run.moved import check_moved, checkpoint_of, remember
 from pytubemq.spark.pipeline.run.names import check_names
+from pytubemq.spark.pipeline.run.outputs import check_output
 from pytubemq.spark.pipeline.run.progress import LOG_ROWS, PREFIX
 from pytubemq.spark.pipeline.run.promises import check_promises
 from pytubemq.spark.pipeline.run.source import check_decode, open_source, reads_otherwise_beside
@@ -63,7 +65,7 @@ class Query:
     @property
     def checkpoint(self) -> str:
         """The directory of Spark's progress, below the state directory."""
-        return "checkpoint" if self.name == MAIN else f"checkpoint-{self.name}"
+        return checkpoint_of(self.name)
 
     def start(self, trigger: Trigger) -> None:
         """Begin.
@@ -184,7 +186,10 @@ def plan_queries(
         letters = make_dead_letters(pipeline.dead_letter or DeadLetter(), beside=state.of_spark(DEAD_LETTER))
         main.insert(0, Output(letters, DEAD_LETTER))
     check_targets([output.writer.spec for output in (*own, *main)])
+    feeds = {output.name: MAIN for output in main} | {output.name: _own_query(output) for output in own}
+    check_moved(state, feeds)
     for output in [*main, *own]:
+        check_output(pipeline, output.writer.spec, made.get(output.step), opened.rows)
         schema = opened.rejected(opened.rows).schema if output.step == DEAD_LETTER else made[output.step].schema
         output.writer.check(spark, None if _is_log(output) else schema)
     limits = pipeline.dead_letter
@@ -200,11 +205,19 @@ def plan_queries(
         if query.log is not None:
             query.owner(query.log).check()
     check_source(state, pipeline)
+    remember(state, feeds)
     return queries
 
 
 def _is_log(output: Output) -> bool:
     return output.writer.spec.layout == LOG
+
+
+def _own_query(output: Output) -> str:
+    """The name of the query of a sink that `main` does not feed."""
+    if _is_log(output):
+        return f"log-{output.name}"
+    return f"step-{output.step}" + ("-update" if output.writer.spec.keys else "")
 
 
 def _main_query(
@@ -241,7 +254,7 @@ def _own_queries(
         mode = "update" if output.writer.spec.keys else "append"
         groups.setdefault((output.step, mode), []).append(output)
     for (step, mode), taking in groups.items():
-        name = f"step-{step}" if mode == "append" else f"step-{step}-update"
+        name = _own_query(taking[0])
         rows = (others if queries else first)[step]
         queries.append(_state_query(name, rows, mode, pipeline, state, shared, taking))
     return queries
@@ -251,7 +264,7 @@ def _log_query(output: Output, pipeline: Pipeline, state: StateDirectory, made: 
     from pyspark.sql import functions as f
 
     rows = made[output.step].observe(LOG_ROWS, f.count(f.lit(1)).alias("rows"))
-    return Query(f"log-{output.name}", rows, (output.name,), state, pipeline.name, log=output.writer.spec)
+    return Query(_own_query(output), rows, (output.name,), state, pipeline.name, log=output.writer.spec)
 
 
 def _state_query(

@@ -82,7 +82,7 @@ class ParquetBatches:
         """Stage the files, then give their directory the batch's name."""
         files = HadoopFiles(context.spark)
         self._refuse_own(rows.columns)
-        rows = self._fitted(rows, files)
+        rows, columns = self._fitted(rows, files)
         staged = f"{self._root}/{STAGING}/{self._name(batch_id, context)}-{uuid.uuid4().hex[:8]}"
         self._sweep(files, batch_id, context)
 
@@ -97,6 +97,8 @@ class ParquetBatches:
             files.delete(staged)
             return 0
         reach(f"sink-staged:{self.spec.name}", batch_id)
+        if columns is not None:  # not before its rows could be made: a step that fails leaves no columns behind
+            files.write(f"{self._root}/{SCHEMA}", columns.json())
         if not files.rename(staged, self._target(batch_id, context)) and self.done(batch_id, context) is None:
             raise self._unreachable("a directory could not be renamed there")
         return count
@@ -108,16 +110,15 @@ class ParquetBatches:
             return None
         return context.spark.read.parquet(target).count()
 
-    def _fitted(self, rows: DataFrame, files: HadoopFiles) -> DataFrame:
+    def _fitted(self, rows: DataFrame, files: HadoopFiles) -> tuple[DataFrame, StructType | None]:
+        """The rows with the table's columns, and those columns if they are other ones with this batch."""
         table = self._table(files)
         if table is None:
             files.make_directory(self._root)
-            files.write(f"{self._root}/{SCHEMA}", rows.schema.json())
-            return rows
+            return rows, rows.schema
         change = reconcile(rows.schema, table, self.spec.on_schema_change, sink=self.spec.name)
-        if not change.is_none:
-            files.write(f"{self._root}/{SCHEMA}", change.columns.json())
-        return fitted(rows, change.columns, policy=self.spec.on_schema_change)
+        made = fitted(rows, change.columns, policy=self.spec.on_schema_change)
+        return made, None if change.is_none else change.columns
 
     def _refuse_own(self, names: Iterable[str]) -> None:
         own = [name for name in names if name.lower() == BATCH]

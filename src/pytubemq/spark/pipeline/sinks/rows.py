@@ -55,17 +55,19 @@ _CLOCKS: Final = frozenset({"CurrentTimestamp", "Now", "CurrentDate", "CurrentTi
 """Spark's expressions that tell the time; to it they are deterministic, since they stay the same within one query."""
 
 
-def is_deterministic(rows: DataFrame) -> bool:
+def is_deterministic(rows: DataFrame, *, keeps_time: bool = True) -> bool:
     """Whether nothing in the plan is made at random or by the clock, so that the same input gives the same rows.
 
-    On a stream a clock is none: Spark keeps the time of each batch with its offsets, and takes it again.
+    On a stream a clock is none: Spark keeps the time of each batch with its offsets, and takes it again; unless the
+    plan is only put on the stream's batches one by one, and so keeps no time (`keeps_time`).
     """
     session: Any = rows.sparkSession
     plan: Any = rows._jdf.queryExecution().analyzed()
     if not plan.deterministic():
         return False
     clock = session._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
-    return rows.isStreaming or not plan.containsPattern(clock) or not _tells_time(plan, clock)
+    kept = keeps_time and rows.isStreaming
+    return kept or not plan.containsPattern(clock) or not _tells_time(plan, clock)
 
 
 def _tells_time(plan: Any, clock: Any) -> bool:

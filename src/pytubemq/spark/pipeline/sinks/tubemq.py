@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.sinks.port import SinkContext
+from pytubemq.spark.pipeline.sinks.repeats import rows_differ
 from pytubemq.spark.pipeline.sinks.rows import is_deterministic, write_counted
 from pytubemq.spark.pipeline.sinks.sql import quoted
 from pytubemq.spark.pipeline.spec.model import Guarantee
@@ -151,12 +152,7 @@ class TubeMqSink:
         from pytubemq.spark.sink import in_fixed_order
 
         if not context.deterministic or not is_deterministic(messages):
-            raise ConfigError(
-                f"sink {self.spec.name}: its rows are made at random or by the clock, so a batch done again has "
-                "other rows",
-                hint="take a time that the message has, name a column with idempotency_key, or set options: "
-                "{idempotent: false} for at least once",
-            )
+            raise rows_differ(self.spec)
         if context.map_only and keeps_order(messages):
             return messages
         return in_fixed_order(messages, partitions=ORDERED_TASKS)

@@ -89,9 +89,9 @@ sinks:
 spark:
   packages: ["org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"]
   conf:
-    spark.sql.catalog.local: org.apache.iceberg.spark.SparkCatalog
+    # spark.sql.catalog.local itself stays unset: Iceberg has no catalog that Spark 4.2 can load
     spark.sql.catalog.local.type: hadoop
-    spark.sql.catalog.local.warehouse: tables
+    spark.sql.catalog.local.warehouse: tables  # a directory, or hdfs://...
 """,
     "jdbc": """
 sinks:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, RefusedError
 from pytubemq.spark.pipeline.run.events import BatchDone
+from pytubemq.spark.pipeline.run.moved import NAME as QUERIES
 from pytubemq.spark.pipeline.watch.files import PROGRESS, SPEC, ledger_entries, progress_lines
 from pytubemq.spark.pipeline.watch.record import event_of
 from pytubemq.spark.pipeline.watch.status import status
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.watch.files import Files
 
 ASIDE: Final = "forgotten"
-_NAMES: Final = ("ledger", PROGRESS, SPEC, "source.json")
+_NAMES: Final = ("ledger", PROGRESS, SPEC, "source.json", QUERIES)
 _CHECKPOINTS: Final = "checkpoint*"
 _LOG: Final = "checkpoint-log-"
 """What begins the name of the progress of Spark's own file sink."""

@@ -34,10 +34,13 @@ class _Writer:
         self._check()
 
 
-def _checks(monkeypatch: pytest.MonkeyPatch, check: Callable[[], None]) -> list[dry.Check]:
+def _checks(
+    monkeypatch: pytest.MonkeyPatch, check: Callable[[], None], looked_at: Callable[..., None] = lambda *_: None
+) -> list[dry.Check]:
     monkeypatch.setattr(dry, "keeps_state", lambda rows: True)
     monkeypatch.setattr(dry, "open_source", lambda spark, pipeline: _Opened())
     monkeypatch.setattr(dry, "apply_steps", lambda rows, pipeline: {"input": rows, "counts": rows})
+    monkeypatch.setattr(dry, "check_output", looked_at)
     monkeypatch.setattr(dry, "make_sink", lambda sink: _Writer(check))
     run = dry._DryRun(None, WINDOWED, Places(str(Path("p.yaml"))), 1)  # type: ignore[arg-type]
     assert run._as_stream() == "counts keeps state"
@@ -45,6 +48,8 @@ def _checks(monkeypatch: pytest.MonkeyPatch, check: Callable[[], None]) -> list[
 
 
 class _Opened:
+    rows = None
+
     def accepted(self) -> None:
         return None
 
@@ -52,6 +57,15 @@ class _Opened:
 def test_rows_of_a_step_that_keeps_state_may_go_to_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = _checks(monkeypatch, lambda: None)
     assert (found.name, found.error, found.text) == ("sink out", None, "tubemq can be written, exactly once")
+
+
+def test_rows_that_the_sink_would_refuse_in_a_batch_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(pipeline: Pipeline, sink: Sink, rows: Any, source: Any) -> None:
+        raise ConfigError(f"sink {sink.name}: its rows are made at random")
+
+    (found,) = _checks(monkeypatch, lambda: None, look)
+    assert found.error is not None
+    assert found.error.message == "sink out: its rows are made at random"
 
 
 def test_what_the_sink_itself_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

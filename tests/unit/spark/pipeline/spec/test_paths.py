@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytubemq.spark.pipeline.spec.model import DeadLetter, Pipeline, Sink, SinkFormat, Source, Table
+from pytubemq.spark.pipeline.spec.model import DeadLetter, Pipeline, Sink, SinkFormat, Source, SparkSettings, Table
 from pytubemq.spark.pipeline.spec.paths import beside
 
 
@@ -24,3 +24,14 @@ def test_relative_paths_are_those_beside_the_file() -> None:
     assert [sink.path for sink in made.sinks] == ["/home/me/out/a", "/out/b", None]
     assert made.dead_letter is not None
     assert made.dead_letter.path == "/home/me/letters"
+
+
+def test_a_catalog_in_a_directory_lies_beside_the_file_too() -> None:
+    conf = {
+        "spark.sql.catalog.local.type": "hadoop", "spark.sql.catalog.local.warehouse": "tables",
+        "spark.sql.catalog.far.type": "hadoop", "spark.sql.catalog.far.warehouse": "hdfs://h/tables",
+        "spark.sql.catalog.rest.type": "rest", "spark.sql.catalog.rest.warehouse": "named",
+    }  # fmt: skip
+    pipeline = Pipeline("p", Source(topics=("t",)), spark=SparkSettings(conf=conf))
+    made = beside(pipeline, "/home/me/file.yaml").spark.conf
+    assert made == conf | {"spark.sql.catalog.local.warehouse": "/home/me/tables"}

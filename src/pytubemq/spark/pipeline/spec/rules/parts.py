@@ -125,9 +125,6 @@ def _dead_letter(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     yield from _limits(pipeline, places)
     if letters.topic is not None:
         yield from _topic(letters.topic, "dead_letter.topic", places)
-        if pipeline.source.format == "tubemq" and letters.topic in pipeline.source.topics:
-            text = "is the topic that is read: its records would come again and again"
-            yield places.fault(FaultCode.CONTRADICTION, "dead_letter.topic", text, "name another")
 
 
 def _limits(pipeline: Pipeline, places: Places) -> Iterator[Fault]:

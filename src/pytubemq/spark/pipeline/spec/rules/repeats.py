@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.spark.pipeline.spec.faults import FaultCode
-from pytubemq.spark.pipeline.spec.model import SinkFormat
+from pytubemq.spark.pipeline.spec.numbered import by_number
 from pytubemq.spark.pipeline.spec.sql_names import names_read, words_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     """A warning for each step before such a sink: a query's words may mislead, the run asks Spark."""
     by_name = {step.name.lower(): index for index, step in enumerate(pipeline.steps)}
     told: set[int] = set()
-    numbered = [sink for sink in pipeline.sinks if _by_number(sink)]
+    numbered = [sink for sink in pipeline.sinks if by_number(sink)]
     if not numbered:
         return
     from pytubemq.spark.pipeline.plan.planned import keeps_state  # few files need it, and it this package's values
@@ -43,11 +43,6 @@ def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
                 )
                 hint = "take a time of the message, or give the sink idempotency_key"
                 yield places.fault(FaultCode.ROWS_DIFFER, f"steps[{index}].sql", text, hint)
-
-
-def _by_number(sink: Sink) -> bool:
-    of_topic = sink.format is SinkFormat.TUBEMQ and sink.idempotency_key is None
-    return of_topic and sink.options.get("idempotent", "true").lower() != "false"
 
 
 def _before(pipeline: Pipeline, sink: Sink, by_name: dict[str, int]) -> set[int]:

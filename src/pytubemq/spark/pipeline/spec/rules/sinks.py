@@ -83,11 +83,7 @@ def _keys(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
 
 
 def _writes(sink: Sink, index: int, pipeline: Pipeline, places: Places) -> Iterator[Fault]:
-    """Two sinks in one place, and a sink into the topic that is read."""
-    reads_topics = pipeline.source.format == "tubemq"
-    if reads_topics and sink.format is SinkFormat.TUBEMQ and sink.topic in pipeline.source.topics:
-        text = "is the topic that is read: its rows would come again and again"
-        yield places.fault(FaultCode.CONTRADICTION, f"sinks[{index}].topic", text, "name another")
+    """Two sinks in one place."""
     place = target_of(sink)
     for other, before in enumerate(pipeline.sinks[:index]):
         if place is not None and target_of(before) == place:
