@@ -264,6 +264,9 @@ def test_a_run_in_a_process_of_its_own_ends_after_its_batch_when_asked(topic: To
     assert any("stopped after" in line for line in lines)
     assert "Report" not in output
     assert "<svg" in (tmp_path / "page.html").read_text("utf-8")
+    again = tmp_path / "again.html"
+    subprocess.run([*command, "report", str(file), "--out", str(again)], capture_output=True, check=True)
+    assert again.read_text("utf-8") == (tmp_path / "page.html").read_text("utf-8")
     assert (tmp_path / "state" / "spark.log").stat().st_size > 0
     stopped = subprocess.run([*command, "stop", str(file)], capture_output=True, text=True, check=False)
     assert stopped.returncode == 4
