@@ -42,6 +42,7 @@ def test_a_log_takes_no_other_progress_and_a_new_path_takes_all_rows_again(
     topic.send(2)
     run(pipeline("lake"), spark=spark, once=True)
     assert count("lake") == 5
+    assert not (tmp_path / "state/checkpoint-log-lake/sources").exists()  # of topics, what was begun is in offsets/
     files = state_files(str(tmp_path / "state"))
     assert progress(files).logs == ["lake"]
     looked = look(pipeline("lake"), files)

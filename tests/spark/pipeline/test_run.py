@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytubemq.sync
-from pytubemq.errors import ConfigError, TubeError
+from pytubemq.errors import ConfigError, NotFoundError, TubeError
 from pytubemq.spark.pipeline.run.engine import run
 from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Finished, RunStatus, Started
+from pytubemq.spark.pipeline.run.faults import StepError
 from pytubemq.spark.pipeline.spec.model import (
     Audit,
     DeadLetter,
@@ -85,10 +86,16 @@ def test_sql_that_does_not_compile_is_told_with_its_step_and_nothing_is_written(
 ) -> None:
     told: list[Event] = []
     pipeline = replace(numbers(topic, tmp_path), steps=(Step("typed", sql="SELECT nothing FROM input"),))
-    with pytest.raises(Exception, match=r"step typed does not compile: .*nothing"):
+    with pytest.raises(StepError, match=r"step typed does not compile: .*nothing") as found:
         run(pipeline, spark=spark, once=True, on_event=told.append)
+    assert "SQLSTATE" not in found.value.message
+    assert "Project" not in found.value.message
+    assert "body" in (found.value.hint or "")
     assert not (tmp_path / "lake").exists()
     assert [type(event) for event in told] == [Failed]
+    elsewhere = replace(pipeline, source=replace(pipeline.source, topics=(f"{topic.name}x",)))
+    with pytest.raises(NotFoundError, match=f"source.topic: topic '{topic.name}x'"):
+        run(elsewhere, spark=spark, once=True)
 
 
 @pytest.mark.parametrize(

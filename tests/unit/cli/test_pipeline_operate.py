@@ -19,9 +19,9 @@ import pytest
 from pytubemq.cli.options import GlobalOptions
 from pytubemq.cli.pipeline.display import Bars, Json, Lines, Nothing, Shown, chosen, clock, display, figures, line
 from pytubemq.cli.pipeline.spark_log import MOST_BYTES, log_place, spark_log
-from pytubemq.errors import UnreachableError
+from pytubemq.errors import NotFoundError, UnreachableError
 from pytubemq.spark.decode.rejected import REJECTED_ARROW
-from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Started, Totals
+from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Finished, RunStatus, Started, Totals
 from pytubemq.spark.pipeline.watch.record import RunRecord
 
 from .conftest import Ran
@@ -301,6 +301,26 @@ def test_a_long_batch_is_told_of_while_it_lasts() -> None:
     Json(io.StringIO()).close()
 
 
+def test_the_last_line_is_told_once_and_a_run_without_news_says_so() -> None:
+    stream = io.StringIO()
+    lines = Lines(stream, every_s=3_600)
+    for event in (STARTED, batch(0)):
+        lines.show(event, told(STARTED, batch(0)))
+    lines.close()
+    assert stream.getvalue().count("1,000 rows") == 1
+    again = Lines(stream, every_s=3_600)
+    again.show(batch(0), told(STARTED, batch(0)))
+    again._say(line(told(STARTED, batch(0))))
+    again.close()
+    assert stream.getvalue().count("1,000 rows") == 2
+    for status, said in ((RunStatus.FINISHED, True), (RunStatus.STOPPED, False)):
+        stream = io.StringIO()
+        quiet = Lines(stream, every_s=3_600)
+        quiet.show(STARTED, told(STARTED, Finished(status, Totals(0, 0, {}, 0), 1.0, 1_770_000_001.0)))
+        quiet.close()
+        assert ("nothing new" in stream.getvalue()) == said
+
+
 def test_what_spark_says_goes_to_its_log_and_what_we_say_does_not(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -333,3 +353,41 @@ def test_a_log_that_grows_during_a_run_is_put_aside_and_written_on(
     assert aside.read_bytes() == b"a" * 101
     assert place.read_bytes() == b"behind\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["spark.log", "spark.log.1"]
+
+
+def test_a_plan_asks_for_the_topics_of_the_sinks_too_unless_it_is_offline(
+    tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(pipeline: Any) -> None:
+        raise NotFoundError("sinks.copied.topic: topic 'cpoy' does not exist", hint="did you mean copy?")
+
+    monkeypatch.setattr("pytubemq.spark.pipeline.run.topics.check_topics", missing)
+    ran = tube("pipeline", "plan", str(file))
+    assert (ran.code, "sinks.copied.topic" in ran.err, "did you mean copy?" in ran.err) == (3, True, True)
+    assert tube("pipeline", "plan", str(file), "--offline").code == 0
+
+
+def test_a_step_that_a_run_could_not_make_is_told_where_it_stands(
+    tube: Tube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pytubemq.spark.pipeline.run.faults import StepError
+
+    path = tmp_path / "orders.yaml"
+    path.write_text(
+        "name: orders\nsource: {topic: t, master: '127.0.0.1:1'}\n"
+        "steps:\n  - {name: paid, sql: SELECT amont FROM input}\nsinks: [{name: out, format: console}]\n"
+    )
+    refused = StepError("step paid does not compile: no amont", step="paid", hint="it has amount")
+
+    def run(*given: Any, **more: Any) -> None:
+        if refused.__cause__ is None:
+            os.write(2, b"Spark starts")  # so that its log is named
+            refused.__cause__ = Exception("[UNRESOLVED_COLUMN]; line 1 pos 7")
+        raise refused
+
+    monkeypatch.setattr("pytubemq.spark.pipeline.run.engine.run", run)
+    for log in (True, False):
+        refused.__notes__ = []
+        ran = tube("pipeline", "run", str(path))
+        assert (ran.code, f"{path}:4:" in ran.err, "it has amount" in ran.err) == (78, True, True)
+        assert ("all that Spark said" in ran.err) == log

@@ -11,7 +11,7 @@ import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pytubemq.spark.pipeline.run.events import BatchDone, Started, as_json
+from pytubemq.spark.pipeline.run.events import BatchDone, RunStatus, Started, as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,6 +98,7 @@ class Lines:
         self._ended = threading.Event()
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._said = ""
 
     def show(self, event: Event, record: RunRecord) -> None:
         """Remember; the first event is told at once."""
@@ -110,12 +111,16 @@ class Lines:
             self._thread.start()
 
     def close(self) -> None:
-        """Tell the last of it."""
+        """Tell the last of it, unless it was told."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
         with self._guard:
-            if self._record is not None and self._record.batch_count:
+            if self._record is None or self._record.began_s is None:
+                return
+            if self._record.batch_count == 0 and self._record.status is RunStatus.FINISHED:
+                self._say(f"{self._record.pipeline}  nothing new")
+            elif self._record.batch_count and line(self._record) != self._said:
                 self._say(line(self._record))
 
     def _tick(self) -> None:
@@ -125,6 +130,7 @@ class Lines:
                     self._say(line(self._record))
 
     def _say(self, text: str) -> None:
+        self._said = text
         print(f"{time.strftime('%H:%M:%S')}  {text}", file=self._stream, flush=True)
 
 

@@ -33,6 +33,7 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
     from pytubemq.spark.pipeline.plan.planned import plan as planned
     from pytubemq.spark.pipeline.plan.words import words
     from pytubemq.spark.pipeline.run.moved import fed_before
+    from pytubemq.spark.pipeline.run.topics import check_topics
     from pytubemq.spark.pipeline.spec import load_checked
     from pytubemq.spark.pipeline.watch.files import SPEC, read_object, state_files
 
@@ -47,6 +48,8 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
         files = None
     if schema or not offline:
         need_spark("pipeline plan")
+    if not offline:
+        check_topics(pipeline)
     looked = None if offline or pipeline.source.format != "tubemq" else look(pipeline, files)
     last = read_object(files, SPEC) or None if files is not None else None
     columns = _columns(pipeline, loaded.places, file) if schema else None

@@ -14,7 +14,7 @@ from pytubemq.cli.output import emit_object
 from pytubemq.cli.pipeline.display import Shown
 from pytubemq.cli.pipeline.opened import opened
 from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
-from pytubemq.errors import ExitCode, TubeError
+from pytubemq.errors import ConfigError, ExitCode, TubeError
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -50,7 +50,24 @@ def run(file: str, once: bool, progress: str, report_to: Path | None, variables:
     options = current()
     pipeline = opened(options, file, variables)
     need_spark("pipeline run")
-    return carry_out(options, pipeline, file, once=once, progress=Shown(progress), report_to=report_to)
+    try:
+        return carry_out(options, pipeline, file, once=once, progress=Shown(progress), report_to=report_to)
+    except ConfigError as error:
+        raise _at_its_place(error, pipeline, file, variables) from error
+
+
+def _at_its_place(error: ConfigError, pipeline: Pipeline, file: str, variables: dict[str, str]) -> ConfigError:
+    """The error of a step told as `dry-run` tells it; any other as it is."""
+    from pytubemq.spark.pipeline.check.compiling import at_its_place
+    from pytubemq.spark.pipeline.run.faults import StepError
+    from pytubemq.spark.pipeline.spec import load_checked
+
+    if not isinstance(error, StepError):
+        return error
+    told = at_its_place(error, pipeline, load_checked(file, variables=variables).places)
+    for note in getattr(error, "__notes__", ()):
+        told.add_note(note)
+    return told
 
 
 def carry_out(
@@ -94,7 +111,7 @@ def engine_run(
     """
     from pytubemq.cli.pipeline.display import chosen, display, follower
     from pytubemq.cli.pipeline.report import look_of, put_promises, write_report
-    from pytubemq.cli.pipeline.spark_log import log_place, spark_log
+    from pytubemq.cli.pipeline.spark_log import length, log_place, spark_log
     from pytubemq.spark.pipeline.spec.normal import as_dict
     from pytubemq.spark.pipeline.watch.files import SPEC, read_object, state_files
     from pytubemq.spark.pipeline.watch.record import RunRecord, audit_of
@@ -102,6 +119,7 @@ def engine_run(
     assert pipeline.state is not None
     record = RunRecord(pipeline=pipeline.name, state=pipeline.state, spec=as_dict(pipeline))
     log = log_place(pipeline.state, pipeline.name)
+    before = length(log)
     kind, colour = chosen(progress, options), options.colour  # both ask what standard error is, before it is the log
     try:
         with spark_log(log) as talk:
@@ -112,7 +130,8 @@ def engine_run(
             finally:
                 shown.close()
     except TubeError as error:
-        error.add_note(f"all that Spark said: {log}")
+        if length(log) != before:  # else Spark had no part in it
+            error.add_note(f"all that Spark said: {log}")
         raise
     finally:
         put_promises(record, pipeline)

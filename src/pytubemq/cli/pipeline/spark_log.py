@@ -34,6 +34,14 @@ def log_place(state: str, name: str) -> Path:
     return Path(state) / NAME
 
 
+def length(place: Path) -> int:
+    """How long a log is, in bytes; 0 if there is none."""
+    try:
+        return place.stat().st_size
+    except OSError:
+        return 0
+
+
 @contextlib.contextmanager
 def spark_log(place: Path, *, look_s: float = LOOK_S) -> Iterator[TextIO]:
     """Send standard error to the log; yields what it was, for us to talk to.

@@ -12,11 +12,11 @@ from pytubemq.spark.pipeline.spec.faults import FaultCode, PipelineFileError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from pytubemq.spark.pipeline.run.faults import StepError
     from pytubemq.spark.pipeline.spec.model import Pipeline
     from pytubemq.spark.pipeline.spec.places import Places
 
 _PLACE: Final = re.compile(r"\(?line (\d+),? pos (\d+)\)?")
-_TAIL: Final = re.compile(r"\s*(?:;\s*line \d+ pos \d+.*|\(line \d+, pos \d+\).*|== SQL.*|SQLSTATE: \w+.*)$", re.DOTALL)
 
 
 def compiled(rows: DataFrame, pipeline: Pipeline, places: Places) -> dict[str, DataFrame]:
@@ -36,10 +36,16 @@ def compiled(rows: DataFrame, pipeline: Pipeline, places: Places) -> dict[str, D
     return made
 
 
+def at_its_place(error: StepError, pipeline: Pipeline, places: Places) -> PipelineFileError:
+    """A step that a run could not make, with its line and column in the file."""
+    at, step = next((at, step) for at, step in enumerate(pipeline.steps) if step.name == error.step)
+    return _refused(error, f"steps[{at}]", step.sql is not None, places)
+
+
 def _refused(error: ConfigError, path: str, is_sql: bool, places: Places) -> PipelineFileError:
     cause: Any = error.__cause__
     text = str(cause) if cause is not None else error.message
-    message = _TAIL.sub("", error.message).strip()
+    message = error.message
     if not is_sql:
         key = f"{path}.python" if f"{path}.python" in places.by_path else path
         fault = places.fault(FaultCode.STEP_DOES_NOT_COMPILE, key, message)

@@ -17,18 +17,19 @@ from pytubemq.spark.pipeline.check.cases import collected, decoded
 from pytubemq.spark.pipeline.check.compiling import compiled
 from pytubemq.spark.pipeline.plan.guarantees import promise_of, source_kind
 from pytubemq.spark.pipeline.plan.look import look
+from pytubemq.spark.pipeline.plan.planned import percent
 from pytubemq.spark.pipeline.run.audit import check_time
-from pytubemq.spark.pipeline.run.faults import said
+from pytubemq.spark.pipeline.run.faults import TooManyRejectedError, said
 from pytubemq.spark.pipeline.run.outputs import check_output
 from pytubemq.spark.pipeline.run.promises import check_promise
 from pytubemq.spark.pipeline.run.source import open_source
 from pytubemq.spark.pipeline.run.state_need import keeps_state
 from pytubemq.spark.pipeline.run.steps import apply_steps, input_of, make_tables
 from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER, make_dead_letters, make_sink
-from pytubemq.spark.pipeline.spec.model import Guarantee
+from pytubemq.spark.pipeline.spec.model import Guarantee, OnError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -101,10 +102,7 @@ class _DryRun:
             return (
                 f"{_count(len(table), 'message')}" if pipeline.source.format == "tubemq" else _count(len(table), "row")
             )
-        reasons = Counter(row["_error"]["reason"] for row in table if row["_error"] is not None)
-        rejected = ", ".join(f"{reason} {number}" for reason, number in sorted(reasons.items()))
-        fine = len(table) - sum(reasons.values())
-        return f"{_count(fine, 'row')} decoded" + (f", {sum(reasons.values())} rejected: {rejected}" if reasons else "")
+        return told_of_decoded(pipeline, [row["_error"] for row in table])
 
     def steps(self) -> Iterator[Check]:
         """Each step on those messages; on none where there are none."""
@@ -167,6 +165,31 @@ class _DryRun:
             return f"{writer.spec.format.value} can be written, {weaker.value.replace('_', ' ')}"
 
         return check
+
+
+def told_of_decoded(pipeline: Pipeline, errors: Sequence[Any]) -> str:
+    """What came of the messages that were read: for each row None, or why it was rejected.
+
+    Raises:
+        TooManyRejectedError: not one was decoded, or the file lets none be rejected.
+    """
+    bad = [error for error in errors if error is not None]
+    fine = f"{_count(len(errors) - len(bad), 'row')} decoded"
+    if not bad:
+        return fine
+    reasons = Counter(error["reason"] for error in bad)
+    told = f"{fine}, {len(bad)} rejected: {', '.join(f'{why} {number}' for why, number in sorted(reasons.items()))}"
+    more = [f"as: {bad[0]['detail']}"]
+    decode, letters = pipeline.decode, pipeline.dead_letter
+    none_allowed = decode is not None and decode.on_error is OnError.FAIL
+    if none_allowed:
+        more.append("on_error: fail ends the run at the first")
+    elif letters is not None and letters.max_ratio is not None and len(bad) > letters.max_ratio * len(errors):
+        more.append(f"more than {percent(letters.max_ratio)} of a batch end the run")
+    text = "; ".join([told, *more])
+    if len(bad) == len(errors) or none_allowed:
+        raise TooManyRejectedError(text, hint="make `decode` fit the messages: pytubemq pipeline tap  shows them")
+    return text
 
 
 def _tried(name: str, look_at: Callable[[], str]) -> Check:

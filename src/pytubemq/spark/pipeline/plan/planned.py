@@ -277,6 +277,11 @@ def _size(size_bytes: int) -> str:
     return f"{size_bytes:,} bytes"
 
 
+def percent(ratio: float) -> str:
+    """A ratio as people read it: `0.01` is `1%`."""
+    return f"{ratio:.6%}".rstrip("0%").rstrip(".") + "%"
+
+
 def _rejects(pipeline: Pipeline) -> str | None:
     decode, letters = pipeline.decode, pipeline.dead_letter
     if decode is None or decode.format == "raw":
@@ -287,7 +292,7 @@ def _rejects(pipeline: Pipeline) -> str | None:
         return "are counted and dropped"
     most = []
     if letters is not None and letters.max_ratio is not None:
-        most.append(f"{letters.max_ratio:.6%}".rstrip("0%").rstrip(".") + "% of a batch")
+        most.append(f"{percent(letters.max_ratio)} of a batch")
     if letters is not None and letters.max_rows is not None:
         most.append(f"{letters.max_rows:,} records in all")
     return f"more than {' or '.join(most)} end the run" if most else "however many, do not end the run"

@@ -20,11 +20,13 @@ from pytubemq.spark.pipeline.run import events
 from pytubemq.spark.pipeline.run.batch import Shared
 from pytubemq.spark.pipeline.run.events import RunResult, RunStatus, Totals
 from pytubemq.spark.pipeline.run.faults import PipelineError, failed
+from pytubemq.spark.pipeline.run.identity import has_progress, refuse_other
 from pytubemq.spark.pipeline.run.lock import RunLock
 from pytubemq.spark.pipeline.run.progress import ProgressListener, batch_done, log_result
 from pytubemq.spark.pipeline.run.queries import Query, plan_queries, start_order
 from pytubemq.spark.pipeline.run.session import check_session, open_session, present_session, unheeded
 from pytubemq.spark.pipeline.run.state import StateDirectory
+from pytubemq.spark.pipeline.run.topics import check_topics
 from pytubemq.spark.pipeline.spec.model import TriggerKind
 from pytubemq.spark.pipeline.spec.normal import as_dict
 from pytubemq.spark.pipeline.spec.rules.secret_rules import hide_secrets
@@ -72,6 +74,7 @@ def run(
         ConfigError: something is wrong that was found before anything ran; nothing was written.
         TubeError: the run failed; the next run goes on from the batch that failed.
     """
+    asked = pipeline
     if once and pipeline.trigger.kind is not TriggerKind.ONCE:
         pipeline = replace(pipeline, trigger=replace(pipeline.trigger, kind=TriggerKind.AVAILABLE_NOW))
     hide_secrets(pipeline)
@@ -79,10 +82,11 @@ def run(
         raise ConfigError(f"pipeline {pipeline.name} has no sinks", hint="add at least one, as console")
     state = StateDirectory(resolve(pipeline.state or f".pytubemq/{pipeline.name}"))
     pipeline = _with_masters(replace(pipeline, state=state.location))
+    asked = replace(asked, state=state.location)
     lock = RunLock(state, pipeline.name)
     shared = Shared(check_held=lock.check)
     lock.take(first=lambda: state.delete(STOP), on_lost=shared.fail)
-    return _Run(pipeline, state, lock, on_event, shared, apart).go(spark)
+    return _Run(pipeline, state, lock, on_event, shared, apart, asked).go(spark)
 
 
 def _with_masters(pipeline: Pipeline) -> Pipeline:
@@ -102,8 +106,11 @@ class _Run:
         on_event: Callable[[Event], None],
         shared: Shared,
         apart: str | None = None,
+        asked: Pipeline | None = None,
     ) -> None:
+        """`asked`: the pipeline as its file says it, which a plan compares with what the file says then."""
         self._pipeline = pipeline
+        self._asked = asked or pipeline
         self._state = state
         self._lock = lock
         self._on_event = on_event
@@ -127,6 +134,7 @@ class _Run:
         made = None
         restore = _on_sigterm(self._shared.stop)
         try:
+            self._ask_first()
             session = given or present_session()
             if session is None:
                 session = made = open_session(self._pipeline)
@@ -150,9 +158,14 @@ class _Run:
             if made is not None:
                 made.stop()
 
+    def _ask_first(self) -> None:
+        """What can be refused before Spark starts."""
+        refuse_other(self._state, self._pipeline)
+        check_topics(self._pipeline, source=not has_progress(self._state))
+
     def _carry_out(self, session: SparkSession) -> RunStatus:
         queries = plan_queries(session, self._pipeline, self._state, self._shared, apart=self._apart)
-        self._state.write(SPEC, as_dict(self._pipeline))
+        self._state.write(SPEC, as_dict(self._asked))
         self._listener = listener = ProgressListener()
         session.streams.addListener(listener)
         try:

@@ -15,6 +15,8 @@ _OURS: Final = re.compile(r"\bpytubemq\.[\w.]*?(\w+Error): (.*)")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _AFTER: Final = ("\tat ", "JVM stacktrace", "Driver stacktrace", "=== ", "During handling", "The above exception")
 """What lines begin with that follow what was wrong."""
+_TAIL: Final = re.compile(r"\s*(?:;\s*line \d+ pos \d+.*|\(line \d+, pos \d+\).*|== SQL.*|SQLSTATE: \w+.*)$", re.DOTALL)
+"""What follows in a fault of a query: a place in its text, and the query or its plan."""
 _LONGEST: Final = 600
 _MOST_LINES: Final = 6
 
@@ -23,13 +25,26 @@ class PipelineError(TubeError):
     """A run failed: a sink, a step or the source refused while batches were under way."""
 
 
+class StepError(ConfigError):
+    """A step that Spark does not take; `step` is its name."""
+
+    def __init__(self, message: str, *, step: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.step = step
+
+
 class TooManyRejectedError(PipelineError):
     """More records were rejected than the pipeline allows."""
 
 
 def of_spark(error: BaseException, what: str, *, hint: str | None = None) -> ConfigError:
     """A fault found before anything ran."""
-    return ConfigError(f"{what}: {said(error)}", hint=hint)
+    return ConfigError(f"{what}: {refused(error)}", hint=hint)
+
+
+def refused(error: BaseException) -> str:
+    """What Spark says of a query that it does not take, without the query and its plan."""
+    return _TAIL.sub("", said(error)).strip()
 
 
 def failed(error: BaseException, what: str) -> TubeError:

@@ -2,7 +2,8 @@
 
 The invariant: offsets of one source, or of one cluster, are never taken for another's. What may change is what names
 the same rows as before, or some of them: topics and Masters can be added and taken away, as long as one stays. That a
-pattern leaves out topics which were read, the source itself sees in the checkpoint.
+pattern leaves out topics which were read, the source itself sees in the checkpoint. A state in which no batch was begun
+is nobody's: a file whose first run failed is corrected and run again.
 """
 
 from __future__ import annotations
@@ -28,8 +29,44 @@ def check_source(state: StateDirectory, pipeline: Pipeline) -> None:
     Raises:
         ConfigError: they are different, and progress was made.
     """
+    refuse_other(state, pipeline)
+    state.write(NAME, _facts(pipeline))
+
+
+def refuse_other(state: StateDirectory, pipeline: Pipeline) -> None:
+    """Compare the source with the one that the progress is of.
+
+    Raises:
+        ConfigError: they are different, and progress was made.
+    """
+    before, now = state.read(NAME), _facts(pipeline)
+    if before is None or _goes_on(before, now) or not has_progress(state):
+        return
+    raise ConfigError(
+        f"{state.location} holds the progress of {_said(before)}, not of {_said(now)}",
+        hint="give the pipeline another `state`, or forget the progress with  pytubemq pipeline reset FILE --yes"
+        + (
+            "; if it is the same cluster under new addresses, name an old Master beside them for one run"
+            if _are_strange(before.get("masters"), now["masters"])
+            else ""
+        ),
+    )
+
+
+def has_progress(state: StateDirectory) -> bool:
+    """Whether a batch of any query was begun, or a source has written down by itself where it begins."""
+    if state.exists("ledger"):
+        return True
+    return any(
+        any(name.isdigit() for name in state.names(f"{checkpoint}/offsets")) or state.exists(f"{checkpoint}/sources")
+        for checkpoint in state.directories("checkpoint")  # each query has one of its own
+    )
+
+
+def _facts(pipeline: Pipeline) -> dict[str, Any]:
+    """What says whose offsets they are."""
     source = pipeline.source
-    now: dict[str, Any] = {
+    return {
         "pipeline": pipeline.name,
         "format": source.format,
         "topics": sorted(source.topics),
@@ -42,19 +79,6 @@ def check_source(state: StateDirectory, pipeline: Pipeline) -> None:
             if source.format != "tubemq" and name.lower() in _NAMES_ROWS
         },
     }
-    before = state.read(NAME)
-    progress = state.has_any("checkpoint") or state.exists("ledger")  # each query has a checkpoint of its own
-    if before is not None and progress and not _goes_on(before, now):
-        raise ConfigError(
-            f"{state.location} holds the progress of {_said(before)}, not of {_said(now)}",
-            hint="give the pipeline another `state`, or forget the progress with `pytubemq pipeline reset`"
-            + (
-                "; if it is the same cluster under new addresses, name an old Master beside them for one run"
-                if _are_strange(before.get("masters"), now["masters"])
-                else ""
-            ),
-        )
-    state.write(NAME, now)
 
 
 def _goes_on(before: dict[str, Any], now: dict[str, Any]) -> bool:

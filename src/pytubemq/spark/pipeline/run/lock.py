@@ -170,9 +170,9 @@ class RunLock:
         file = os.open(self._state.of_spark("lock"), os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        except BlockingIOError:
             os.close(file)
-            raise self._taken(before) from error
+            raise self._taken(before) from None
         self._file = file
 
     def _unlock_file(self) -> None:
@@ -181,8 +181,10 @@ class RunLock:
             self._file = None
 
     def _taken(self, other: dict[str, Any]) -> ConfigError:
+        here = self._state.local and other.get("host") == self._facts["host"]
         who = f"process {other.get('pid', '?')} on {other.get('host', '?')}"
         return ConfigError(
             f"pipeline {self._facts['pipeline']} runs already: {who} holds {self._state.location}",
-            hint=f"stop that run first; after a crash on another machine it counts as dead {STALE_S:.0f} s later",
+            hint="end that run first, with  pytubemq pipeline stop FILE"
+            + ("" if here else f"; after a crash it counts as dead {STALE_S:.0f} s later"),
         )

@@ -96,12 +96,13 @@ class StateDirectory:
         """Whether there is a file or directory of that name."""
         return self._is_there(self._at(name))
 
-    def has_any(self, beginning: str) -> bool:
-        """Whether there is a file or directory whose name begins so."""
+    def directories(self, beginning: str) -> list[str]:
+        """The directories whose names begin so, by their own names."""
         from pyarrow import fs
 
         there = self._fs.get_file_info(fs.FileSelector(self._root, allow_not_found=True))
-        return any(info.base_name.startswith(beginning) for info in there)
+        kind = fs.FileType.Directory
+        return sorted(info.base_name for info in there if info.type == kind and info.base_name.startswith(beginning))
 
     def names(self, under: str) -> Iterator[str]:
         """The files directly in a directory, by their own names; none if it is not there."""

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.pipeline.run.faults import of_spark
+from pytubemq.spark.pipeline.run.faults import StepError, of_spark, refused
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from pytubemq.spark.pipeline.spec.model import Pipeline, Step, Watermark
 
+MOST_TOLD: Final = 20
+"""So many columns are named where a step does not compile."""
 INPUT: Final = "input"
 """The rows before a step, by this name in its SQL; and the source's rows, for a sink that takes no step's."""
 
@@ -82,14 +84,21 @@ def apply_step(rows: DataFrame, step: Step) -> DataFrame:
     try:
         made = _sql(rows, resolve(step.sql)) if step.sql is not None else _python(step)(rows)
     except PySparkException as error:
-        hint = "correct the step; `input` is the step before" if step.sql is not None else None
-        raise of_spark(error, f"step {step.name} does not compile", hint=hint) from error
+        hint = _columns_of_input(rows) if step.sql is not None else None
+        message = f"step {step.name} does not compile: {refused(error)}"
+        raise StepError(message, step=step.name, hint=hint) from error
     if not hasattr(made, "createOrReplaceTempView"):
         raise ConfigError(
             f"step {step.name}: {step.python} gave {type(made).__name__}, not a DataFrame",
             hint="return the DataFrame that the function made",
         )
     return _with_watermark(made, mark, step.name) if mark is not None and not early else made
+
+
+def _columns_of_input(rows: DataFrame) -> str:
+    names = rows.columns
+    more = f", and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
+    return f"the rows that come to it, `input`, have the columns {', '.join(names[:MOST_TOLD])}{more}"
 
 
 def _sql(rows: DataFrame, text: str) -> DataFrame:

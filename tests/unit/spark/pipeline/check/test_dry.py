@@ -5,15 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.check import dry
-from pytubemq.spark.pipeline.spec.model import Guarantee, Pipeline, Sink, SinkFormat, Source, Step
+from pytubemq.spark.pipeline.run.faults import TooManyRejectedError
+from pytubemq.spark.pipeline.spec.model import (
+    DeadLetter,
+    Decode,
+    Guarantee,
+    OnError,
+    Pipeline,
+    Sink,
+    SinkFormat,
+    Source,
+    Step,
+)
 from pytubemq.spark.pipeline.spec.places import Places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
 WINDOWED = Pipeline(
     "p",
@@ -75,3 +86,31 @@ def test_what_the_sink_itself_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -
     (found,) = _checks(monkeypatch, refuse)
     assert found.error is not None
     assert found.error.message == "no such topic"
+
+
+ERROR = {"reason": "decode.json", "detail": "no JSON: hello"}
+
+
+def test_messages_of_which_none_can_be_decoded_are_a_fault_with_an_example() -> None:
+    with pytest.raises(TooManyRejectedError) as found:
+        dry.told_of_decoded(orders(DeadLetter(max_ratio=0.01)), [ERROR] * 10)
+    assert found.value.message == (
+        "0 rows decoded, 10 rejected: decode.json 10; as: no JSON: hello; more than 1% of a batch end the run"
+    )
+    with pytest.raises(TooManyRejectedError):
+        dry.told_of_decoded(orders(None), [ERROR])
+
+
+def test_a_few_of_the_newest_messages_may_be_rejected_unless_the_file_lets_none() -> None:
+    told = "1 row decoded, 1 rejected: decode.json 1; as: no JSON: hello"
+    assert dry.told_of_decoded(orders(None), [None, ERROR]) == told
+    limited = dry.told_of_decoded(orders(DeadLetter(max_ratio=0.4)), [None, ERROR])
+    assert limited == f"{told}; more than 40% of a batch end the run"
+    assert dry.told_of_decoded(orders(DeadLetter(max_ratio=0.5)), [None, ERROR]) == told
+    assert dry.told_of_decoded(orders(None), [None, None]) == "2 rows decoded"
+    with pytest.raises(TooManyRejectedError, match="on_error: fail ends the run at the first"):
+        dry.told_of_decoded(orders(None, OnError.FAIL), [None, ERROR])
+
+
+def orders(letters: DeadLetter | None, on_error: OnError = OnError.DEAD_LETTER) -> Pipeline:
+    return Pipeline("p", Source(), decode=Decode("json", schema="id INT", on_error=on_error), dead_letter=letters)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.errors import ConfigError, TubeError
+from pytubemq.errors import ConfigError, NotFoundError, TubeError
 from pytubemq.spark.pipeline.run import engine, identity, queries
 from pytubemq.spark.pipeline.run.batch import BatchResult, Shared, StateBody, StopRequestedError
 from pytubemq.spark.pipeline.run.events import Failed, RunStatus
@@ -22,6 +22,7 @@ from pytubemq.spark.pipeline.run.session import present_session, unheeded
 from pytubemq.spark.pipeline.run.state import StateDirectory
 from pytubemq.spark.pipeline.spec.model import (
     Audit,
+    DeadLetter,
     Pipeline,
     Sink,
     SinkFormat,
@@ -32,6 +33,7 @@ from pytubemq.spark.pipeline.spec.model import (
     Trigger,
     TriggerKind,
 )
+from pytubemq.spark.pipeline.spec.normal import as_dict, differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -369,3 +371,41 @@ def test_a_name_that_two_things_would_share_is_refused_for_pipelines_made_in_pyt
 
 def test_a_sink_may_have_the_name_of_its_step() -> None:
     check_names(Pipeline("p", Source(), steps=(Step("a"),), sinks=(Sink("a", SinkFormat.CONSOLE), CONSOLE)))
+
+
+def test_what_needs_no_spark_is_refused_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(pipeline: Pipeline, *, source: bool) -> None:
+        raise NotFoundError(f"asked for the source's too: {source}")
+
+    monkeypatch.setattr(engine, "check_topics", missing)
+    monkeypatch.setattr(engine, "open_session", lambda pipeline: pytest.fail("Spark was started"))
+    monkeypatch.setattr(engine, "present_session", lambda: pytest.fail("Spark was asked"))
+    sinks = (Sink("out", SinkFormat.CONSOLE),)
+    told: list[Event] = []
+    wrong = Pipeline("p", Source(topics=("ordres",)), sinks=sinks, state=str(tmp_path))
+    with pytest.raises(NotFoundError, match="too: True"):
+        engine.run(wrong, on_event=told.append)
+    assert [type(event) for event in told] == [Failed]
+    state = StateDirectory(str(tmp_path))
+    identity.check_source(state, wrong)
+    (tmp_path / "checkpoint/offsets").mkdir(parents=True)
+    (tmp_path / "checkpoint/offsets/0").touch()
+    with pytest.raises(NotFoundError, match="too: False"):  # a topic that was read is waited for
+        engine.run(wrong)
+    with pytest.raises(ConfigError, match="holds the progress of pipeline p reading tubemq ordres"):
+        engine.run(Pipeline("p", Source(topics=("orders",)), sinks=sinks, state=str(tmp_path)))
+
+
+def test_what_the_run_adds_to_a_file_is_not_taken_for_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def go(run: Any, spark: object) -> None:
+        monkeypatch.setattr(engine, "plan_queries", lambda *given, **more: pytest.raises)
+        with pytest.raises(AttributeError):
+            run._carry_out(SimpleNamespace())  # the session is asked after the file is written down
+        run._lock.release(RunStatus.STOPPED)
+
+    monkeypatch.setattr(engine._Run, "go", go)
+    sink = Sink("lake", SinkFormat.PARQUET, path="/lake")
+    letters = DeadLetter(path="/dead")
+    asked = Pipeline("p", Source(master="h:1", topics=("t",)), sinks=(sink,), dead_letter=letters, state=str(tmp_path))
+    engine.run(asked, once=True)
+    assert differences(StateDirectory(str(tmp_path)).read(engine.SPEC) or {}, as_dict(asked)) == []

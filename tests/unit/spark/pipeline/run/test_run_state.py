@@ -17,7 +17,7 @@ from pytubemq.spark.pipeline.run import lock as locks
 from pytubemq.spark.pipeline.run import state as states
 from pytubemq.spark.pipeline.run.events import RunStatus
 from pytubemq.spark.pipeline.run.faults import PipelineError
-from pytubemq.spark.pipeline.run.identity import check_source
+from pytubemq.spark.pipeline.run.identity import check_source, has_progress
 from pytubemq.spark.pipeline.run.ledger import KEPT, Ledger, add_totals
 from pytubemq.spark.pipeline.run.lock import RUN, STALE_S, RunLock
 from pytubemq.spark.pipeline.run.state import StateDirectory
@@ -235,7 +235,8 @@ def test_progress_of_one_source_is_not_taken_for_another_s(
     state: StateDirectory, tmp_path: Path, other: Pipeline, refused: bool
 ) -> None:
     check_source(state, Pipeline("p", Source(topics=("a",), master="test-1:8715,test-2:8715")))
-    (tmp_path / "state" / "checkpoint").mkdir()
+    (tmp_path / "state" / "checkpoint/offsets").mkdir(parents=True)
+    (tmp_path / "state" / "checkpoint/offsets/0").touch()
     if refused:
         with pytest.raises(
             ConfigError, match=r"holds the progress of pipeline p reading tubemq a \(test-1:8715,"
@@ -259,7 +260,8 @@ def test_options_that_say_which_rows_another_source_has_count(
 ) -> None:
     first = {"subscribe": "a", "kafka.bootstrap.servers": "k1:9092,k2:9092"}
     check_source(state, Pipeline("p", Source(format="kafka", options=first)))
-    (tmp_path / "state" / "checkpoint").mkdir()
+    (tmp_path / "state" / "checkpoint/offsets").mkdir(parents=True)
+    (tmp_path / "state" / "checkpoint/offsets/0").touch()
     if refused:
         with pytest.raises(ConfigError, match="holds the progress of"):
             check_source(state, Pipeline("p", Source(format="kafka", options=options)))
@@ -271,9 +273,21 @@ def test_options_that_say_which_rows_another_source_has_count(
 def test_the_progress_of_any_query_is_progress(state: StateDirectory, tmp_path: Path, checkpoint: str) -> None:
     check_source(state, Pipeline("p", Source(topics=("a",), master="test:8715")))
     check_source(state, Pipeline("p", Source(topics=("b",), master="test:8715")))  # nothing was read yet
-    (tmp_path / "state" / checkpoint).mkdir()
-    with pytest.raises(ConfigError, match="holds the progress of pipeline p reading tubemq b"):
+    (tmp_path / "state" / checkpoint / "offsets").mkdir(parents=True)
+    (tmp_path / "state" / checkpoint / "metadata").touch()  # begun, and no batch: a name that was wrong is corrected
+    check_source(state, Pipeline("p", Source(topics=("c",), master="test:8715")))
+    assert not has_progress(state)
+    (tmp_path / "state" / checkpoint / "offsets/0").touch()
+    with pytest.raises(ConfigError, match="holds the progress of pipeline p reading tubemq c"):
         check_source(state, Pipeline("p", Source(topics=("a",), master="test:8715")))
+
+
+def test_where_another_source_began_by_itself_is_progress(state: StateDirectory, tmp_path: Path) -> None:
+    check_source(state, Pipeline("p", Source(format="kafka", options={"subscribe": "a"})))
+    (tmp_path / "state/checkpoint/sources/0").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="holds the progress of") as found:
+        check_source(state, Pipeline("p", Source(format="kafka", options={"subscribe": "b"})))
+    assert "pipeline reset FILE" in (found.value.hint or "")
 
 
 def test_what_is_done_first_is_done_before_the_run_is_told_and_not_if_another_holds_the_state(
@@ -283,7 +297,9 @@ def test_what_is_done_first_is_done_before_the_run_is_told_and_not_if_another_ho
     lock = RunLock(state, "p")
     lock.take(first=lambda: told.append(state.read(RUN)))
     assert told == [None]
-    with pytest.raises(ConfigError, match="runs already"):
+    with pytest.raises(ConfigError, match="runs already") as found:
         RunLock(state, "p").take(first=lambda: told.append("again"))
+    assert found.value.__cause__ is None  # what the system calls it tells nobody anything
+    assert found.value.hint == "end that run first, with  pytubemq pipeline stop FILE"
     assert told == [None]
     lock.release(RunStatus.FINISHED)
