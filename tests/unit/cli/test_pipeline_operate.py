@@ -19,9 +19,10 @@ import pytest
 from pytubemq.cli.options import GlobalOptions
 from pytubemq.cli.pipeline.display import Bars, Json, Lines, Nothing, Shown, chosen, clock, display, figures, line
 from pytubemq.cli.pipeline.spark_log import MOST_BYTES, log_place, spark_log
-from pytubemq.errors import NotFoundError, UnreachableError
+from pytubemq.errors import ConfigError, NotFoundError, UnreachableError
 from pytubemq.spark.decode.rejected import REJECTED_ARROW
-from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Finished, RunStatus, Started, Totals
+from pytubemq.spark.pipeline.check.dry import Check
+from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Finished, RunResult, RunStatus, Started, Totals
 from pytubemq.spark.pipeline.watch.record import RunRecord
 
 from .conftest import Ran
@@ -160,10 +161,15 @@ def test_progress_is_forgotten_only_when_it_is_said(tube: Tube, file: Path) -> N
     assert tube("pipeline", "reset", str(file)).code == 2
     looked = tube("pipeline", "reset", str(file), "--dry-run", "-o", "json")
     assert json.loads(looked.out)["offsets"] == {"1:t:0": 28}
+    told = tube("pipeline", "reset", str(file), "--dry-run")
+    assert "3 batches" in told.out
+    assert "the next run begins at source.start, not at:\n  1:t:0  28\n" in told.out
+    assert "nothing was forgotten" in told.err
     assert (file.parent / "st" / "checkpoint").is_dir()
     ran = tube("pipeline", "reset", str(file), "--yes")
     assert ran.code == 0
     assert (file.parent / "st" / "forgotten" / "checkpoint").is_dir()
+    assert "holds no progress" in tube("pipeline", "reset", str(file), "--dry-run").out
 
 
 def test_dead_letters_are_listed_shown_and_dropped(tube: Tube, file: Path) -> None:
@@ -391,3 +397,43 @@ def test_a_step_that_a_run_could_not_make_is_told_where_it_stands(
         ran = tube("pipeline", "run", str(path))
         assert (ran.code, f"{path}:4:" in ran.err, "it has amount" in ran.err) == (78, True, True)
         assert ("all that Spark said" in ran.err) == log
+
+
+@pytest.mark.parametrize("how", ["--dry-run", "--yes"])
+def test_a_reason_that_no_dead_letter_has_is_told_with_those_that_there_are(tube: Tube, file: Path, how: str) -> None:
+    ran = tube("pipeline", "dlq", "redrive", str(file), "--reason", "decode.jsn", how)
+    assert (ran.code, "did you mean decode.json? there are: decode.json" in ran.err) == (3, True)
+
+
+def test_a_redrive_tells_what_was_rejected_again(tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(pipeline: Any, *, on_event: Callable[[Event], None], **more: Any) -> RunResult:
+        totals = Totals(1, 3, {"lake": 1, "dead_letter": 2}, 2)
+        end_s = STARTED.at_s + 1
+        made = batch(0, rows_in=3, rows_out=totals.rows_out, rejected=2)
+        for event in (STARTED, made, Finished(RunStatus.FINISHED, totals, 1.0, end_s)):
+            on_event(event)
+        return RunResult(RunStatus.FINISHED, totals, 1.0, "cafe", pipeline.state)
+
+    monkeypatch.setattr("pytubemq.spark.pipeline.run.engine.run", run)
+    ran = tube("pipeline", "dlq", "redrive", str(file), "--yes", "-o", "json")
+    assert json.loads(ran.out) == {"pipeline": "orders", "redriven": 3, "rows_out": {"lake": 1}, "rejected_again": 2}
+    assert "3 dead letters put through: 1 row into lake; 2 rejected again" in ran.err
+
+
+def test_what_was_rejected_stands_below_what_was_read(tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(pipeline: Any, *, on_event: Callable[[Event], None], **more: Any) -> RunResult:
+        for event in (STARTED, batch(0)):
+            on_event(event)
+        return RunResult(RunStatus.FINISHED, Totals(1, 1_000, {"lake": 990}, 10), 1.0, "cafe", pipeline.state)
+
+    monkeypatch.setattr("pytubemq.spark.pipeline.run.engine.run", run)
+    lines = tube("pipeline", "run", str(file)).out.splitlines()
+    assert [text.split()[:2] for text in lines[1:4]] == [["read", "1,000"], ["rejected", "10"], ["lake", "990"]]
+
+
+def test_a_dry_run_names_a_part_once() -> None:
+    from pytubemq.cli.pipeline.dry_run import as_text
+
+    error = ConfigError("sink lake: partition_by names dya, which no row has", hint="there are id, day")
+    told = as_text(Check("sink lake", "", error))
+    assert told == ["FAIL  sink lake  partition_by names dya, which no row has", "      there are id, day"]

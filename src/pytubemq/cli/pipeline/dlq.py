@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import difflib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,7 +17,7 @@ from pytubemq.cli.words import count_of
 from pytubemq.errors import ConfigError, ExitCode, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pytubemq.cli.options import GlobalOptions
     from pytubemq.spark.pipeline.spec.model import Pipeline
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.watch.redrive import Redrive
 
 REASONS = ["reason", "records", "stage", "topics", "first", "last", "example"]
+DEAD_LETTER: Final = "dead_letter"
+"""The name of the dead letters among the sinks of a run."""
 LETTERS = ["id", "reason", "detail", "timestamp", "raw"]
 
 
@@ -113,20 +117,24 @@ def redrive(
     left = unfinished(pipeline)
     if dry_run:
         found = letters.take(_choice(reason, most))
+        _some_meant(letters, found, reason)
         emit_object(options, {"pipeline": pipeline.name, "redriven": 0, "meant": found.rows.num_rows}, name="pipeline")
         _say_more(options, found)
         options.say("nothing was written" + ("" if left is None else f"; {left.rows:,} of a killed redrive come first"))
         return ExitCode.DONE
     choice = _choice(reason, most)
     letters.check_settling(choice)
-    done = 0
+    done = Redriven()
     if left is not None:
         options.say(f"finishing a redrive of {count_of(left.rows, 'dead letter')} that was killed")
-        done += _carry_out(options, pipeline, left)
+        _carry_out(options, pipeline, left, done)
     taken = letters.take(choice)
+    if left is None:
+        _some_meant(letters, taken, reason)
     if left is None or taken.rows.num_rows:
-        done += _carry_out(options, pipeline, stage_redrive(pipeline, taken))
-    emit_object(options, {"pipeline": pipeline.name, "redriven": done}, name="pipeline")
+        _carry_out(options, pipeline, stage_redrive(pipeline, taken), done)
+    emit_object(options, {"pipeline": pipeline.name, **done.as_object()}, name="pipeline")
+    options.say(done.in_words())
     _say_more(options, taken)
     return ExitCode.DONE
 
@@ -171,19 +179,62 @@ def _letters(options: GlobalOptions, pipeline: Pipeline) -> DeadLetters | None:
         return None
 
 
-def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive) -> int:
-    """Run it, then take the dead letters away; how many."""
+@dataclass(slots=True)
+class Redriven:
+    """What became of dead letters that were put through again."""
+
+    letters: int = 0
+    rows_out: dict[str, int] = field(default_factory=dict)
+    """Rows that they came to, by sink."""
+    rejected: int = 0
+    """Records that are dead letters anew."""
+
+    def add(self, rows_out: Mapping[str, int], rejected: int) -> None:
+        """What one run over some of them came to."""
+        for sink, rows in rows_out.items():
+            if sink != DEAD_LETTER:
+                self.rows_out[sink] = self.rows_out.get(sink, 0) + rows
+        self.rejected += rejected
+
+    def as_object(self) -> dict[str, Any]:
+        """For machines."""
+        return {"redriven": self.letters, "rows_out": self.rows_out, "rejected_again": self.rejected}
+
+    def in_words(self) -> str:
+        """All of it in one line."""
+        into = [f"{count_of(rows, 'row')} into {sink}" for sink, rows in self.rows_out.items()] or ["no rows"]
+        return (
+            f"{count_of(self.letters, 'dead letter')} put through: {', '.join(into)}; {self.rejected:,} rejected again"
+        )
+
+
+def _some_meant(letters: DeadLetters, taken: Taken, reason: str | None) -> None:
+    """Refuse a reason that no dead letter has."""
+    if taken.rows.num_rows or reason is None:
+        return
+    there = [str(row["reason"]) for row in letters.by_reason()]
+    near = difflib.get_close_matches(reason, there, 1)
+    known = f"there are: {', '.join(there)}" if there else "there are no dead letters"
+    raise NotFoundError(
+        f"there is no dead letter of the reason {reason}", hint=f"did you mean {near[0]}? {known}" if near else known
+    )
+
+
+def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive, done: Redriven) -> None:
+    """Run it, then take the dead letters away."""
     from pytubemq.cli.pipeline.run import engine_run
     from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of
     from pytubemq.spark.pipeline.watch.redrive import APART
 
     try:
         for stage in wanted.stages():
-            engine_run(options, wanted.pipeline(pipeline, stage), once=True, progress=Shown.AUTO, apart=APART)
+            again = wanted.pipeline(pipeline, stage)
+            ran = engine_run(options, again, once=True, progress=Shown.AUTO, apart=APART)
+            done.add(ran.record.rows_out, ran.record.rejected)
     except ConfigError:
         wanted.give_up()
         raise
-    return wanted.finish(dead_letters_of(pipeline))
+    done.letters += wanted.finish(dead_letters_of(pipeline))
 
 
 def _say_more(options: GlobalOptions, taken: Taken) -> None:

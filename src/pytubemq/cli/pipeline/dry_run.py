@@ -69,7 +69,7 @@ def as_text(check: Check) -> list[str]:
     """A line for a part that is well; the error and its remedy for one that is not."""
     if check.error is None:
         return [f"ok    {check.name}  {check.text}"]
-    first, *rest = str(check.error).splitlines()
+    first, *rest = str(check.error).removeprefix(f"{check.name}: ").splitlines()
     return [f"FAIL  {check.name}  {first}", *(f"      {line}" for line in rest)]
 
 

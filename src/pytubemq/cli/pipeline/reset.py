@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from pytubemq.cli.options import current, global_options
@@ -9,6 +11,9 @@ from pytubemq.cli.output import emit_object
 from pytubemq.cli.pipeline.opened import files_of
 from pytubemq.cli.pipeline.options import file_argument, set_option
 from pytubemq.cli.words import count_of
+
+if TYPE_CHECKING:
+    from pytubemq.spark.pipeline.watch.reset import Progress
 
 
 @click.command()
@@ -33,12 +38,26 @@ def reset(file: str, dry_run: bool, yes: bool, variables: dict[str, str]) -> Non
     aside = None if dry_run else str(forget(files))
     shown = {"state": files.location, "batches": found.batches, "rows_in": found.rows_in, "aside": aside}
     table = options.output in {None, "table"}
-    offsets = [{"partition": key, "offset": value} for key, value in sorted(found.offsets.items())]
-    emit_object(options, shown | {"names": list(found.names), "offsets": offsets or None if table else found.offsets},
-                name="state")  # fmt: skip
+    if table:
+        click.echo("\n".join(in_words(found, files.location)))
+    else:
+        emit_object(options, shown | {"names": list(found.names), "offsets": found.offsets}, name="state")
     if found.logs:
         options.say(f"layout log: {', '.join(found.logs)} needs a new path (or an empty one) before the next run")
     if dry_run:
         options.say("nothing was forgotten")
     else:
         options.say(f"forgotten: {count_of(len(found.names), 'file')} put aside in {aside}")
+
+
+def in_words(found: Progress, state: str) -> list[str]:
+    """What there is to forget: a line for each thing."""
+    if not found.names:
+        return [f"{state} holds no progress: the next run begins at source.start as it is"]
+    done = f"{found.batches:,} batch{'' if found.batches == 1 else 'es'}"
+    lines = [
+        f"progress in {state}: {done}, {found.rows_in:,} read",
+        f"kept in: {', '.join(found.names)}",
+        "without it the next run begins at source.start" + (", not at:" if found.offsets else ""),
+    ]
+    return lines + [f"  {partition}  {place}" for partition, place in sorted(found.offsets.items())]

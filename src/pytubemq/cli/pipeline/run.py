@@ -204,10 +204,10 @@ def _tell(options: GlobalOptions, record: RunRecord, result: RunResult, file: st
         table.add_row(name, f"{rows:,}", f"{rows / busy_s:,.0f}" if busy_s else "-", guarantee)
 
     add("read", record.rows_in)
+    if record.rejected:  # of those that were read; the sink dead_letter tells how many it has got
+        add("  rejected", record.rejected)
     for sink, rows in record.rows_out.items():
         add(sink, rows, promised.get(sink, ""))
-    if record.rejected:
-        add("rejected", record.rejected)
     console = Console(file=sys.stdout, no_color=not options.colour, highlight=False, soft_wrap=True)
     console.print(table)
     batches = f"{record.batch_count:,} batch{'' if record.batch_count == 1 else 'es'}"
