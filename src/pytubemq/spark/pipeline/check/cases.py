@@ -16,6 +16,7 @@ from pytubemq.errors import ConfigError, TubeError
 from pytubemq.spark.pipeline.check.compare import Mismatch, compare
 from pytubemq.spark.pipeline.check.compiling import compiled
 from pytubemq.spark.pipeline.check.given import messages
+from pytubemq.spark.pipeline.check.named import check_named
 from pytubemq.spark.pipeline.run.faults import said
 from pytubemq.spark.pipeline.run.steps import input_of, make_tables
 from pytubemq.spark.pipeline.spec.model import OnError
@@ -73,9 +74,11 @@ def _compared(spark: SparkSession, pipeline: Pipeline, case: Case, places: Place
     _tables(spark, pipeline, case)
     made = compiled(rows, pipeline, places)
     found: dict[str, Sequence[Mismatch]] = {}
-    for sink in pipeline.sinks:
+    for number, sink in enumerate(pipeline.sinks):
+        rows = made[_known(made, input_of(pipeline, sink.input))]
+        check_named(number, sink, rows.columns, places)
         if sink.name in case.expect:
-            actual, columns = collected(made[_known(made, input_of(pipeline, sink.input))])
+            actual, columns = collected(rows)
             found[sink.name] = compare(case.expect[sink.name], actual, columns)
     if DEAD_LETTER in case.expect:
         found[DEAD_LETTER] = compare(case.expect[DEAD_LETTER], rejected.to_pylist(), rejected.schema.names)

@@ -15,6 +15,7 @@ from pytubemq.errors import ConfigError, TubeError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.spark.pipeline.check.cases import collected, decoded
 from pytubemq.spark.pipeline.check.compiling import compiled
+from pytubemq.spark.pipeline.check.named import check_named
 from pytubemq.spark.pipeline.plan.guarantees import promise_of, source_kind
 from pytubemq.spark.pipeline.plan.look import look
 from pytubemq.spark.pipeline.plan.planned import percent
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from pytubemq.spark.pipeline.plan.look import Looked
     from pytubemq.spark.pipeline.sinks.port import SinkWriter
-    from pytubemq.spark.pipeline.spec.model import Pipeline
+    from pytubemq.spark.pipeline.spec.model import Pipeline, Sink
     from pytubemq.spark.pipeline.spec.places import Places
 
 MESSAGES: Final = 10
@@ -139,11 +140,12 @@ class _DryRun:
 
     def sinks(self) -> Iterator[Check]:
         """Whether each can be reached and written, and takes the rows."""
-        for sink in self._pipeline.sinks:
+        for number, sink in enumerate(self._pipeline.sinks):
             step = input_of(self._pipeline, sink.input)
             rows = self._made.get(step)
             schema = rows.schema if rows is not None else None
-            yield _tried(f"sink {sink.name}", self._checker(partial(make_sink, sink), schema, step))
+            make = partial(self._sink, number, sink, schema)
+            yield _tried(f"sink {sink.name}", self._checker(make, schema, step))
         if self._pipeline.dead_letter is not None and self._pipeline.decode is not None:
             from pytubemq.spark.decode.rejected import REJECTED_SCHEMA
 
@@ -151,6 +153,11 @@ class _DryRun:
                 make_dead_letters, self._pipeline.dead_letter, beside=f"{self._pipeline.state}/{DEAD_LETTER}"
             )
             yield _tried("dead_letter", self._checker(letters, REJECTED_SCHEMA))
+
+    def _sink(self, number: int, sink: Sink, schema: StructType | None) -> SinkWriter:
+        if schema is not None:
+            check_named(number, sink, schema.names, self._places)
+        return make_sink(sink)
 
     def _checker(
         self, make: Callable[[], SinkWriter], schema: StructType | None, step: str = DEAD_LETTER
