@@ -118,7 +118,7 @@ def test_a_database_keeps_what_a_column_holds_or_the_sink_refuses_it(
     session: SinkSession, tmp_path: Path, request: pytest.FixtureRequest, format: str
 ) -> None:
     sink = target(format, tmp_path, lambda: request.getfixturevalue("postgres"))
-    write = partial(session.call, "write", sink=sink)
+    write = partial(session.call, "write", sink=sink, pipeline_id="d-0123456789ad")
     one = {"id": 0, "rows": [[1]], "schema": "n INT"}
     refused = write(batches=[{**one, "select": ["n", "map('a', n) AS m"]}])["refused"]
     assert "the database has no type for the column m, which is map<string,int>" in refused

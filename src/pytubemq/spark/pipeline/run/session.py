@@ -118,7 +118,10 @@ def _submitted_settings() -> dict[str, str]:
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()
-    return dict(SparkConf().getAll())
+    given = dict(SparkConf().getAll())
+    if given.get("spark.app.name") == os.path.basename(sys.argv[0]):  # nobody's: spark-submit takes the script's
+        del given["spark.app.name"]
+    return given
 
 
 def settings(pipeline: Pipeline, formats: Iterable[SinkFormat], *, submitted: bool = False) -> dict[str, str]:
