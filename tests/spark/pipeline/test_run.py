@@ -107,10 +107,16 @@ def test_sql_that_does_not_compile_is_told_with_its_step_and_nothing_is_written(
     ],
 )
 def test_what_a_topic_cannot_take_is_refused_before_any_sink_has_a_batch(
-    query: str, into: str | None, refusal: str, spark: SparkSession, topic: Topic, tmp_path: Path
+    query: str,
+    into: str | None,
+    refusal: str,
+    spark: SparkSession,
+    topic: Topic,
+    new_topic: Callable[[], Topic],
+    tmp_path: Path,
 ) -> None:
     pipeline = numbers(topic, tmp_path)
-    out = Sink("out", SinkFormat.TUBEMQ, topic=f"{topic.name}_out" if into is not None else None)
+    out = Sink("out", SinkFormat.TUBEMQ, topic=new_topic().name if into is not None else None)
     steps = (Step("typed", sql=query), Step("more", sql="SELECT * FROM input"))
     with pytest.raises(ConfigError, match=refusal):
         run(replace(pipeline, steps=steps, sinks=(*pipeline.sinks, out)), spark=spark, once=True)
