@@ -9,8 +9,8 @@ import pytest
 
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.plan.look import look
+from pytubemq.spark.pipeline.run.before.identity import check_source
 from pytubemq.spark.pipeline.run.engine import run
-from pytubemq.spark.pipeline.run.identity import check_source
 from pytubemq.spark.pipeline.run.state import StateDirectory
 from pytubemq.spark.pipeline.spec.model import Pipeline, Sink, SinkFormat, Source
 from pytubemq.spark.pipeline.watch.files import state_files

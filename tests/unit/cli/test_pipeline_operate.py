@@ -367,7 +367,7 @@ def test_a_plan_asks_for_the_topics_of_the_sinks_too_unless_it_is_offline(
     def missing(pipeline: Any) -> None:
         raise NotFoundError("sinks.copied.topic: topic 'cpoy' does not exist", hint="did you mean copy?")
 
-    monkeypatch.setattr("pytubemq.spark.pipeline.run.topics.check_topics", missing)
+    monkeypatch.setattr("pytubemq.spark.pipeline.run.before.topics.check_topics", missing)
     ran = tube("pipeline", "plan", str(file))
     assert (ran.code, "sinks.copied.topic" in ran.err, "did you mean copy?" in ran.err) == (3, True, True)
     assert tube("pipeline", "plan", str(file), "--offline").code == 0

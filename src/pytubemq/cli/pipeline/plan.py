@@ -32,8 +32,8 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
     from pytubemq.spark.pipeline.plan.look import look
     from pytubemq.spark.pipeline.plan.planned import plan as planned
     from pytubemq.spark.pipeline.plan.words import words
-    from pytubemq.spark.pipeline.run.moved import fed_before
-    from pytubemq.spark.pipeline.run.topics import check_topics
+    from pytubemq.spark.pipeline.run.before.moved import fed_before
+    from pytubemq.spark.pipeline.run.before.topics import check_topics
     from pytubemq.spark.pipeline.spec import load_checked
     from pytubemq.spark.pipeline.watch.files import SPEC, read_object, state_files
 

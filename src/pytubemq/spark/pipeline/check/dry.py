@@ -20,9 +20,9 @@ from pytubemq.spark.pipeline.plan.guarantees import promise_of, source_kind
 from pytubemq.spark.pipeline.plan.look import look
 from pytubemq.spark.pipeline.plan.planned import percent
 from pytubemq.spark.pipeline.run.audit import check_time
+from pytubemq.spark.pipeline.run.before.outputs import check_output
+from pytubemq.spark.pipeline.run.before.promises import check_promise
 from pytubemq.spark.pipeline.run.faults import TooManyRejectedError, said
-from pytubemq.spark.pipeline.run.outputs import check_output
-from pytubemq.spark.pipeline.run.promises import check_promise
 from pytubemq.spark.pipeline.run.source import open_source
 from pytubemq.spark.pipeline.run.state_need import keeps_state
 from pytubemq.spark.pipeline.run.steps import apply_steps, input_of, make_tables

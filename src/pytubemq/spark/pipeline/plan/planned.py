@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.spark.pipeline.plan.guarantees import promise_of, source_kind
-from pytubemq.spark.pipeline.run.moved import MAIN, REMEDY
+from pytubemq.spark.pipeline.run.before.moved import MAIN, REMEDY
 from pytubemq.spark.pipeline.spec.model import Guarantee, OnError, Sink, SinkFormat, TriggerKind
 from pytubemq.spark.pipeline.spec.normal import as_dict, differences
 from pytubemq.spark.pipeline.spec.secrets import redacted

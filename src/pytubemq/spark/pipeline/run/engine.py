@@ -18,15 +18,15 @@ from pytubemq.errors import ConfigError, TubeError
 from pytubemq.spark.pipeline.plan.look import reads_java
 from pytubemq.spark.pipeline.run import events
 from pytubemq.spark.pipeline.run.batch import Shared
+from pytubemq.spark.pipeline.run.before.identity import has_progress, refuse_other
+from pytubemq.spark.pipeline.run.before.topics import check_topics
 from pytubemq.spark.pipeline.run.events import RunResult, RunStatus, Totals
 from pytubemq.spark.pipeline.run.faults import PipelineError, failed
-from pytubemq.spark.pipeline.run.identity import has_progress, refuse_other
 from pytubemq.spark.pipeline.run.lock import RunLock
 from pytubemq.spark.pipeline.run.progress import ProgressListener, batch_done, log_result
 from pytubemq.spark.pipeline.run.queries import Query, plan_queries, start_order
 from pytubemq.spark.pipeline.run.session import check_session, open_session, present_session, unheeded
 from pytubemq.spark.pipeline.run.state import StateDirectory
-from pytubemq.spark.pipeline.run.topics import check_topics
 from pytubemq.spark.pipeline.spec.model import TriggerKind
 from pytubemq.spark.pipeline.spec.normal import as_dict
 from pytubemq.spark.pipeline.spec.rules.secret_rules import hide_secrets

@@ -13,22 +13,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, TubeError
-from pytubemq.spark.pipeline.run.apart import state_refused
 from pytubemq.spark.pipeline.run.audit import check_time
 from pytubemq.spark.pipeline.run.batch import MapOnlyBody, Output, StateBody
+from pytubemq.spark.pipeline.run.before.apart import state_refused
+from pytubemq.spark.pipeline.run.before.identity import check_source
+from pytubemq.spark.pipeline.run.before.log_owner import LOG, LogOwner
+from pytubemq.spark.pipeline.run.before.moved import check_moved, checkpoint_of, remember
+from pytubemq.spark.pipeline.run.before.names import check_names
+from pytubemq.spark.pipeline.run.before.outputs import check_output
+from pytubemq.spark.pipeline.run.before.promises import check_promises
+from pytubemq.spark.pipeline.run.before.targets import check_targets
 from pytubemq.spark.pipeline.run.faults import PipelineError, of_spark, said
-from pytubemq.spark.pipeline.run.identity import check_source
 from pytubemq.spark.pipeline.run.ledger import Ledger
-from pytubemq.spark.pipeline.run.log_owner import LOG, LogOwner
-from pytubemq.spark.pipeline.run.moved import check_moved, checkpoint_of, remember
-from pytubemq.spark.pipeline.run.names import check_names
-from pytubemq.spark.pipeline.run.outputs import check_output
 from pytubemq.spark.pipeline.run.progress import LOG_ROWS, PREFIX
-from pytubemq.spark.pipeline.run.promises import check_promises
 from pytubemq.spark.pipeline.run.source import check_decode, open_source, reads_otherwise_beside
 from pytubemq.spark.pipeline.run.state_need import keeps_state
 from pytubemq.spark.pipeline.run.steps import apply_steps, input_of, make_tables
-from pytubemq.spark.pipeline.run.targets import check_targets
 from pytubemq.spark.pipeline.sinks.files import HadoopFiles
 from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER, make_dead_letters, make_sink
 from pytubemq.spark.pipeline.sinks.rows import is_deterministic

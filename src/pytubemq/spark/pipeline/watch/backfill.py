@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.errors import ConfigError
 from pytubemq.model.offset import messages_between
 from pytubemq.spark.observe.lag import iso
-from pytubemq.spark.pipeline.run.apart import refuse_state
-from pytubemq.spark.pipeline.run.log_owner import refuse_log
+from pytubemq.spark.pipeline.run.before.apart import refuse_state
+from pytubemq.spark.pipeline.run.before.log_owner import refuse_log
 from pytubemq.spark.pipeline.spec.edges import lies_before, read_edge
 from pytubemq.spark.pipeline.spec.model import SinkFormat, Trigger, TriggerKind
 from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_beside

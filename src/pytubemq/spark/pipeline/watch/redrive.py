@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.pipeline.run.apart import refuse_state
-from pytubemq.spark.pipeline.run.log_owner import refuse_log
+from pytubemq.spark.pipeline.run.before.apart import refuse_state
+from pytubemq.spark.pipeline.run.before.log_owner import refuse_log
 from pytubemq.spark.pipeline.spec.model import Source, Trigger, TriggerKind
 from pytubemq.spark.pipeline.watch.dead_letters import FOREIGN, dead_letter_beside
 

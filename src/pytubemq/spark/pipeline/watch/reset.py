@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, RefusedError
+from pytubemq.spark.pipeline.run.before.moved import NAME as QUERIES
 from pytubemq.spark.pipeline.run.events import BatchDone
-from pytubemq.spark.pipeline.run.moved import NAME as QUERIES
 from pytubemq.spark.pipeline.watch.files import PROGRESS, SPEC, ledger_entries, progress_lines
 from pytubemq.spark.pipeline.watch.record import event_of
 from pytubemq.spark.pipeline.watch.status import status

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.pipeline.run.log_owner import OWNER, SPARKS_LOG, LogOwner, refuse_log
+from pytubemq.spark.pipeline.run.before.log_owner import OWNER, SPARKS_LOG, LogOwner, refuse_log
 from pytubemq.spark.pipeline.run.state import StateDirectory
 from pytubemq.spark.pipeline.spec.model import Pipeline, Sink, SinkFormat, Source
 

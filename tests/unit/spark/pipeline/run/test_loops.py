@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.pipeline.run.loops import check_loop
+from pytubemq.spark.pipeline.run.before.loops import check_loop
 from pytubemq.spark.pipeline.spec.model import Pipeline, Sink, SinkFormat, Source
 
 PATTERN = Source(master="h:8715", topic_pattern="orders.*")

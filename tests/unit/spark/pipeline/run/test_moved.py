@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.pipeline.run.moved import NAME, check_moved, checkpoint_of, fed_before, remember
+from pytubemq.spark.pipeline.run.before.moved import NAME, check_moved, checkpoint_of, fed_before, remember
 from pytubemq.spark.pipeline.run.state import StateDirectory
 from pytubemq.spark.pipeline.watch.files import LocalFiles
 

@@ -13,9 +13,10 @@ from pytubemq.errors import ConfigError, TransportError
 from pytubemq.net.iothread import IoThread
 from pytubemq.spark.pipeline.check import dry
 from pytubemq.spark.pipeline.plan.guarantees import SourceKind
-from pytubemq.spark.pipeline.run import identity, promises, queries
+from pytubemq.spark.pipeline.run import queries
 from pytubemq.spark.pipeline.run.batch import Shared
-from pytubemq.spark.pipeline.run.promises import check_promise
+from pytubemq.spark.pipeline.run.before import identity, promises
+from pytubemq.spark.pipeline.run.before.promises import check_promise
 from pytubemq.spark.pipeline.run.state import StateDirectory
 from pytubemq.spark.pipeline.sinks.make import make_sink
 from pytubemq.spark.pipeline.spec.model import Guarantee, Pipeline, Sink, SinkFormat, Source

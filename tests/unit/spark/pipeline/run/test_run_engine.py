@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.errors import ConfigError, NotFoundError, TubeError
-from pytubemq.spark.pipeline.run import engine, identity, queries
+from pytubemq.spark.pipeline.run import engine, queries
 from pytubemq.spark.pipeline.run.batch import BatchResult, Shared, StateBody, StopRequestedError
+from pytubemq.spark.pipeline.run.before import identity
+from pytubemq.spark.pipeline.run.before.names import check_names
 from pytubemq.spark.pipeline.run.events import Failed, RunStatus
 from pytubemq.spark.pipeline.run.faults import PipelineError
 from pytubemq.spark.pipeline.run.ledger import Entry, Ledger
 from pytubemq.spark.pipeline.run.lock import RUN, RunLock
-from pytubemq.spark.pipeline.run.names import check_names
 from pytubemq.spark.pipeline.run.progress import LOG_ROWS, ProgressListener
 from pytubemq.spark.pipeline.run.session import present_session, unheeded
 from pytubemq.spark.pipeline.run.state import StateDirectory

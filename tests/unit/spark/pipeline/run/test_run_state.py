@@ -15,9 +15,9 @@ import pytest
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.run import lock as locks
 from pytubemq.spark.pipeline.run import state as states
+from pytubemq.spark.pipeline.run.before.identity import check_source, has_progress
 from pytubemq.spark.pipeline.run.events import RunStatus
 from pytubemq.spark.pipeline.run.faults import PipelineError
-from pytubemq.spark.pipeline.run.identity import check_source, has_progress
 from pytubemq.spark.pipeline.run.ledger import KEPT, Ledger, add_totals
 from pytubemq.spark.pipeline.run.lock import RUN, STALE_S, RunLock
 from pytubemq.spark.pipeline.run.state import StateDirectory

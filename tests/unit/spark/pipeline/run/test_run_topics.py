@@ -9,7 +9,7 @@ import pytest
 
 import pytubemq.sync
 from pytubemq.errors import Code, ExitCode, NotFoundError, RefusedError, TransportError
-from pytubemq.spark.pipeline.run.topics import check_topics, topics_named
+from pytubemq.spark.pipeline.run.before.topics import check_topics, topics_named
 from pytubemq.spark.pipeline.spec.model import DeadLetter, Pipeline, Sink, SinkFormat, Source
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.pipeline.run.targets import check_targets
+from pytubemq.spark.pipeline.run.before.targets import check_targets
 from pytubemq.spark.pipeline.spec.model import Sink, SinkFormat
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.spark.pipeline.run.loops import check_loop, keeps_topic
+from pytubemq.spark.pipeline.run.before.loops import check_loop, keeps_topic
 from pytubemq.spark.pipeline.run.state_need import keeps_state
 from pytubemq.spark.pipeline.sinks.repeats import check_repeats
 from pytubemq.spark.pipeline.spec.model import SinkFormat
