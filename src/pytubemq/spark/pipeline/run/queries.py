@@ -164,24 +164,13 @@ def plan_queries(
     check_names(pipeline)
     check_decode(pipeline)
     check_promises(pipeline)
-    writers = [make_sink(sink) for sink in pipeline.sinks]
+    outputs = [Output(make_sink(sink), input_of(pipeline, sink.input)) for sink in pipeline.sinks]
     make_tables(spark, pipeline)
     opened = open_source(spark, pipeline)
     if pipeline.audit is not None:
         check_time(opened.rows.schema, pipeline.audit.time)
     made = apply_steps(opened.accepted(), pipeline)
-    outputs = [Output(writer, input_of(pipeline, writer.spec.input)) for writer in writers]
-    for output in outputs:
-        if output.step not in made:
-            raise ConfigError(
-                f"sink {output.name} takes its rows from {output.step}, which is no step",
-                hint=f"the steps are {', '.join(made)}",
-            )
-    stateful = {name for name in {output.step for output in outputs} if keeps_state(made[name])}
-    if apart is not None and stateful:
-        raise state_refused(pipeline, stateful, apart)
-    own = [output for output in outputs if output.step in stateful or _is_log(output)]
-    main = [output for output in outputs if output not in own]
+    main, own = _divided(outputs, made, pipeline, apart)
     if opened.decoded and pipeline.decode is not None and pipeline.decode.on_error is OnError.DEAD_LETTER:
         letters = make_dead_letters(pipeline.dead_letter or DeadLetter(), beside=state.of_spark(DEAD_LETTER))
         main.insert(0, Output(letters, DEAD_LETTER))
@@ -192,21 +181,46 @@ def plan_queries(
         check_output(pipeline, output.writer.spec, made.get(output.step), opened.rows)
         schema = opened.rejected(opened.rows).schema if output.step == DEAD_LETTER else made[output.step].schema
         output.writer.check(spark, None if _is_log(output) else schema)
-    limits = pipeline.dead_letter
-    if own and limits is not None and (limits.max_ratio, limits.max_rows) != (None, None):
-        names = ", ".join(output.name for output in own)
-        _LOG.warning("the limits of dead_letter do not hold back sink %s: it reads the source for itself", names)
     queries = [_main_query(pipeline, state, shared, opened, main)] if main or opened.decoded else []
-    beside = made
-    if own and reads_otherwise_beside(pipeline):
-        beside = apply_steps(open_source(spark, pipeline, beside=True).accepted(), pipeline)
-    queries += _own_queries(pipeline, state, shared, beside if queries else made, beside, own)
+    if own:
+        _warn_of_limits(pipeline, own)
+        again = reads_otherwise_beside(pipeline)
+        beside = apply_steps(open_source(spark, pipeline, beside=True).accepted(), pipeline) if again else made
+        queries += _own_queries(pipeline, state, shared, beside if queries else made, beside, own)
     for query in queries:
         if query.log is not None:
             query.owner(query.log).check()
     check_source(state, pipeline)
     remember(state, feeds)
     return queries
+
+
+def _divided(
+    outputs: list[Output], made: dict[str, DataFrame], pipeline: Pipeline, apart: str | None
+) -> tuple[list[Output], list[Output]]:
+    """Those that the main query feeds, and those that get one of their own.
+
+    Raises:
+        ConfigError: a sink takes its rows from nowhere, or from a step that a run `apart` cannot have.
+    """
+    for output in outputs:
+        if output.step not in made:
+            raise ConfigError(
+                f"sink {output.name} takes its rows from {output.step}, which is no step",
+                hint=f"the steps are {', '.join(made)}",
+            )
+    stateful = {name for name in {output.step for output in outputs} if keeps_state(made[name])}
+    if apart is not None and stateful:
+        raise state_refused(pipeline, stateful, apart)
+    own = [output for output in outputs if output.step in stateful or _is_log(output)]
+    return [output for output in outputs if output not in own], own
+
+
+def _warn_of_limits(pipeline: Pipeline, own: list[Output]) -> None:
+    limits = pipeline.dead_letter
+    if limits is not None and (limits.max_ratio, limits.max_rows) != (None, None):
+        names = ", ".join(output.name for output in own)
+        _LOG.warning("the limits of dead_letter do not hold back sink %s: it reads the source for itself", names)
 
 
 def _is_log(output: Output) -> bool:
