@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.spark.pipeline.run import audit
+from pytubemq.spark.pipeline.run.before.moved import MAIN
 from pytubemq.spark.pipeline.run.failpoints import reach
 from pytubemq.spark.pipeline.run.faults import PipelineError, TooManyRejectedError, failed
 from pytubemq.spark.pipeline.run.ledger import Entry, Ledger, add_totals
@@ -246,8 +247,20 @@ class _Frames(dict[str, "DataFrame"]):
 class MapOnlyBody(BatchBody):
     """Batches of the source's rows; the steps are put on each, and rejected records are part of it."""
 
-    def __init__(self, opened: Opened, pipeline: Pipeline, outputs: Sequence[Output], **more: object) -> None:
-        super().__init__("main", pipeline, outputs, **more)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        opened: Opened,
+        pipeline: Pipeline,
+        outputs: Sequence[Output],
+        *,
+        shared: Shared,
+        ledger: Ledger,
+        pipeline_id: Callable[[], str],
+        checkpoint: str | None = None,
+    ) -> None:
+        super().__init__(
+            MAIN, pipeline, outputs, shared=shared, ledger=ledger, pipeline_id=pipeline_id, checkpoint=checkpoint
+        )
         self._opened = opened
         self._exampled: set[str] = set()
         """Reasons of which this run has told an example."""

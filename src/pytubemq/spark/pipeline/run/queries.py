@@ -18,7 +18,7 @@ from pytubemq.spark.pipeline.run.batch import MapOnlyBody, Output, StateBody
 from pytubemq.spark.pipeline.run.before.apart import state_refused
 from pytubemq.spark.pipeline.run.before.identity import check_source
 from pytubemq.spark.pipeline.run.before.log_owner import LOG, LogOwner
-from pytubemq.spark.pipeline.run.before.moved import check_moved, checkpoint_of, remember
+from pytubemq.spark.pipeline.run.before.moved import MAIN, check_moved, checkpoint_of, remember
 from pytubemq.spark.pipeline.run.before.names import check_names
 from pytubemq.spark.pipeline.run.before.outputs import check_output
 from pytubemq.spark.pipeline.run.before.promises import check_promises
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.spec.model import Pipeline, Sink, Trigger
 
 _LOG: Final = logging.getLogger(__name__)
-MAIN: Final = "main"
 
 
 @dataclass(slots=True)
@@ -244,8 +243,8 @@ def _main_query(
         outputs,
         shared=shared,
         ledger=Ledger(state),
-        pipeline_id=lambda: progress_id(state, "checkpoint", pipeline.name),
-        checkpoint=state.of_spark("checkpoint"),
+        pipeline_id=lambda: progress_id(state, checkpoint_of(MAIN), pipeline.name),
+        checkpoint=state.of_spark(checkpoint_of(MAIN)),
     )
     return Query(MAIN, opened.rows, body.sinks, state, pipeline.name, body)
 

@@ -16,6 +16,7 @@ from pytubemq.spark.pipeline.sinks.repeats import rows_differ
 from pytubemq.spark.pipeline.sinks.rows import is_deterministic, write_counted
 from pytubemq.spark.pipeline.sinks.sql import quoted
 from pytubemq.spark.pipeline.spec.model import Guarantee
+from pytubemq.spark.pipeline.spec.numbered import by_number
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
@@ -56,11 +57,7 @@ class TubeMqSink:
 
         By number it is at least once, too, where `check` has met a Broker that stores repeats.
         """
-        return Guarantee.EXACTLY_ONCE if self._by_number and self._stranger is None else Guarantee.AT_LEAST_ONCE
-
-    @property
-    def _by_number(self) -> bool:
-        return self._idempotent and self.spec.idempotency_key is None
+        return Guarantee.EXACTLY_ONCE if by_number(self.spec) and self._stranger is None else Guarantee.AT_LEAST_ONCE
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
         """See that the Master answers and knows the topic, and that its Brokers keep what is asked for."""
@@ -76,7 +73,7 @@ class TubeMqSink:
             with pytubemq.sync.connect(options.masters, client_name="pipeline") as tube:
                 if options.topic is not None:
                     tube.partitions(options.topic)
-                self._stranger = self._storing_repeats(tube, options.topic) if self._by_number else None
+                self._stranger = self._storing_repeats(tube, options.topic) if by_number(self.spec) else None
         except TubeError as error:
             raise ConfigError(f"sink {self.spec.name}: {error.message}", hint=error.hint) from error
         if self._stranger is not None and self._asked_for:

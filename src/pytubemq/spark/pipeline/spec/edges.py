@@ -44,8 +44,8 @@ def is_past(text: str, now_ms: int) -> bool:
 
 def lies_before(one: str, other: str, now_ms: int) -> bool:
     """Whether a place surely lies before another: only edges and times tell that without a look at the cluster."""
-    places = [_rank(read_edge(text), now_ms) for text in (one, other)]
-    return None not in places and places[0] < places[1]  # type: ignore[operator]
+    first, second = (_rank(read_edge(text), now_ms) for text in (one, other))
+    return first is not None and second is not None and first < second
 
 
 def _rank(place: Place, now_ms: int) -> float | None:
