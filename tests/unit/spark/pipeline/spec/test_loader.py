@@ -298,3 +298,23 @@ def test_the_json_schema_names_every_key_and_nothing_else() -> None:
     assert schema["required"] == ["name", "source", "sinks"]
     assert schema["properties"]["sinks"]["items"]["properties"]["format"]["enum"] == [f.value for f in SinkFormat]
     assert schema["properties"]["source"]["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("sink", "column"),
+    [
+        ("format: parquet, path: /x", 9),
+        ("format: parquet, path: /x, guarantee: exactly_once", 48),
+        ("format: tubemq, topic: o", 9),
+        ("format: parquet, path: /x, guarantee: at_least_once", None),
+        ("format: tubemq, topic: o, options: {idempotent: false}", None),
+        ("format: console", None),
+    ],
+)
+def test_a_sink_that_is_exactly_once_by_default_needs_a_place_of_its_progress_as_one_that_says_so(
+    tmp_path: Path, sink: str, column: int | None
+) -> None:
+    text = f"name: x\nsource: {{topic: t}}\nsinks: [{{{sink}, name: lake}}]"
+    found = [(fault.code, fault.line, fault.column) for fault in lint(put(tmp_path, text))]
+    assert found == ([] if column is None else [(FaultCode.DEFAULT_STATE, 3, column)])
+    assert not lint(put(tmp_path, f"{text}\nstate: /state"))

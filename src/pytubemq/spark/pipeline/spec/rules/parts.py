@@ -37,13 +37,7 @@ def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     yield from _source(pipeline, places)
     yield from _dead_letter(pipeline, places)
     yield from _spark(pipeline, places)
-    exact = any(sink.guarantee is Guarantee.EXACTLY_ONCE for sink in pipeline.sinks)
-    if pipeline.state is None and exact:
-        index = next(i for i, sink in enumerate(pipeline.sinks) if sink.guarantee is Guarantee.EXACTLY_ONCE)
-        yield places.fault(
-            FaultCode.DEFAULT_STATE, f"sinks[{index}].guarantee", "exactly_once without `state`",
-            f"progress is kept in .pytubemq/{pipeline.name} beside the file",
-        )  # fmt: skip
+    yield from _state(pipeline, places)
 
 
 def _source(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
@@ -137,6 +131,25 @@ def _limits(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
         if apart and getattr(pipeline.dead_letter, key) is not None:
             text = f"does not hold back {', '.join(apart)}, which read{'s' if len(apart) == 1 else ''} the source apart"
             yield places.fault(FaultCode.LIMIT_OF_MAIN, f"dead_letter.{key}", text, "on_error: fail holds for all")
+
+
+def _state(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
+    """A sink that is exactly once by a progress of which the file does not say where it is kept."""
+    if pipeline.state is not None:
+        return
+    from pytubemq.spark.pipeline.plan.guarantees import promise_of  # it needs this package's values itself
+
+    exact = [
+        (sink.guarantee is None, index)  # where it is written comes first
+        for index, sink in enumerate(pipeline.sinks)
+        if (sink.guarantee or promise_of(sink).guarantee) is Guarantee.EXACTLY_ONCE
+    ]
+    if exact:
+        by_default, index = min(exact)
+        key = f"sinks[{index}]" if by_default else f"sinks[{index}].guarantee"
+        text = f"{'is ' if by_default else ''}exactly_once without `state`"
+        hint = f"progress is kept in .pytubemq/{pipeline.name} beside the file"
+        yield places.fault(FaultCode.DEFAULT_STATE, key, text, hint)
 
 
 def _spark(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
