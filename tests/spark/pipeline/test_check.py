@@ -199,6 +199,7 @@ def test_a_dry_run_names_every_part_that_is_wrong(spark: SparkSession, topic: To
     missing = replace(pipeline, source=replace(pipeline.source, topics=("not_there",)))
     found = checks(spark, missing, places)
     assert isinstance(found["source"].error, NotFoundError)
+    assert f"{tmp_path}/file.yaml:3:" in found["source"].error.message
     assert found["sink lake"].passed  # the rest is looked at all the same
     away = replace(pipeline, source=replace(pipeline.source, master="127.0.0.1:1"))
     found = checks(spark, away, places)

@@ -19,10 +19,11 @@ import pytest
 from pytubemq.cli.options import GlobalOptions
 from pytubemq.cli.pipeline.display import Bars, Json, Lines, Nothing, Shown, chosen, clock, display, figures, line
 from pytubemq.cli.pipeline.spark_log import MOST_BYTES, log_place, spark_log
-from pytubemq.errors import ConfigError, NotFoundError, UnreachableError
+from pytubemq.errors import ConfigError, UnreachableError
 from pytubemq.spark.decode.rejected import REJECTED_ARROW
 from pytubemq.spark.pipeline.check.dry import Check
 from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Finished, RunResult, RunStatus, Started, Totals
+from pytubemq.spark.pipeline.spec.missing import MissingTopicError
 from pytubemq.spark.pipeline.watch.record import RunRecord
 
 from .conftest import Ran
@@ -361,15 +362,18 @@ def test_a_log_that_grows_during_a_run_is_put_aside_and_written_on(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["spark.log", "spark.log.1"]
 
 
-def test_a_plan_asks_for_the_topics_of_the_sinks_too_unless_it_is_offline(
-    tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", [("plan",), ("run", "--once")])
+def test_a_topic_that_is_not_there_is_told_with_its_line_unless_a_plan_is_offline(
+    tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    def missing(pipeline: Any) -> None:
-        raise NotFoundError("sinks.copied.topic: topic 'cpoy' does not exist", hint="did you mean copy?")
+    def missing(pipeline: Any, **more: Any) -> None:
+        raise MissingTopicError("source.topics[0]", "source.topic", "t", near="tt")
 
     monkeypatch.setattr("pytubemq.spark.pipeline.run.before.topics.check_topics", missing)
-    ran = tube("pipeline", "plan", str(file))
-    assert (ran.code, "sinks.copied.topic" in ran.err, "did you mean copy?" in ran.err) == (3, True, True)
+    monkeypatch.setattr("pytubemq.spark.pipeline.run.engine.run", missing)
+    ran = tube("pipeline", *command, str(file))
+    assert (ran.code, "did you mean tt?" in ran.err) == (3, True)
+    assert f"  {file}:2:17 source.topic: topic 't' does not exist" in ran.err
     assert tube("pipeline", "plan", str(file), "--offline").code == 0
 
 

@@ -10,12 +10,15 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from pytubemq.cli.target import names
-from pytubemq.errors import MissingExtraError, TubeError, UnreachableError
+from pytubemq.errors import MissingExtraError, NotFoundError, TubeError, UnreachableError
+
+if TYPE_CHECKING:
+    from pytubemq.spark.pipeline.spec.places import Places
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,27 +32,35 @@ def file_argument(command: F) -> F:
             return command(*args, file=file, **given)
         except TubeError as error:
             if Path(file).is_file():
-                error.hint = _hint(error, file, given.get("variables") or {})
+                _put(error, file, given.get("variables") or {})
             raise
 
     return click.argument("file", type=click.Path())(named)  # type: ignore[return-value]
 
 
-def _hint(error: TubeError, file: str, variables: Mapping[str, str]) -> str | None:
-    """An error's hint for this file: to be typed as it stands, and with the line that holds a wrong address."""
-    hint = error.hint and re.sub(r"\bFILE\b", lambda _: shlex.quote(file), error.hint)
-    if not isinstance(error, UnreachableError):
-        return hint
+def _put(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
+    """Tell an error for this file: its hint as it is to be typed, and the line of a wrong name or address."""
+    error.hint = error.hint and re.sub(r"\bFILE\b", lambda _: shlex.quote(file), error.hint)
+    if not isinstance(error, UnreachableError | NotFoundError):
+        return
     from pytubemq.spark.pipeline.spec import load
+    from pytubemq.spark.pipeline.spec.missing import MissingTopicError
 
     places = load(file, variables=variables).places
+    if isinstance(error, MissingTopicError):
+        error.put(places)
+    elif isinstance(error, UnreachableError):
+        error.hint = _with_address(error, places)
+
+
+def _with_address(error: UnreachableError, places: Places) -> str | None:
     for path, text in places.texts.items():
         # An address by reference is not in the file.
         if path.rpartition(".")[2] == "master" and any(names(error.message, part) for part in text.split(",")):
             place = places.of(path).value
-            where = f"the address stands at {file}:{place.line}:{place.column}, {places.shown(path)}"
-            return where if hint is None else f"{hint}; {where}"
-    return hint
+            where = f"the address stands at {places.file}:{place.line}:{place.column}, {places.shown(path)}"
+            return where if error.hint is None else f"{error.hint}; {where}"
+    return error.hint
 
 
 def set_option(command: F) -> F:

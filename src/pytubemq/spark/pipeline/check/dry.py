@@ -22,6 +22,7 @@ from pytubemq.spark.pipeline.plan.planned import percent
 from pytubemq.spark.pipeline.run.audit import check_time
 from pytubemq.spark.pipeline.run.before.outputs import check_output
 from pytubemq.spark.pipeline.run.before.promises import check_promise
+from pytubemq.spark.pipeline.run.before.topics import missing_topics
 from pytubemq.spark.pipeline.run.faults import TooManyRejectedError, said
 from pytubemq.spark.pipeline.run.source import open_source
 from pytubemq.spark.pipeline.run.state_need import keeps_state
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 
     from pytubemq.spark.pipeline.plan.look import Looked
     from pytubemq.spark.pipeline.sinks.port import SinkWriter
-    from pytubemq.spark.pipeline.spec.model import Pipeline, Sink
+    from pytubemq.spark.pipeline.spec.missing import MissingTopicError
+    from pytubemq.spark.pipeline.spec.model import DeadLetter, Pipeline, Sink
     from pytubemq.spark.pipeline.spec.places import Places
 
 MESSAGES: Final = 10
@@ -79,18 +81,35 @@ class _DryRun:
         self._streams: Mapping[str, DataFrame] = {}
         self._stream: DataFrame | None = None
         self._kind = source_kind(pipeline, java=False)
+        self._missing: Sequence[MissingTopicError] = ()
 
     def source(self) -> Iterator[Check]:
         """The cluster, some messages, and what they decode to."""
         pipeline = self._pipeline
+        self._missing = tuple(missing_topics(pipeline))
+        for missing in self._missing:
+            missing.put(self._places)
         if pipeline.source.format == "tubemq":
             looked: list[Looked] = []
-            yield _tried("source", lambda: _told_of_source(pipeline, looked))
+            yield _tried("source", lambda: self._look(looked))
             if not looked:
                 return
             self._kind = source_kind(pipeline, java=looked[0].java)
             pipeline = replace(pipeline, source=_last_messages(pipeline, looked[0], self._messages))
         yield _tried("read", lambda: self._read(pipeline))
+
+    def _look(self, looked: list[Looked]) -> str:
+        self._refuse_missing("source")
+        found = look(self._pipeline, None)
+        looked.append(found)
+        there = sum((one.end - one.first) // OFFSET_UNIT for one in found.partitions)
+        return f"{_count(len(found.partitions), 'partition')}, {_count(there, 'message')}"
+
+    def _refuse_missing(self, part: str) -> None:
+        """Refuse a part of the file whose topic is not there."""
+        for missing in self._missing:
+            if missing.path.startswith(f"{part}."):
+                raise missing
 
     def _read(self, pipeline: Pipeline) -> str:
         opened = open_source(self._spark, pipeline, streaming=False)
@@ -149,12 +168,15 @@ class _DryRun:
         if self._pipeline.dead_letter is not None and self._pipeline.decode is not None:
             from pytubemq.spark.decode.rejected import REJECTED_SCHEMA
 
-            letters = partial(
-                make_dead_letters, self._pipeline.dead_letter, beside=f"{self._pipeline.state}/{DEAD_LETTER}"
-            )
-            yield _tried("dead_letter", self._checker(letters, REJECTED_SCHEMA))
+            letters = partial(self._letters, self._pipeline.dead_letter)
+            yield _tried(DEAD_LETTER, self._checker(letters, REJECTED_SCHEMA))
+
+    def _letters(self, letters: DeadLetter) -> SinkWriter:
+        self._refuse_missing(DEAD_LETTER)
+        return make_dead_letters(letters, beside=f"{self._pipeline.state}/{DEAD_LETTER}")
 
     def _sink(self, number: int, sink: Sink, schema: StructType | None) -> SinkWriter:
+        self._refuse_missing(f"sinks[{number}]")
         if schema is not None:
             check_named(number, sink, schema.names, self._places)
         return make_sink(sink)
@@ -208,13 +230,6 @@ def _tried(name: str, look_at: Callable[[], str]) -> Check:
         return Check(name, "", error)
     except PySparkException as error:
         return Check(name, "", ConfigError(f"{name}: {said(error)}"))
-
-
-def _told_of_source(pipeline: Pipeline, looked: list[Looked]) -> str:
-    found = look(pipeline, None)
-    looked.append(found)
-    there = sum((one.end - one.first) // OFFSET_UNIT for one in found.partitions)
-    return f"{_count(len(found.partitions), 'partition')}, {_count(there, 'message')}"
 
 
 def _last_messages(pipeline: Pipeline, looked: Looked, messages: int) -> Any:

@@ -10,6 +10,8 @@ import pytest
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.check import dry
 from pytubemq.spark.pipeline.run.faults import TooManyRejectedError
+from pytubemq.spark.pipeline.spec.document import Mark
+from pytubemq.spark.pipeline.spec.missing import MissingTopicError
 from pytubemq.spark.pipeline.spec.model import (
     DeadLetter,
     Decode,
@@ -21,7 +23,7 @@ from pytubemq.spark.pipeline.spec.model import (
     Source,
     Step,
 )
-from pytubemq.spark.pipeline.spec.places import Places
+from pytubemq.spark.pipeline.spec.places import Place, Places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +88,25 @@ def test_what_the_sink_itself_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -
     (found,) = _checks(monkeypatch, refuse)
     assert found.error is not None
     assert found.error.message == "no such topic"
+
+
+def test_topics_that_are_not_there_are_told_with_their_lines_before_anything_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gone = [
+        MissingTopicError("source.topics[0]", "source.topic", "t", near=None),
+        MissingTopicError("sinks[0].topic", "sinks.out.topic", "t2", near="t3"),
+    ]
+    monkeypatch.setattr(dry, "missing_topics", lambda pipeline: gone)
+    places = Places("p.yaml", by_path={"source.topic": Place(Mark(2, 3), Mark(2, 10))})
+    run = dry._DryRun(None, WINDOWED, places, 1)  # type: ignore[arg-type]
+    (source,) = run.source()
+    (sink,) = run.sinks()
+    rest = "does not exist, or no Broker serves it now"
+    assert source.error is not None
+    assert source.error.message == f"p.yaml:2:10 source.topic: topic 't' {rest}"
+    assert sink.error is not None
+    assert (sink.error.message, sink.error.exit_code) == (f"p.yaml:1:1 sinks.out.topic: topic 't2' {rest}", 3)
 
 
 ERROR = {"reason": "decode.json", "detail": "no JSON: hello"}

@@ -9,11 +9,13 @@ import pytest
 
 import pytubemq.sync
 from pytubemq.errors import Code, ExitCode, NotFoundError, RefusedError, TransportError
-from pytubemq.spark.pipeline.run.before.topics import check_topics, topics_named
+from pytubemq.spark.pipeline.run.before.topics import check_topics, missing_topics, topics_named
+from pytubemq.spark.pipeline.spec import load_checked
 from pytubemq.spark.pipeline.spec.model import DeadLetter, Pipeline, Sink, SinkFormat, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 LETTERS = DeadLetter(format=SinkFormat.TUBEMQ, topic="bad")
 
@@ -78,6 +80,33 @@ def test_each_topic_is_looked_for_in_its_own_cluster_and_one_that_is_away_refuse
         check_topics(copying("orders", sink_master="b:2", dead_letter=LETTERS))
     with pytest.raises(NotFoundError, match=r"^sinks\.copied\.topic"):
         check_topics(copying("orders"))
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [("topic: ordres", "4:10"), ("topics: [ordres]", "4:12"), ("topics: [orders, ordres]", "4:20")],
+)
+def test_topics_that_are_not_there_are_told_with_line_and_column(
+    clusters: dict[str, Tube], tmp_path: Path, source: str, place: str
+) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        f"name: p\nsource:\n  master: a:1\n  {source}\nsinks:\n  - {{name: out, format: console}}\n"
+        "  - {name: copied, format: tubemq, topic: cpoy}\ndead_letter: {format: tubemq, topic: bda}\n"
+        "decode: {format: json, schema: id INT}\n"
+    )
+    clusters["a:1"] = Tube("orders", "copy", "bad")
+    loaded = load_checked(file)
+    told = list(missing_topics(loaded.require()))
+    for error in told:
+        error.put(loaded.places)
+    rest = "does not exist, or no Broker serves it now"
+    key = "source.topics[1]" if "," in source else "source.topic"
+    assert [error.message for error in told] == [
+        f"{file}:{place} {key}: topic 'ordres' {rest}",
+        f"{file}:7:43 sinks.copied.topic: topic 'cpoy' {rest}",
+        f"{file}:8:38 dead_letter.topic: topic 'bda' {rest}",
+    ]
 
 
 def test_what_else_is_wrong_is_left_to_those_who_say_it_better() -> None:

@@ -10,15 +10,16 @@ import contextlib
 import difflib
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytubemq.errors import Code, ConfigError, NotFoundError, TubeError
+from pytubemq.errors import ConfigError, TubeError
 from pytubemq.net.masters import parse_masters
 from pytubemq.spark.pipeline.run.source import source_options
+from pytubemq.spark.pipeline.spec.missing import MissingTopicError
 from pytubemq.spark.pipeline.spec.model import SinkFormat
 from pytubemq.spark.pipeline.spec.secrets import resolve
 from pytubemq.spark.source.options import parse_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pytubemq.model.ids import Address
     from pytubemq.spark.pipeline.spec.model import Pipeline
@@ -28,13 +29,25 @@ if TYPE_CHECKING:
 class Named(NamedTuple):
     """A topic that the pipeline's file names."""
 
+    path: str
+    """Where in the file: `source.topics[0]`, `sinks[1].topic`."""
     key: str
-    """Where: `source.topic`, `sinks.copied.topic`."""
+    """The same as it is shown: `source.topic`, `sinks.copied.topic`."""
     masters: tuple[Address, ...]
     topic: str
 
 
 def check_topics(pipeline: Pipeline, *, source: bool = True) -> None:
+    """Refuse the first of `missing_topics`.
+
+    Raises:
+        MissingTopicError: there is one.
+    """
+    for missing in missing_topics(pipeline, source=source):
+        raise missing
+
+
+def missing_topics(pipeline: Pipeline, *, source: bool = True) -> Iterator[MissingTopicError]:
     """Ask for the topics that are read and written, once and without patience.
 
     Args:
@@ -42,16 +55,14 @@ def check_topics(pipeline: Pipeline, *, source: bool = True) -> None:
         source: whether those that are read are asked for, too; where there is progress, one that is missing may be
             away for a while, and the source waits for it.
 
-    Raises:
-        NotFoundError: there is no such topic; with the key that names it, and the nearest one that there is.
+    Yields:
+        An error for each that is not there; with the key that names it, and the nearest one that there is.
     """
     wanted: dict[tuple[Address, ...], list[Named]] = {}
     for named in topics_named(pipeline, source=source):
         wanted.setdefault(named.masters, []).append(named)
     for masters, of_cluster in wanted.items():
-        missing = _missing(masters, of_cluster)
-        if missing is not None:
-            raise missing
+        yield from _missing(masters, of_cluster)
 
 
 def topics_named(pipeline: Pipeline, *, source: bool = True) -> list[Named]:
@@ -59,35 +70,44 @@ def topics_named(pipeline: Pipeline, *, source: bool = True) -> list[Named]:
     found: list[Named] = []
     if source and pipeline.source.format == "tubemq":
         with contextlib.suppress(ConfigError):  # the source says what is wrong with its options
-            options = parse_options(source_options(pipeline))
-            found += [Named("source.topic", options.masters, name) for name in options.topics.names]
+            found += _read(pipeline)
     else_at = pipeline.source.master
-    for sink in pipeline.sinks:
+    for index, sink in enumerate(pipeline.sinks):
         if sink.format is SinkFormat.TUBEMQ and sink.topic:
-            found += _written(f"sinks.{sink.name}.topic", sink.master or else_at, sink.topic)
+            key = f"sinks.{sink.name}.topic"
+            found += _written(f"sinks[{index}].topic", key, sink.master or else_at, sink.topic)
     letters = pipeline.dead_letter
     if letters is not None and letters.format is SinkFormat.TUBEMQ and letters.topic:
-        found += _written("dead_letter.topic", letters.master or else_at, letters.topic)
+        key = "dead_letter.topic"
+        found += _written(key, key, letters.master or else_at, letters.topic)
     return found
 
 
-def _written(key: str, master: str | None, topic: str) -> Iterable[Named]:
+def _read(pipeline: Pipeline) -> Iterator[Named]:
+    masters = parse_options(source_options(pipeline)).masters
+    topics = pipeline.source.topics
+    for index, topic in enumerate(topics):
+        path = f"source.topics[{index}]"
+        yield Named(path, "source.topic" if len(topics) == 1 else path, masters, resolve(topic))
+
+
+def _written(path: str, key: str, master: str | None, topic: str) -> Iterable[Named]:
     if master:
         with contextlib.suppress(TubeError):  # the sink says what is wrong with its Masters
-            yield Named(key, parse_masters(resolve(master)), resolve(topic))
+            yield Named(path, key, parse_masters(resolve(master)), resolve(topic))
 
 
-def _missing(masters: tuple[Address, ...], named: Sequence[Named]) -> NotFoundError | None:
-    """The error for the first of a cluster's topics that is not there; None if all are, or it does not say."""
+def _missing(masters: tuple[Address, ...], named: Sequence[Named]) -> list[MissingTopicError]:
+    """The errors for those of a cluster's topics that are not there; none if it does not say."""
     import pytubemq.sync
 
     try:
         with pytubemq.sync.connect(masters, client_name="pipeline") as tube:
             there = tube.partitions_of(sorted({one.topic for one in named}))
-            gone = next((one for one in named if one.topic not in there), None)
-            return None if gone is None else _error(gone, _nearest(tube, gone.topic))
+            gone = [one for one in named if one.topic not in there]
+            return [MissingTopicError(one.path, one.key, one.topic, near=_nearest(tube, one.topic)) for one in gone]
     except TubeError:
-        return None
+        return []
 
 
 def _nearest(tube: Tube, topic: str) -> str | None:
@@ -95,12 +115,3 @@ def _nearest(tube: Tube, topic: str) -> str | None:
         return next(iter(difflib.get_close_matches(topic, tube.topics(), 1)), None)
     except TubeError:  # a Java Master does not tell the names
         return None
-
-
-def _error(named: Named, near: str | None) -> NotFoundError:
-    create = f"create it with  pytubemq topic create {named.topic}"
-    return NotFoundError(
-        f"{named.key}: topic {named.topic!r} does not exist, or no Broker serves it now",
-        hint=create if near is None else f"did you mean {near}? Else {create}",
-        code=Code.TOPIC_NOT_DEPLOYED,
-    )
