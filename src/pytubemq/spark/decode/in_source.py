@@ -78,7 +78,7 @@ class DecodedColumns:
         if self.errors == "column":
             wanted.update(RAW_COLUMNS)
         elif self.errors == "fail":
-            wanted.update(("topic", "partition", "offset"))
+            wanted.update(("topic", "brokerId", "partition", "offset"))
         known = [name for name in COLUMNS if name in wanted]
         return (*known, *(name for name in self.keep if name not in known))
 
@@ -118,7 +118,7 @@ def with_error_column(done: Decoded, batch: Any, keep: Sequence[str]) -> pa.Reco
 def failure(done: Decoded) -> FormatError:
     """What is raised for the first rejected record."""
     first = done.rejected.slice(0, 1).to_pylist()[0]
-    places = ((name, first[name]) for name in ("topic", "partition", "offset", "record"))
+    places = ((name, first[name]) for name in ("topic", "brokerId", "partition", "offset", "record"))
     place = ", ".join(f"{name} {value}" for name, value in places if value is not None)
     return FormatError(
         f"a record cannot be decoded ({first['reason']}: {first['detail']}){f' at {place}' if place else ''}",

@@ -81,7 +81,7 @@ def test_errors_can_be_dropped_or_end_the_query() -> None:
     assert batch.schema.names == ["id", "name", "offset", "topic"]
     assert batch.num_rows == 1
     fail = columns(errors="fail")
-    told = r"decode.csv: column id: 'x' is no int\) at topic demo, partition 2, offset 28"
+    told = r"decode.csv: column id: 'x' is no int\) at topic demo, brokerId 1, partition 2, offset 28"
     with pytest.raises(FormatError, match=told):
         list(fail.decode(raw_batch(fail, [b"1,a", b"x,b"])))
 

@@ -11,8 +11,9 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from pytubemq.model.ids import Partition
 from pytubemq.spark.pipeline.run import audit
 from pytubemq.spark.pipeline.run.before.moved import MAIN
 from pytubemq.spark.pipeline.run.failpoints import reach
@@ -339,10 +340,15 @@ class MapOnlyBody(BatchBody):
             )
 
     def _example(self, rows: DataFrame) -> str:
-        first = self._opened.rejected(rows).select("reason", "detail", "topic", "partition", "offset").head()
-        if first is None:
-            return "none of them is there any more"
-        return f"as {first.topic}:{first.partition} at offset {first.offset}: {first.reason} ({first.detail})"
+        rejected = self._opened.rejected(rows)
+        first = rejected.select("reason", "detail", "topic", "brokerId", "partition", "offset").head()
+        return "none of them is there any more" if first is None else told_of_rejected(first)
+
+
+def told_of_rejected(record: Any) -> str:
+    """A rejected record, by its place and what is wrong with it: `as 1:demo:0 at offset 28: decode.json (...)`."""
+    partition = Partition(record.brokerId, record.topic, record.partition)
+    return f"as {partition} at offset {record.offset}: {record.reason} ({record.detail})"
 
 
 class StateBody(BatchBody):

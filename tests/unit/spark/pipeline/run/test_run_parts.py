@@ -13,6 +13,7 @@ import pytest
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.run import failpoints
 from pytubemq.spark.pipeline.run.audit import minute_text
+from pytubemq.spark.pipeline.run.batch import told_of_rejected
 from pytubemq.spark.pipeline.run.faults import said
 from pytubemq.spark.pipeline.run.progress import lag
 from pytubemq.spark.pipeline.run.session import COLLECTOR, settings
@@ -76,6 +77,11 @@ def test_a_secret_in_a_query_is_not_in_what_is_said_of_it(monkeypatch: pytest.Mo
     text = said(Exception(f"[PARSE_SYNTAX_ERROR] Syntax error at or near 'FROM'.\n\n== SQL ==\n{query}\n------^^^"))
     assert "'***'" in text
     assert "pepper" not in text
+
+
+def test_a_rejected_record_is_named_by_the_partition_as_everywhere_else() -> None:
+    record = SimpleNamespace(brokerId=1, topic="demo", partition=0, offset=28, reason="decode.json", detail="no JSON")
+    assert told_of_rejected(record) == "as 1:demo:0 at offset 28: decode.json (no JSON)"
 
 
 def test_an_error_of_ours_inside_of_sparks_is_what_is_said() -> None:
