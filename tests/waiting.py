@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,3 +15,16 @@ async def until(condition: Callable[[], object], *, timeout_s: float = 30.0) -> 
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - what is looked at has no event of its own
             await asyncio.sleep(0.001)
+
+
+def until_seen(condition: Callable[[], object], *, timeout_s: float = 30.0) -> None:
+    """The same for programs without a loop.
+
+    Raises:
+        TimeoutError: it did not come true.
+    """
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > end_s:
+            raise TimeoutError
+        time.sleep(0.001)

@@ -106,6 +106,7 @@ def test_a_stream_within_all_limits_tells_a_group_how_far_it_is(
         maxBytesPerTrigger="1GiB",
         minRowsPerTrigger="400",
         maxFetchTimePerTask="30s",
+        slowPartitionAdjustment="true",
         commitGroup=f"lag_of_{topic.name}",
     )
     found, query = run(stream.load(), checkpoint)

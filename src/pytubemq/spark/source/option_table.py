@@ -142,6 +142,16 @@ OPTIONS: Final = (
         "trigger's interval.",
     ),
     SourceOption(
+        "slowPartitionAdjustment",
+        "`false`",
+        Scope.STREAM,
+        "true or false",
+        "A partition that takes over three times as long for a row as the one in the middle, and held a task for half "
+        "a second or more, gets no more rows in a batch than it delivers while the others are read, or in a second. "
+        "Tasks tell the driver what they took by a datagram to a UDP port of the address with which the driver reaches "
+        "the Masters; where that does not get through, nothing is adjusted.",
+    ),
+    SourceOption(
         "maxRecordsPerTask",
         "none",
         Scope.BOTH,

@@ -77,11 +77,13 @@ class Limits:
     min_rows: int | None = None
     max_delay_s: float = DEFAULT_TRIGGER_DELAY_S
     fetch_s: float | None = None
+    damp_slow: bool = False
+    """Slow partitions get less, so that a batch does not wait for them."""
 
     @property
     def any_most(self) -> bool:
         """Whether there is an upper one."""
-        return not (self.max_rows is None and self.max_bytes is None and self.fetch_s is None)
+        return self.damp_slow or not (self.max_rows is None and self.max_bytes is None and self.fetch_s is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ def parse_options(options: Mapping[str, str], scope: Scope = Scope.BOTH) -> Sour
             min_rows=_read(given, "minRowsPerTrigger", count),
             max_delay_s=_read(given, "maxTriggerDelay", duration_s) or DEFAULT_TRIGGER_DELAY_S,
             fetch_s=_read(given, "maxFetchTimePerTask", duration_s),
+            damp_slow=_flag("slowPartitionAdjustment", given.get("slowPartitionAdjustment")),
         ),
         max_task_rows=_read(given, "maxRecordsPerTask", count),
         min_tasks=_read(given, "minPartitions", count),

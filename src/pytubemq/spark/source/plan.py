@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.errors import ConfigError, FormatError, OffsetMovedError
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT, messages_between
+from pytubemq.spark.source.shares import within_bytes, within_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -115,9 +116,8 @@ def advance(
 ) -> Offsets:
     """The end of the next batch: from `start` towards `target`, within all bounds at once.
 
-    The rows are shared in proportion to what each partition has, and what rounding leaves goes to those with the
-    largest remainder, so none starves and the bound is met exactly. A partition that `start` does not know is read from
-    0. No partition goes back, also not where the target lies below the start.
+    The rows are shared in proportion to what each partition has, with a floor (`shares`). A partition that `start` does
+    not know is read from 0. No partition goes back, also not where the target lies below the start.
 
     Args:
         start: where the batch begins.
@@ -130,26 +130,16 @@ def advance(
     rows = backlog(start, target)
     if most_each is not None:
         rows = {key: min(count, most_each) for key, count in rows.items()}
-    total = sum(rows.values())
-    if max_rows is not None and total > max_rows:
-        rows, total = _shares(rows, total, max_rows), max_rows
+    if max_rows is not None:
+        rows = within_rows(rows, max_rows)
     if max_bytes is not None and row_bytes is not None:
-        size_bytes = sum(count * row_bytes.get(key, 0.0) for key, count in rows.items())
-        if size_bytes > max_bytes:
-            rows = _shares(rows, total, max(1, int(total * (max_bytes / size_bytes))))
-    end = dict(start)
-    for key, count in rows.items():
-        end[key] = start.get(key, 0) + count * OFFSET_UNIT
-    return in_order(end)
+        rows = within_bytes(rows, max_bytes, row_bytes)
+    return moved_on(start, rows)
 
 
-def _shares(rows: Mapping[str, int], total: int, most: int) -> dict[str, int]:
-    shares = {key: count * most // total for key, count in rows.items()}
-    left = most - sum(shares.values())
-    by_remainder = sorted(rows, key=lambda key: (-(rows[key] * most % total), key))
-    for key in by_remainder[:left]:
-        shares[key] += 1
-    return shares
+def moved_on(start: Mapping[str, int], rows: Mapping[str, int]) -> Offsets:
+    """Where a batch ends that begins at `start` and has so many rows of each partition."""
+    return in_order(dict(start) | {key: start.get(key, 0) + count * OFFSET_UNIT for key, count in rows.items()})
 
 
 def plan(start: Mapping[str, int], end: Mapping[str, int], ends: Mapping[Partition, Ends]) -> Planned:

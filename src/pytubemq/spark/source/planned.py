@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
 
     from pytubemq.spark.source.options import SourceOptions
+    from pytubemq.spark.source.reports import ReportTo
     from pytubemq.spark.source.survey import Survey
 
 
-def tasks(planned: Planned, survey: Survey, options: SourceOptions) -> list[InputPartition]:
+def tasks(
+    planned: Planned, survey: Survey, options: SourceOptions, *, report_to: ReportTo | None = None
+) -> list[InputPartition]:
     """One task per range, or for several small ones, each with what it needs to know of the cluster.
 
     Raises:
@@ -28,7 +31,8 @@ def tasks(planned: Planned, survey: Survey, options: SourceOptions) -> list[Inpu
     if not ranges:
         return []
     known = survey.known()
-    alone = [RangePartition([one], BrokerKind.JAVA, known) for one in ranges if one.partition in java]
+    alone = [RangePartition([one], BrokerKind.JAVA, known, report_to) for one in ranges if one.partition in java]
     ours = [one for one in ranges if one.partition not in java]
     most_rows = min(ROWS_TOGETHER, options.max_task_rows or ROWS_TOGETHER) if options.min_tasks is None else 0
-    return [*alone, *(RangePartition(few, BrokerKind.OURS, known) for few in together(ours, most_rows=most_rows))]
+    shared = together(ours, most_rows=most_rows)
+    return [*alone, *(RangePartition(few, BrokerKind.OURS, known, report_to) for few in shared)]

@@ -6,6 +6,7 @@ query that reads what is available now ends, whatever arrives meanwhile; the che
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 import time
@@ -34,6 +35,7 @@ from pytubemq.spark.source.plan import (
     capped,
     check_checkpoint,
     in_order,
+    moved_on,
     newest,
     plan,
     taken_back,
@@ -41,7 +43,9 @@ from pytubemq.spark.source.plan import (
 from pytubemq.spark.source.planned import tasks
 from pytubemq.spark.source.positions import Edge, Positions
 from pytubemq.spark.source.progress import GroupProgress
+from pytubemq.spark.source.reports import Reports
 from pytubemq.spark.source.resolve import resolve_start
+from pytubemq.spark.source.speeds import Speeds
 from pytubemq.spark.source.survey import Survey
 from pytubemq.spark.source.task import RangePartition, read_range
 
@@ -51,6 +55,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pytubemq.spark.source.options import SourceOptions
+
+logger = logging.getLogger(__name__)
 
 FRESH_S: Final = 0.02
 """How long the ends of partitions are taken as known, for the questions about one batch. The next batch asks anew, or
@@ -81,6 +87,9 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ending = None if options.ending is None else Ending(options.ending, self._survey, self._now_ms)
         self._pace = None if limits.fetch_s is None else TaskPace(limits.fetch_s)
         self._patience: Patience | None = None
+        self._speeds = Speeds()
+        self._slow: set[str] = set()
+        self._reports: Reports | None = None
         self._progress: GroupProgress | None = None
         self._began = False
 
@@ -137,7 +146,8 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The tasks of a batch. Works from the two offsets alone: a replay begins here."""
         self._begin(start)
         ends = self._current_ends(reaching={key: last for key, last in end.items() if last > start.get(key, 0)})
-        made = tasks(plan(start, end, ends), self._survey, self._options)
+        report_to = None if self._reports is None else self._reports.to
+        made = tasks(plan(start, end, ends), self._survey, self._options, report_to=report_to)
         if self._pace is not None:
             wanted = [one for task in made if isinstance(task, RangePartition) for one in task.ranges]
             most = max((messages_between(one.start, one.end) for one in wanted), default=0)
@@ -155,6 +165,8 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Leave the group and close the driver's connections."""
         if self._progress is not None:
             self._progress.close()
+        if self._reports is not None:
+            self._reports.close()
         self._survey.cluster.forget()
 
     # --- the course of a query ------------------------------------------------------------------------------
@@ -167,6 +179,8 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start is None:
             return
         check_checkpoint(start, self._options.topics, lenient=not self._options.fail_on_data_loss)
+        if self._options.limits.damp_slow and self._reports is None:
+            self._reports = Reports(self._options.masters)
         group = self._options.commit_group
         if group is not None and self._progress is None:
             progress = GroupProgress(group, self._survey.cluster.tube)
@@ -207,7 +221,7 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _advance(self, start: Offsets, target: Offsets, ends: Mapping[Partition, Ends], limit: ReadLimit) -> Offsets:
         if isinstance(limit, ReadAllAvailable):
             return advance(start, target)
-        return advance(
+        end = advance(
             start,
             target,
             max_rows=_max_rows(limit),
@@ -215,6 +229,21 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             row_bytes={str(partition): there.row_bytes or 0.0 for partition, there in ends.items()},
             most_each=None if self._pace is None else self._pace.most_rows,
         )
+        return end if self._reports is None else self._damped(start, end, self._reports)
+
+    def _damped(self, start: Offsets, end: Offsets, reports: Reports) -> Offsets:
+        """The end of a batch that does not wait for slow partitions."""
+        self._speeds.keep(end)
+        for told in reports.taken():
+            if told[0] in end:
+                self._speeds.tell(*told)
+        rows = backlog(start, end)
+        damped = self._speeds.damped(rows)
+        slow = {key for key in rows if damped[key] < rows[key]}
+        for partition in sorted(slow - self._slow):
+            logger.warning("partition %s is slow: it gets fewer rows in a batch than its share", partition)
+        self._slow = slow
+        return moved_on(start, damped)
 
     # --- what is there --------------------------------------------------------------------------------------
 

@@ -6,10 +6,12 @@ of the same task, running at the same time, could be without.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from pytubemq.model.offset import messages_between
 from pytubemq.spark.source.plan import BrokerKind, Hole
 
 if TYPE_CHECKING:
@@ -20,19 +22,25 @@ if TYPE_CHECKING:
     from pytubemq.client.look import Known
     from pytubemq.spark.source.options import SourceOptions
     from pytubemq.spark.source.plan import Ends, OffsetRange
+    from pytubemq.spark.source.reports import ReportTo, Told
 
 
 class RangePartition(InputPartition):
     """A task: ranges that are read one after the other, all of one kind of Broker."""
 
     def __init__(
-        self, ranges: Sequence[OffsetRange], kind: BrokerKind = BrokerKind.OURS, known: Known | None = None
+        self,
+        ranges: Sequence[OffsetRange],
+        kind: BrokerKind = BrokerKind.OURS,
+        known: Known | None = None,
+        report_to: ReportTo | None = None,
     ) -> None:
         """`known`: what the driver knows of the cluster, its visit token among it."""
         super().__init__(ranges)
         self.ranges = tuple(ranges)
         self.kind = kind
         self.known = known
+        self.report_to = report_to
 
     def __repr__(self) -> str:
         return f"RangePartition({self.ranges}, {self.kind})"
@@ -63,11 +71,15 @@ def raw_batches(options: SourceOptions, partition: RangePartition) -> Iterator[p
     def on_loss(gone: OffsetRange, there: Ends) -> None:
         lose(Hole(gone.partition, gone.start, gone.end, there), options)
 
+    read = _once if options.dedup else _fetched
+    told: list[Told] = []
     for wanted in partition.ranges:
-        if options.dedup:
-            yield from _once(options, partition, wanted, columns, on_loss)
-        else:
-            yield from _fetched(options, partition, wanted, columns, on_loss)
+        begun_s = time.monotonic()
+        yield from read(options, partition, wanted, columns, on_loss)
+        rows = messages_between(wanted.start, wanted.end)
+        told.append((str(wanted.partition), rows, time.monotonic() - begun_s))
+    if partition.report_to is not None:
+        partition.report_to.send(told)
 
 
 def _once(

@@ -13,6 +13,8 @@ from pytubemq.model.ids import Partition
 from pytubemq.spark.source.options import parse_options
 from pytubemq.spark.source.plan import BrokerKind, Ends, OffsetRange
 from pytubemq.spark.source.stream import TubeMqStreamReader
+from pytubemq.spark.source.task import RangePartition
+from tests.waiting import until_seen
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -94,7 +96,7 @@ def test_the_default_limit_tells_a_query_that_runs_once_from_one_that_goes_on() 
 def test_bytes_are_counted_by_the_average_of_what_is_kept() -> None:
     stream = reader(Sight({HERE: Ends(0, 28 * 100, 100_000), THERE: Ends(0, 28 * 10, 10)}), maxBytesPerTrigger="10 KB")
     end = stream.latestOffset({str(HERE): 0, str(THERE): 0}, default(stream))
-    assert end == {str(HERE): 28 * 9, str(THERE): 28 * 1}
+    assert end == {str(HERE): 28 * 9, str(THERE): 28 * 10}  # ten bytes are less than the least share
 
 
 def test_few_rows_are_held_back_until_the_delay_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +195,27 @@ def test_tasks_stay_within_the_time_they_may_fetch() -> None:
     assert end == {str(HERE): 28 * 50_000}
     stream.partitions({str(HERE): 0}, end)
     assert stream.latestOffset(end, default(stream)) == {str(HERE): 28 * 250_000}
+
+
+def test_a_slow_partition_gets_fewer_rows_once_its_tasks_have_told_what_they_took(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    last = 28 * 1_000_000
+    stream = reader(
+        Sight({HERE: Ends(0, last), THERE: Ends(0, last)}), slowPartitionAdjustment="true", maxRowsPerTrigger="20000"
+    )
+    start = {str(HERE): 0, str(THERE): 0}
+    end = stream.latestOffset(start, default(stream))
+    assert end == {str(HERE): 28 * 10_000, str(THERE): 28 * 10_000}
+    (task,) = stream.partitions({}, {str(HERE): 28})
+    assert isinstance(task, RangePartition)
+    assert task.report_to is not None
+    task.report_to.send([(str(HERE), 10_000, 0.1), (str(THERE), 10_000, 10.0), ("1:other:0", 1, 1.0)])
+    assert stream._reports is not None
+    until_seen(lambda: stream._reports is not None and len(stream._reports) == 3)
+    assert stream.latestOffset(start, default(stream)) == {str(HERE): 28 * 10_000, str(THERE): 28 * 1_000}
+    assert "partition 1:demo:1 is slow" in caplog.text
+    stream._reports.close()
 
 
 def test_a_sigterm_lets_the_drivers_process_end_as_a_program_does() -> None:
