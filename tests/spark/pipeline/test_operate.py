@@ -246,6 +246,7 @@ def test_a_run_in_a_process_of_its_own_ends_after_its_batch_when_asked(topic: To
     )
     try:
         assert process.stderr is not None
+        assert json.loads(process.stderr.readline())["event"] == "Starting"
         for line in process.stderr:
             if json.loads(line).get("event") == "BatchDone":
                 break

@@ -22,7 +22,16 @@ from pytubemq.cli.pipeline.spark_log import MOST_BYTES, log_place, spark_log
 from pytubemq.errors import ConfigError, UnreachableError
 from pytubemq.spark.decode.rejected import REJECTED_ARROW
 from pytubemq.spark.pipeline.check.dry import Check
-from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Finished, RunResult, RunStatus, Started, Totals
+from pytubemq.spark.pipeline.run.events import (
+    BatchDone,
+    Failed,
+    Finished,
+    RunResult,
+    RunStatus,
+    Started,
+    Starting,
+    Totals,
+)
 from pytubemq.spark.pipeline.spec.missing import MissingTopicError
 from pytubemq.spark.pipeline.watch.record import RunRecord
 
@@ -45,6 +54,7 @@ def batch(number: int, **more: Any) -> BatchDone:
     return BatchDone(**fields | more)
 
 
+STARTING = Starting("orders", 1_769_999_999.0)
 STARTED = Started("orders", "f00d", "cafe", "/state", ("lake",), ("main",), 1_770_000_000.0)
 
 
@@ -243,14 +253,14 @@ def test_every_display_takes_every_event_and_ends(kind: Shown) -> None:
     shown = display(kind, stream, colour=False)
     record = RunRecord()
     failed = Failed("it broke", None, None, Totals(), 1.0, 1_770_000_009.0)
-    for event in (STARTED, batch(0), batch(1, lag_rows=None, lag_s=None), failed):
+    for event in (STARTING, STARTED, batch(0), batch(1, lag_rows=None, lag_s=None), failed):
         record.take(event)
         shown.show(event, record)
     shown.close()
     assert "orders" in stream.getvalue()
     if kind is Shown.JSON:
         events = [json.loads(each)["event"] for each in stream.getvalue().splitlines()]
-        assert events == ["Started", "BatchDone", "BatchDone", "Failed"]
+        assert events == ["Starting", "Started", "BatchDone", "BatchDone", "Failed"]
 
 
 def test_the_bar_goes_by_one_query() -> None:
@@ -288,6 +298,14 @@ def test_a_run_that_never_began_leaves_a_clean_screen() -> None:
         stream = io.StringIO()
         display(kind, stream, colour=False).close()
         assert "Traceback" not in stream.getvalue()
+
+
+def test_that_spark_starts_is_told_once_where_there_is_no_terminal() -> None:
+    stream = io.StringIO()
+    lines = Lines(stream, every_s=0.001)
+    lines.show(STARTING, RunRecord())
+    lines.close()
+    assert stream.getvalue().partition("  ")[2] == "orders  starting Spark\n"
 
 
 def test_a_long_batch_is_told_of_while_it_lasts() -> None:

@@ -11,7 +11,7 @@ import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pytubemq.spark.pipeline.run.events import BatchDone, RunStatus, Started, as_json
+from pytubemq.spark.pipeline.run.events import BatchDone, RunStatus, Started, Starting, as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,8 +101,11 @@ class Lines:
         self._said = ""
 
     def show(self, event: Event, record: RunRecord) -> None:
-        """Remember; the first event is told at once."""
+        """Remember; what the run begins with is told at once."""
         with self._guard:
+            if isinstance(event, Starting):
+                self._say(f"{event.pipeline}  starting Spark")
+                return
             self._record = record
             if isinstance(event, Started):
                 self._say(f"{event.pipeline} runs, sinks {', '.join(event.sinks)}, state in {event.state}")
@@ -160,6 +163,8 @@ class Bars:
 
     def show(self, event: Event, record: RunRecord) -> None:
         """Move the bar."""
+        if isinstance(event, Starting):
+            return  # shown already
         if self._task is None:
             self._progress.remove_task(self._waiting)
             self._task = self._progress.add_task(record.pipeline, total=None, figures="waiting for the first batch")

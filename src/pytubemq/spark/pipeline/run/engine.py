@@ -137,6 +137,7 @@ class _Run:
             self._ask_first()
             session = given or present_session()
             if session is None:
+                self._on_event(events.Starting(self._pipeline.name, time.time()))
                 session = made = open_session(self._pipeline)
             else:
                 check_session(session)

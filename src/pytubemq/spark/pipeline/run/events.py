@@ -26,6 +26,14 @@ class RunStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Starting:
+    """A session is being made, which takes its time; not told where there is one."""
+
+    pipeline: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Started:
     """The session is up, every sink was checked, and the queries run."""
 
@@ -111,7 +119,7 @@ class Failed:
     at_s: float
 
 
-Event = Started | BatchDone | Finished | Failed
+Event = Starting | Started | BatchDone | Finished | Failed
 
 
 @dataclass(frozen=True, slots=True)

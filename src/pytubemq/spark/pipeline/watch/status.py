@@ -14,11 +14,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.spark.observe.lag import iso
+from pytubemq.spark.pipeline.run.before.moved import checkpoint_of
 from pytubemq.spark.pipeline.run.events import RunStatus
-from pytubemq.spark.pipeline.watch.files import RUN, STOP, read_object
+from pytubemq.spark.pipeline.watch.files import MAIN, RUN, STOP, read_object
 from pytubemq.spark.pipeline.watch.record import recorded
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytubemq.spark.pipeline.watch.files import Files
     from pytubemq.spark.pipeline.watch.record import RunRecord
 
@@ -50,6 +53,20 @@ class Status:
     pid: int | None
     host: str
     heartbeat_age_s: float | None
+    under_way: tuple[int, ...] = ()
+    """Batches that are begun and not done."""
+
+    @property
+    def doing(self) -> str | None:
+        """What a run is at that no batch tells yet; None where there is nothing to say."""
+        if not self.runs:
+            return None
+        if self.record.ready_s is None and not self.record.batch_count:
+            return "starting Spark"
+        if not self.under_way:
+            return None if self.record.batch_count else "no batch yet"
+        numbers = " and ".join(str(number) for number in self.under_way)
+        return f"in batch{'es' if len(self.under_way) > 1 else ''} {numbers}"
 
     @property
     def runs(self) -> bool:
@@ -63,6 +80,7 @@ class Status:
         return {
             "pipeline": record.pipeline,
             "status": self.standing.value,
+            "doing": self.doing,
             "state": record.state,
             "run_id": record.run_id,
             "pid": self.pid,
@@ -98,7 +116,18 @@ def status(files: Files, *, now_s: float | None = None) -> Status:
             standing = Standing.DEAD
         elif files.read_bytes(STOP) is not None:
             standing = Standing.STOPPING
-    return Status(standing, record, pid if isinstance(pid, int) else None, host, age_s)
+    under_way = tuple(sorted(_under_way(files, record.queries or (MAIN,))))
+    return Status(standing, record, pid if isinstance(pid, int) else None, host, age_s, under_way)
+
+
+def _under_way(files: Files, queries: Iterable[str]) -> set[int]:
+    """The batches that Spark has begun and not committed."""
+    begun = {query: _newest(files, f"{checkpoint_of(query)}/offsets") for query in queries}
+    return {at for query, at in begun.items() if at > _newest(files, f"{checkpoint_of(query)}/commits")}
+
+
+def _newest(files: Files, under: str) -> int:
+    return max((int(name) for name in files.names(under) if name.isdigit()), default=-1)
 
 
 def _alive(pid: int | None, host: str, heartbeat_age_s: float | None) -> bool:

@@ -14,7 +14,7 @@ from pytubemq.spark.pipeline.run import engine, queries
 from pytubemq.spark.pipeline.run.batch import BatchResult, Shared, StateBody, StopRequestedError
 from pytubemq.spark.pipeline.run.before import identity
 from pytubemq.spark.pipeline.run.before.names import check_names
-from pytubemq.spark.pipeline.run.events import Failed, RunStatus
+from pytubemq.spark.pipeline.run.events import Failed, Finished, RunStatus, Starting
 from pytubemq.spark.pipeline.run.faults import PipelineError
 from pytubemq.spark.pipeline.run.ledger import Entry, Ledger
 from pytubemq.spark.pipeline.run.lock import RUN, RunLock
@@ -309,10 +309,12 @@ def test_a_session_that_somebody_else_made_goes_on_after_the_run(
     monkeypatch.setattr(playing.run, "_carry_out", lambda there: RunStatus.FINISHED)
     assert playing.run.go(None).status is RunStatus.FINISHED
     assert stopped == []
+    assert [type(event) for event in playing.events] == [Finished]
     monkeypatch.setattr(engine, "present_session", lambda: None)
     monkeypatch.setattr(engine, "open_session", lambda pipeline: session)
     playing.run.go(None)
     assert stopped == [True]
+    assert [type(event) for event in playing.events[1:]] == [Starting, Finished]
 
 
 def test_a_session_of_another_thread_is_there_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from pytubemq.spark.pipeline.watch.place import state_location
 from pytubemq.spark.pipeline.watch.status import STALE_HERE_S, STALE_S, Standing, status
 from pytubemq.spark.pipeline.watch.stop import ask_to_stop, wait_for_end
 
-from .state import write_state
+from .state import NOW_S, write_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +39,28 @@ def test_a_run_whose_process_lives_runs(tmp_path: Path) -> None:
     assert (found["status"], found["rows_in"], found["rejected"], found["last_batch"]) == ("running", 3_000, 30, 2)
     assert (found["lag_rows"], found["lag_s"], found["rows_per_s"]) == (4_998, 2.5, 1_000.0)
     json.dumps(found)
+
+
+def test_a_run_without_a_batch_says_what_it_is_at(tmp_path: Path) -> None:
+    place = write_state(tmp_path, batches=0)
+
+    def doing(**run: object) -> object:
+        write_state(place, batches=0, **run)
+        return status(state_files(str(place))).as_dict()["doing"]
+
+    assert doing() == "starting Spark"
+    assert doing(ready=NOW_S) == "no batch yet"
+    for name in ("offsets/6", "commits/6", "offsets/7", "offsets/.7.crc"):
+        (place / "checkpoint" / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / "checkpoint" / name).touch()
+    assert doing(ready=NOW_S) == "in batch 7"
+    (place / "checkpoint-step-day/offsets").mkdir(parents=True)
+    (place / "checkpoint-step-day/offsets/0").touch()
+    assert doing(ready=NOW_S, queries=["main", "step-day"]) == "in batches 0 and 7"
+    assert doing(ready=NOW_S, status="failed") is None
+    (place / "checkpoint/commits/7").touch()
+    write_state(place, ready=NOW_S)
+    assert status(state_files(str(place))).as_dict()["doing"] is None
 
 
 def test_a_run_whose_process_is_gone_is_dead(tmp_path: Path) -> None:
