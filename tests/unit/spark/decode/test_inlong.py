@@ -248,6 +248,20 @@ def test_attributes_that_sort_demands_can_be_demanded() -> None:
     assert ["no time" in told[0], "neither streamId nor tid" in told[1]] == [True, True]
 
 
+@pytest.mark.parametrize("far_ms", [1 << 62, -(1 << 62), (1 << 63) - 1, -(1 << 63), (1 << 53) + 1])
+def test_a_time_that_no_timestamp_holds_is_null_or_rejected_as_one_that_is_missing(far_ms: int) -> None:
+    bodies = [encode_inlong_protobuf([(at, b"x", {"streamId": "s"})]) for at in (7, far_ms, 1 << 53, -(1 << 53))]
+    batch = pa.record_batch({"body": bodies})
+    done = make_decoder("inlong-msg", options={"wrap": "pb"}).decode(batch)
+    assert done.rejected.num_rows == 0
+    times = done.rows["inlongmsg_time"].cast(pa.int64()).to_pylist()
+    assert times == [7000, None, 1000 << 53, -(1000 << 53)]
+    assert dict(done.rows["inlongmsg_attributes"].to_pylist()[1])["dt"] == str(far_ms)
+    strict = make_decoder("inlong-msg", options={"wrap": "pb", "requireAttributes": "true"}).decode(batch)
+    assert strict.rejected_rows.to_pylist() == [1]
+    assert "no time that a timestamp can hold" in strict.rejected.to_pylist()[0]["detail"]
+
+
 def test_the_form_follows_from_the_messages_attributes() -> None:
     wrapped = encode_inlong([({"dt": "1"}, [b"v1"])], created_ms=1)
     protobuf = encode_inlong_protobuf([(7, b"pb", {})], compression="snappy")

@@ -42,10 +42,17 @@ def format_attributes(attributes: Mapping[str, str]) -> str:
 def time_us(attributes: Mapping[str, str], zone: str) -> int | None:
     """The time of the records, in microseconds since 1970: `dt` in milliseconds, else `t` as 8, 10 or 12 digits."""
     text = attributes.get("dt")
-    if text is not None and text.isascii() and text.isdigit() and len(text) < 20 and int(text) < _MOST_MS:
-        return int(text) * 1000
+    if text is not None and text.isascii() and text.isdigit() and len(text) < 20:
+        told = milliseconds_in_us(int(text))
+        if told is not None:
+            return told
     text = attributes.get("t")
     return None if text is None else _digits_us(text, zone)
+
+
+def milliseconds_in_us(time_ms: int) -> int | None:
+    """A time in microseconds, which a timestamp has; None where it is too far from 1970 for one."""
+    return time_ms * 1000 if abs(time_ms) <= _MOST_MS else None
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pytubemq.model.limits import MAX_RECORD_ATTRIBUTE_BYTES, MAX_REPEATED_ATTRIBUTE_BYTES
 from pytubemq.spark.decode.columns import Column, Type
-from pytubemq.spark.decode.inlong.attributes import predefined_values, stream_of, time_us
+from pytubemq.spark.decode.inlong.attributes import milliseconds_in_us, predefined_values, stream_of, time_us
 from pytubemq.spark.decode.inlong.group import Bounds, Group, InLongError
 from pytubemq.spark.decode.inlong.layout import parse, version_of
 from pytubemq.spark.decode.inlong.protobuf import parse_protobuf
@@ -97,9 +97,9 @@ class InLongWrapper:
         return made
 
     def time_us(self, group: Group) -> int | None:
-        """The time of a group's records."""
+        """The time of a group's records; None where it tells none, or one that no timestamp can hold."""
         if group.time_ms is not None:
-            return group.time_ms * 1000
+            return milliseconds_in_us(group.time_ms)
         return time_us(group.attributes, self._zone)
 
     def _groups(self, body: bytes | None, attributes: Mapping[str, str]) -> list[Group]:
@@ -119,7 +119,7 @@ class InLongWrapper:
                 if stream_of(group.attributes) is None:
                     raise InLongError("neither streamId nor tid among the attributes")
                 if self.time_us(group) is None:
-                    raise InLongError("no time among the attributes: neither dt nor t tells one")
+                    raise InLongError("no time that a timestamp can hold: neither dt nor t tells one")
         return groups
 
     def _is_protobuf(self, body: bytes, attributes: Mapping[str, str]) -> bool:
