@@ -60,6 +60,15 @@ def test_lint_tells_each_fault_on_a_line_and_ends_with_78(tube: Tube, tmp_path: 
     assert "errors show P012 P207" in ran.err
 
 
+def test_what_is_to_be_typed_next_has_the_variables_too_and_no_secret(tube: Tube, tmp_path: Path) -> None:
+    (tmp_path / "orders.yaml").write_text("name: o\nsource: {topic: d}\nsinks: [{name: c, format: '${var:to}'}]\n")
+    told = tube("pipeline", "lint", "orders.yaml", "--set", "to=console").err
+    assert "pytubemq pipeline test orders.yaml --set to=console\n" in told
+    told = tube("pipeline", "plan", "orders.yaml", "--set", "oot=/my x", "--set", "password=p4ssw0rd").err
+    assert "pytubemq pipeline lint orders.yaml --set 'oot=/my x' --set 'password=***'" in told
+    assert "p4ssw0rd" not in told
+
+
 def test_all_codes_of_a_file_are_explained_at_once(tube: Tube) -> None:
     shown = tube("errors", "show", "P012", "TUBE-404", "-o", "json")
     assert [row["code"] for row in json.loads(shown.out)] == ["P012", "404"]

@@ -12,7 +12,7 @@ from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.pipeline.display import Shown
 from pytubemq.cli.pipeline.opened import opened
-from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
+from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, set_option
 from pytubemq.cli.words import count_of
 from pytubemq.errors import ConfigError, ExitCode, NotFoundError
 
@@ -64,7 +64,7 @@ def list_letters(file: str, variables: dict[str, str]) -> None:
     total = sum(row["records"] for row in rows)
     if total:
         options.say(
-            f"{count_of(total, 'dead letter')}\nNext:  {options.next('pytubemq pipeline dlq')} show {file} -n 10"
+            f"{count_of(total, 'dead letter')}\nNext:  {options.next('pytubemq pipeline dlq')} show {as_given(file, variables)} -n 10"
         )
 
 

@@ -10,7 +10,7 @@ import click
 
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_rows
-from pytubemq.cli.pipeline.options import file_argument, need_spark, on_path, set_option
+from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, on_path, set_option
 from pytubemq.cli.words import count_of
 from pytubemq.errors import ExitCode
 
@@ -61,7 +61,8 @@ def dry_run(file: str, messages: int, variables: dict[str, str]) -> int:
     if failed:
         options.say(f"{count_of(failed, 'fault')}; nothing was written")
     else:
-        options.say(f"no faults; nothing was written\nNext:  {options.next(f'pytubemq pipeline run {file}')}")
+        run = options.next(f"pytubemq pipeline run {as_given(file, variables)}")
+        options.say(f"no faults; nothing was written\nNext:  {run}")
     return exit_code(checks)
 
 

@@ -9,12 +9,12 @@ import click
 
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_rows
-from pytubemq.cli.pipeline.options import set_option
+from pytubemq.cli.pipeline.options import as_given, set_option
 from pytubemq.cli.words import count_of
 from pytubemq.errors import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pytubemq.spark.pipeline.spec import Fault
 
@@ -51,7 +51,7 @@ def lint(files: tuple[str, ...], schema: bool, variables: dict[str, str]) -> int
         return code
     for line in as_text(faults):
         click.echo(line)
-    options.say(_summary(faults, errors, code, files))
+    options.say(_summary(faults, errors, code, given))
     return code
 
 
@@ -86,12 +86,13 @@ def as_text(faults: Sequence[Fault]) -> list[str]:
     ]
 
 
-def _summary(faults: Sequence[Fault], errors: int, code: ExitCode, files: Sequence[str]) -> str:
+def _summary(faults: Sequence[Fault], errors: int, code: ExitCode, given: Mapping[str, dict[str, str]]) -> str:
     if not faults:
         from pytubemq.cli.invocation import as_typed
 
-        checked = files[0] if len(files) == 1 else count_of(len(files), "file")
-        return f"{checked}: no faults\nNext:  {as_typed(f'pytubemq pipeline test {files[0]}')}"
+        file, variables = next(iter(given.items()))
+        checked = file if len(given) == 1 else count_of(len(given), "file")
+        return f"{checked}: no faults\nNext:  {as_typed(f'pytubemq pipeline test {as_given(file, variables)}')}"
     warnings = len(faults) - errors
     said = ", ".join(
         count_of(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number

@@ -40,7 +40,8 @@ def file_argument(command: F) -> F:
 
 def _put(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
     """Tell an error for this file: its hint as it is to be typed, and the line of a wrong name or address."""
-    error.hint = error.hint and re.sub(r"\bFILE\b", lambda _: shlex.quote(file), error.hint)
+    named = rf"\bFILE\b|(?<=pytubemq pipeline lint ){re.escape(file)}"
+    error.hint = error.hint and re.sub(named, lambda _: as_given(file, variables), error.hint)
     if not isinstance(error, UnreachableError | NotFoundError):
         return
     from pytubemq.spark.pipeline.spec import load
@@ -51,6 +52,14 @@ def _put(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
         error.put(places)
     elif isinstance(error, UnreachableError):
         error.hint = _with_address(error, places)
+
+
+def as_given(file: str, variables: Mapping[str, str]) -> str:
+    """The arguments that name a file and its variables, for another command on them; secrets are left out."""
+    from pytubemq.spark.pipeline.spec.secrets import redacted
+
+    sets = (f" --set {shlex.quote(f'{name}={redacted(name, text)}')}" for name, text in variables.items())
+    return shlex.quote(file) + "".join(sets)
 
 
 def _with_address(error: UnreachableError, places: Places) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -13,10 +14,11 @@ from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output import emit_object
 from pytubemq.cli.pipeline.display import Shown
 from pytubemq.cli.pipeline.opened import opened
-from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
+from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, set_option
 from pytubemq.errors import ConfigError, ExitCode, TubeError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import FrameType
 
     from pytubemq.spark.pipeline.run.events import Event, RunResult
@@ -51,7 +53,9 @@ def run(file: str, once: bool, progress: str, report_to: Path | None, variables:
     pipeline = opened(options, file, variables)
     need_spark("pipeline run")
     try:
-        return carry_out(options, pipeline, file, once=once, progress=Shown(progress), report_to=report_to)
+        return carry_out(
+            options, pipeline, file, once=once, progress=Shown(progress), report_to=report_to, variables=variables
+        )
     except ConfigError as error:
         raise _at_its_place(error, pipeline, file, variables) from error
 
@@ -79,10 +83,11 @@ def carry_out(
     progress: Shown = Shown.AUTO,
     report_to: Path | None = None,
     apart: str | None = None,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
     """Run a pipeline and tell what it came to, as a table or an object."""
     ran = engine_run(options, pipeline, file, once=once, progress=progress, report_to=report_to, apart=apart)
-    _tell(options, ran.record, ran.result, file)
+    _tell(options, ran.record, ran.result, as_given(file, variables))
     return ExitCode.INTERRUPTED if ran.interrupted else ExitCode.DONE
 
 
@@ -187,7 +192,7 @@ class _Interrupts:
         ask_to_stop(state_files(self._state))
 
 
-def _tell(options: GlobalOptions, record: RunRecord, result: RunResult, file: str) -> None:
+def _tell(options: GlobalOptions, record: RunRecord, result: RunResult, given: str) -> None:
     if options.output not in {None, "table"}:
         emit_object(options, as_object(record, result), name="pipeline")
         return
@@ -212,7 +217,7 @@ def _tell(options: GlobalOptions, record: RunRecord, result: RunResult, file: st
     console.print(table)
     batches = f"{record.batch_count:,} batch{'' if record.batch_count == 1 else 'es'}"
     console.print(f"{result.status.value} after {result.seconds:.1f} s, {batches}; state in {result.state}")
-    options.say(f"Next:  {options.next('pytubemq pipeline status')} {file}")
+    options.say(f"Next:  {options.next('pytubemq pipeline status')} {given}")
 
 
 def as_object(record: RunRecord, result: RunResult) -> dict[str, Any]:

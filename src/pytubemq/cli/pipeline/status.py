@@ -9,7 +9,7 @@ import click
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_object
 from pytubemq.cli.pipeline.opened import files_of
-from pytubemq.cli.pipeline.options import file_argument, set_option
+from pytubemq.cli.pipeline.options import as_given, file_argument, set_option
 from pytubemq.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ def status(file: str, variables: dict[str, str]) -> int:
     found = look(files_of(file, variables))
     emit_object(options, shown(found) if options.output in {None, "table"} else found.as_dict(), name="pipeline")
     if found.standing is Standing.DEAD:
-        options.say(f"its process is gone: started again, it goes on where it stopped\nNext:  {_run(options, file)}")
+        options.say(
+            f"its process is gone: started again, it goes on where it stopped\nNext:  {_run(options, as_given(file, variables))}"
+        )
     return ExitCode.UNHEALTHY if found.standing in (Standing.DEAD, Standing.FAILED) else ExitCode.DONE
 
 
@@ -43,5 +45,5 @@ def shown(found: Status) -> dict[str, Any]:
     return {key: value for key, value in whole.items() if value not in (None, [], "")}
 
 
-def _run(options: Any, file: str) -> str:
-    return f"{options.next('pytubemq pipeline run')} {file}"
+def _run(options: Any, given: str) -> str:
+    return f"{options.next('pytubemq pipeline run')} {given}"

@@ -11,7 +11,7 @@ import click
 
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_rows
-from pytubemq.cli.pipeline.options import file_argument, need_spark, on_path, set_option
+from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, on_path, set_option
 from pytubemq.cli.words import count_of
 from pytubemq.errors import ConfigError, ExitCode
 
@@ -66,7 +66,7 @@ def test(file: str, only: str, variables: dict[str, str]) -> int:
     )
     options.say(done)
     if not failed and human:
-        options.say(f"Next:  {options.next(f'pytubemq pipeline dry-run {file}')}")
+        options.say(f"Next:  {options.next(f'pytubemq pipeline dry-run {as_given(file, variables)}')}")
     return ExitCode.FAILED if failed else ExitCode.DONE
 
 
