@@ -63,9 +63,8 @@ def list_letters(file: str, variables: dict[str, str]) -> None:
     emit_rows(options, rows, REASONS, name="reason")
     total = sum(row["records"] for row in rows)
     if total:
-        options.say(
-            f"{count_of(total, 'dead letter')}\nNext:  {options.next('pytubemq pipeline dlq')} show {as_given(file, variables)} -n 10"
-        )
+        show = f"{options.next('pytubemq pipeline dlq')} show {as_given(file, variables)} -n 10"
+        options.say(f"{count_of(total, 'dead letter')}\nNext:  {show}")
 
 
 @dlq.command("show")

@@ -32,9 +32,8 @@ def status(file: str, variables: dict[str, str]) -> int:
     found = look(files_of(file, variables))
     emit_object(options, shown(found) if options.output in {None, "table"} else found.as_dict(), name="pipeline")
     if found.standing is Standing.DEAD:
-        options.say(
-            f"its process is gone: started again, it goes on where it stopped\nNext:  {_run(options, as_given(file, variables))}"
-        )
+        again = f"{options.next('pytubemq pipeline run')} {as_given(file, variables)}"
+        options.say(f"its process is gone: started again, it goes on where it stopped\nNext:  {again}")
     return ExitCode.UNHEALTHY if found.standing in (Standing.DEAD, Standing.FAILED) else ExitCode.DONE
 
 
@@ -43,7 +42,3 @@ def shown(found: Status) -> dict[str, Any]:
     whole = found.as_dict()
     whole["rows_out"] = [{"sink": sink, "rows": rows} for sink, rows in whole["rows_out"].items()]
     return {key: value for key, value in whole.items() if value not in (None, [], "")}
-
-
-def _run(options: Any, given: str) -> str:
-    return f"{options.next('pytubemq pipeline run')} {given}"
