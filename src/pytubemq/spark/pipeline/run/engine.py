@@ -19,6 +19,7 @@ from pytubemq.spark.pipeline.plan.look import reads_java
 from pytubemq.spark.pipeline.run import events
 from pytubemq.spark.pipeline.run.batch import Shared
 from pytubemq.spark.pipeline.run.before.identity import has_progress, refuse_other
+from pytubemq.spark.pipeline.run.before.reached import check_reached
 from pytubemq.spark.pipeline.run.before.topics import check_topics
 from pytubemq.spark.pipeline.run.events import RunResult, RunStatus, Totals
 from pytubemq.spark.pipeline.run.faults import PipelineError, failed
@@ -162,6 +163,7 @@ class _Run:
     def _ask_first(self) -> None:
         """What can be refused before Spark starts."""
         refuse_other(self._state, self._pipeline)
+        check_reached(self._pipeline)
         check_topics(self._pipeline, source=not has_progress(self._state))
 
     def _carry_out(self, session: SparkSession) -> RunStatus:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.spark.pipeline.spec.loader import Loaded, in_order, load
-from pytubemq.spark.pipeline.spec.rules import loops, names, options, parts, repeats, secret_rules, sinks
+from pytubemq.spark.pipeline.spec.rules import addresses, loops, names, options, parts, repeats, secret_rules, sinks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.spec.faults import Fault
     from pytubemq.spark.pipeline.spec.model import Pipeline
 
-RULES = (parts.check, names.check, sinks.check, loops.check, repeats.check, options.check, secret_rules.check)
+RULES = (
+    parts.check, addresses.check, names.check, sinks.check, loops.check, repeats.check, options.check,
+    secret_rules.check,
+)  # fmt: skip
 
 
 def lint(path: str | Path, *, variables: Mapping[str, str] | None = None) -> list[Fault]:

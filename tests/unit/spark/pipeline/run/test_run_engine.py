@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.errors import ConfigError, NotFoundError, TubeError
+from pytubemq.errors import ConfigError, NotFoundError, TransportError, TubeError
 from pytubemq.spark.pipeline.run import engine, queries
 from pytubemq.spark.pipeline.run.batch import BatchResult, Shared, StateBody, StopRequestedError
 from pytubemq.spark.pipeline.run.before import identity
@@ -380,6 +380,11 @@ def test_what_needs_no_spark_is_refused_before_it_starts(tmp_path: Path, monkeyp
     def missing(pipeline: Pipeline, *, source: bool) -> None:
         raise NotFoundError(f"asked for the source's too: {source}")
 
+    def away(pipeline: Pipeline) -> None:
+        if pipeline.source.master:
+            raise TransportError("nobody answers")
+
+    monkeypatch.setattr(engine, "check_reached", away)
     monkeypatch.setattr(engine, "check_topics", missing)
     monkeypatch.setattr(engine, "open_session", lambda pipeline: pytest.fail("Spark was started"))
     monkeypatch.setattr(engine, "present_session", lambda: pytest.fail("Spark was asked"))
@@ -389,6 +394,8 @@ def test_what_needs_no_spark_is_refused_before_it_starts(tmp_path: Path, monkeyp
     with pytest.raises(NotFoundError, match="too: True"):
         engine.run(wrong, on_event=told.append)
     assert [type(event) for event in told] == [Failed]
+    with pytest.raises(TransportError):
+        engine.run(replace(wrong, source=replace(wrong.source, master="a:1")))
     state = StateDirectory(str(tmp_path))
     identity.check_source(state, wrong)
     (tmp_path / "checkpoint/offsets").mkdir(parents=True)
