@@ -67,10 +67,11 @@ def apply_steps(rows: DataFrame, pipeline: Pipeline, *, until: str | None = None
 
 
 def input_of(pipeline: Pipeline, wanted: str | None) -> str:
-    """The name of the step whose rows a sink takes."""
-    if wanted is not None:
-        return wanted
-    return pipeline.steps[-1].name if pipeline.steps else INPUT
+    """The name of the step whose rows a sink takes; case does not tell two names apart, as in a file."""
+    names = [INPUT, *(step.name for step in pipeline.steps)]
+    if wanted is None:
+        return names[-1]
+    return next((name for name in names if name.lower() == wanted.lower()), wanted)
 
 
 def apply_step(rows: DataFrame, step: Step) -> DataFrame:

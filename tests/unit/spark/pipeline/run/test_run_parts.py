@@ -18,6 +18,7 @@ from pytubemq.spark.pipeline.run.faults import said
 from pytubemq.spark.pipeline.run.progress import lag
 from pytubemq.spark.pipeline.run.session import COLLECTOR, settings
 from pytubemq.spark.pipeline.run.source import reads_otherwise_beside, source_options
+from pytubemq.spark.pipeline.run.steps import input_of
 from pytubemq.spark.pipeline.sinks.make import make_sink
 from pytubemq.spark.pipeline.spec.model import (
     Decode,
@@ -29,6 +30,7 @@ from pytubemq.spark.pipeline.spec.model import (
     SinkFormat,
     Source,
     SparkSettings,
+    Step,
     Trigger,
     TriggerKind,
 )
@@ -82,6 +84,13 @@ def test_a_secret_in_a_query_is_not_in_what_is_said_of_it(monkeypatch: pytest.Mo
 def test_a_rejected_record_is_named_by_the_partition_as_everywhere_else() -> None:
     record = SimpleNamespace(brokerId=1, topic="demo", partition=0, offset=28, reason="decode.json", detail="no JSON")
     assert told_of_rejected(record) == "as 1:demo:0 at offset 28: decode.json (no JSON)"
+
+
+def test_a_sink_names_its_step_in_any_case() -> None:
+    pipeline = Pipeline("p", Source(), steps=(Step("paid", sql="SELECT 1"), Step("last", sql="SELECT 1")))
+    names = [input_of(pipeline, wanted) for wanted in (None, "PAID", "Input", "payd")]
+    assert names == ["last", "paid", "input", "payd"]
+    assert input_of(Pipeline("p", Source()), None) == "input"
 
 
 def test_an_error_of_ours_inside_of_sparks_is_what_is_said() -> None:
