@@ -25,7 +25,7 @@ from pytubemq.spark.pipeline.watch.record import RunRecord, recorded
 from pytubemq.spark.pipeline.watch.redrive import stage_redrive, unfinished
 from pytubemq.spark.pipeline.watch.reset import forget, progress
 from pytubemq.spark.pipeline.watch.status import Standing, status
-from pytubemq.spark.pipeline.watch.tap import tap
+from pytubemq.spark.pipeline.watch.tap import _by_spark, tap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,6 +180,12 @@ def test_rows_are_looked_at_on_every_stage_and_the_run_is_told_afterwards(
     [message] = tap(spark, pipeline, "source", messages=1)
     assert message["attributes"] == {"n": "1"}
     assert json.loads(message["body"])["id"] is not None
+    for stage in ("source", "input", "rejected"):  # the same as where Spark reads and decodes
+        read = replace(pipeline, decode=None) if stage == "source" else pipeline
+        by_spark = _by_spark(spark, read, stage, GOOD + BAD)
+        here = tap(None, pipeline, stage, messages=GOOD + BAD)
+        assert len(here) == {"source": GOOD + BAD, "input": GOOD, "rejected": BAD}[stage]
+        assert sorted(map(json.dumps, here)) == sorted(map(json.dumps, by_spark))
     for stage in ("seen", "lake"):
         rows = tap(spark, pipeline, stage, messages=10, newest=True)
         assert rows

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -212,6 +213,22 @@ def test_a_backfill_and_a_stage_are_checked_before_anything_starts(tube: Tube, f
     ran = tube("pipeline", "tap", str(file), "lakes")
     assert ran.code == 78
     assert "did you mean lake?" in ran.err
+
+
+def test_messages_are_looked_at_without_spark_and_a_step_says_that_it_is_started(
+    tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(spark: Any, pipeline: Any, stage: str, **more: Any) -> list[Any]:
+        return [{"with": spark, "stage": stage}]
+
+    session = SimpleNamespace(stop=lambda: None)
+    monkeypatch.setattr("pytubemq.spark.pipeline.watch.tap.tap", look)
+    monkeypatch.setattr("pytubemq.spark.pipeline.run.session.open_session", lambda pipeline: session)
+    ran = tube("pipeline", "tap", str(file), "source", "-o", "json")
+    assert (json.loads(ran.out), "starting Spark" in ran.err) == ([{"with": None, "stage": "source"}], False)
+    file.write_text(file.read_text() + "steps: [{name: paid, sql: SELECT 1}]\n")
+    ran = tube("pipeline", "tap", str(file), "paid", "-o", "name")
+    assert "starting Spark" in ran.err
 
 
 def test_status_and_stop_load_neither_spark_nor_arrow(file: Path) -> None:

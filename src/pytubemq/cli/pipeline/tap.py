@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pytubemq.cli.options import current, global_options
+from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output import emit_rows
 from pytubemq.cli.pipeline.opened import opened
 from pytubemq.cli.pipeline.options import file_argument, need_spark, set_option
@@ -32,21 +32,24 @@ def tap(file: str, stage: str, messages: int, newest: bool, variables: dict[str,
     options = current()
     pipeline = opened(options, file, variables)
     need_spark("pipeline tap")
-    rows = _rows(pipeline, stage, messages, newest=newest)
+    rows = _rows(options, pipeline, stage, messages, newest=newest)
     columns = list(dict.fromkeys(column for row in rows for column in row))
     emit_rows(options, rows, columns, name=columns[0] if columns else "")
     options.say(f"{count_of(len(rows), 'row')} at {stage}, of up to {count_of(messages, 'message')}")
 
 
-def _rows(pipeline: Pipeline, stage: str, messages: int, *, newest: bool) -> list[Any]:
+def _rows(options: GlobalOptions, pipeline: Pipeline, stage: str, messages: int, *, newest: bool) -> list[Any]:
     from pytubemq.cli.pipeline.spark_log import log_place, spark_log
-    from pytubemq.spark.pipeline.watch.tap import check_stage
+    from pytubemq.spark.pipeline.watch.tap import check_stage, needs_spark
+    from pytubemq.spark.pipeline.watch.tap import tap as look
 
-    check_stage(pipeline, stage)  # before Spark is started for nothing
+    check_stage(pipeline, stage)
+    if not needs_spark(pipeline, stage):
+        return look(None, pipeline, stage, messages=messages, newest=newest)
     assert pipeline.state is not None
+    options.say("starting Spark")
     with spark_log(log_place(pipeline.state, pipeline.name)):
         from pytubemq.spark.pipeline.run.session import open_session
-        from pytubemq.spark.pipeline.watch.tap import tap as look
 
         spark = open_session(pipeline)
         try:

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.run.environment import complete_environment
 from pytubemq.spark.pipeline.sinks.sql import quoted
 from pytubemq.spark.pipeline.spec.edges import is_past, is_time
 from pytubemq.spark.pipeline.spec.model import OnError, TriggerKind
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
     from pytubemq.spark.pipeline.spec.model import Pipeline, Source
@@ -75,10 +78,15 @@ def open_source(spark: SparkSession, pipeline: Pipeline, *, streaming: bool = Tr
     options = source_options(pipeline, streaming=streaming, beside=beside)
     reader: Any = (spark.readStream if streaming else spark.read).format("tubemq").options(**options)
     rows = _load(reader, pipeline.source)
-    names = rows.columns
-    decoded = ERROR in names
-    hidden = {ERROR, *_kept_for_audit(pipeline)} if decoded else {ERROR}
-    return Opened(rows, tuple(name for name in names if name not in hidden), decoded)
+    if streaming:
+        complete_environment(spark, "tubemq")
+    return Opened(rows, visible_of(pipeline, rows.columns), ERROR in rows.columns)
+
+
+def visible_of(pipeline: Pipeline, names: Sequence[str]) -> tuple[str, ...]:
+    """Of the columns that are read from a topic, those that the steps see."""
+    hidden = {ERROR, *_kept_for_audit(pipeline)} if ERROR in names else set()
+    return tuple(name for name in names if name not in hidden)
 
 
 def reads_otherwise_beside(pipeline: Pipeline) -> bool:
