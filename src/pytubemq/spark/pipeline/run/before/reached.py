@@ -6,6 +6,7 @@ The invariant: a cluster is given the time that the source gives it, so nothing 
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import TransportError, TubeError
@@ -15,7 +16,7 @@ from pytubemq.spark.pipeline.spec.secrets import resolve
 from pytubemq.spark.source.cluster import Cluster
 
 if TYPE_CHECKING:
-    from pytubemq.model.ids import Address
+    from pytubemq.model.ids import Address, Partition
     from pytubemq.spark.pipeline.spec.model import Pipeline
 
 
@@ -27,19 +28,19 @@ def check_reached(pipeline: Pipeline) -> None:
     """
     for masters in _clusters(pipeline):
         cluster = Cluster(masters)
-
-        def connected(cluster: Cluster = cluster) -> dict[object, object]:
-            cluster.tube()
-            return {}
-
         try:
-            cluster.patiently(connected)
+            cluster.patiently(partial(_connected, cluster))
         except TransportError:
             raise
         except TubeError:
             continue  # somebody answers: what is wrong is told by who asks for more
         finally:
             cluster.forget()
+
+
+def _connected(cluster: Cluster) -> dict[Partition, object]:
+    cluster.tube()
+    return {}
 
 
 def _clusters(pipeline: Pipeline) -> list[tuple[Address, ...]]:
