@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.pipeline.sinks.sql import quoted
+from pytubemq.spark.pipeline.sinks.json_text import json_of
 from pytubemq.spark.pipeline.spec.model import Guarantee
 
 if TYPE_CHECKING:
@@ -36,11 +36,8 @@ class ConsoleSink:
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """Print the first rows and how many there are."""
-        from pyspark.sql import functions as f
-
         count = rows.count()
-        shown = f.to_json(f.struct(*(f.col(quoted(name)) for name in rows.columns)), {"ignoreNullFields": "false"})
-        for row in rows.limit(self._rows).select(shown.alias("line")).collect():
+        for row in rows.limit(self._rows).select(json_of(rows.columns).alias("line")).collect():
             print(row.line)
         if count > self._rows:
             print(f"... and {count - self._rows} more rows of batch {batch_id}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.sinks.json_text import json_of
 from pytubemq.spark.pipeline.sinks.rows import write_counted
 from pytubemq.spark.pipeline.sinks.sql import quoted
 from pytubemq.spark.pipeline.spec.model import Guarantee
@@ -13,7 +14,7 @@ from pytubemq.spark.pipeline.spec.secrets import resolve
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from pytubemq.spark.pipeline.sinks.port import SinkContext
@@ -30,7 +31,6 @@ OWN: Final = {
     "partition": ("int",),
 }
 """Columns that Spark's connector takes, and of which types; it passes over all others."""
-_KEEP_NULLS: Final = {"ignoreNullFields": "false"}
 
 
 class KafkaSink:
@@ -88,11 +88,11 @@ class KafkaSink:
 
         if is_kafka_s_own(rows.schema, self.spec.keys):
             return rows
-        columns = [f.to_json(f.struct(*map(_column, rows.columns)), _KEEP_NULLS).alias("value")]
+        columns = [json_of(rows.columns).alias("value")]
         if len(self.spec.keys) == 1:
-            columns.append(_column(self.spec.keys[0]).cast("string").alias("key"))
+            columns.append(f.col(quoted(self.spec.keys[0])).cast("string").alias("key"))
         elif self.spec.keys:
-            columns.append(f.to_json(f.struct(*map(_column, self.spec.keys)), _KEEP_NULLS).alias("key"))
+            columns.append(json_of(self.spec.keys).alias("key"))
         if "topic" not in self._options:
             columns.append(f.col("topic"))
         return rows.select(*columns)
@@ -119,9 +119,3 @@ def is_kafka_s_own(rows: StructType, keys: Sequence[str]) -> bool:
     if "value" not in rows.names or tuple(keys) not in {(), ("key",)}:
         return False
     return all(field.dataType.simpleString() in OWN.get(field.name, ()) for field in rows)
-
-
-def _column(name: str) -> Column:
-    from pyspark.sql import functions as f
-
-    return f.col(quoted(name))

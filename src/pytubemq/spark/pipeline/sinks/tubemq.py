@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.sinks.json_text import json_of
 from pytubemq.spark.pipeline.sinks.port import SinkContext
 from pytubemq.spark.pipeline.sinks.repeats import rows_differ
 from pytubemq.spark.pipeline.sinks.rows import is_deterministic, write_counted
@@ -155,13 +156,10 @@ class TubeMqSink:
         return in_fixed_order(messages, partitions=ORDERED_TASKS)
 
     def _messages(self, rows: DataFrame) -> DataFrame:
-        from pyspark.sql import functions as f
-
         if "body" in rows.columns:
             return rows
         own = [*self._routing(rows)]
-        body = f.to_json(f.struct(*(f.col(quoted(name)) for name in rows.columns)), {"ignoreNullFields": "false"})
-        return rows.select(*map(quoted, own), body.alias("body"))
+        return rows.select(*map(quoted, own), json_of(rows.columns).alias("body"))
 
     def _routing(self, rows: DataFrame) -> list[str]:
         """Columns that say where a row goes, where they are of a type that can; the body has them as well.
