@@ -52,3 +52,14 @@ def ratio(text: str) -> float | None:
         return None
     share = float(found[1]) / (100 if found[2] else 1)
     return share if share <= 1 else None
+
+
+def size_text(size: int) -> str:
+    """What `size_bytes` reads as this size: in the largest unit of which there is a whole number, as `64MiB`."""
+    unit = next((unit for unit in ("GiB", "MiB", "KiB") if size % _SIZES[unit.lower()] == 0), None)
+    return str(size) if unit is None or not size else f"{size // _SIZES[unit.lower()]}{unit}"
+
+
+def duration_text(seconds: float) -> str:
+    """What `duration_s` reads as this time: in seconds, as `1.5s`."""
+    return f"{seconds:.9f}".rstrip("0").rstrip(".") + "s"

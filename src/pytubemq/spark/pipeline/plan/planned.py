@@ -16,6 +16,7 @@ from pytubemq.spark.pipeline.spec.model import Guarantee, OnError, Sink, SinkFor
 from pytubemq.spark.pipeline.spec.normal import as_dict, differences
 from pytubemq.spark.pipeline.spec.secrets import redacted
 from pytubemq.spark.pipeline.spec.sql_names import names_read, words_of
+from pytubemq.spark.pipeline.spec.written import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 EXACTLY: Final = "exactly once"
 _AGGREGATES: Final = frozenset({"count", "sum", "avg", "min", "max"})
 _CONSEQUENCES: Final = (
-    (r"source\.(topics|topic_pattern|format|path)", "progress is of the old one: needs a new state, or a reset"),
+    (r"source\.(topics?|topic_pattern|format|path)", "progress is of the old one: needs a new state, or a reset"),
     (r"source\.start", "counts for what has no progress yet; this pipeline goes on where it was"),
     (r"sinks", "a new sink gets new batches; where it reads the source apart, all from source.start"),
     (r"sinks\.[^.]+\.(partition_by|layout)", "needs a new path: what is there lies otherwise"),
@@ -301,9 +302,8 @@ def _rejects(pipeline: Pipeline) -> str | None:
 def _changes(pipeline: Pipeline, last: Mapping[str, Any] | None) -> tuple[Change, ...]:
     if last is None:
         return ()
-    return tuple(
-        Change(path, before, after, _consequence(path)) for path, before, after in differences(last, as_dict(pipeline))
-    )
+    found = differences(as_written(last), as_written(as_dict(pipeline)))
+    return tuple(Change(path, before, after, _consequence(path)) for path, before, after in found)
 
 
 def _moves(pipeline: Pipeline, fed: Mapping[str, str]) -> Iterator[Change]:

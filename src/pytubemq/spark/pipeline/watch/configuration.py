@@ -5,25 +5,20 @@ The invariant: all of it comes from the normal form of the pipeline, and nothing
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from pytubemq.spark.pipeline.spec import model
+from pytubemq.spark.pipeline.spec.written import as_written
 from pytubemq.spark.pipeline.watch.redact import redacted
 
-_SECTIONS: Final[Mapping[str, Any]] = {
-    "source": model.Source, "limit": model.Limit, "decode": model.Decode, "tables": model.Table, "steps": model.Step,
-    "watermark": model.Watermark, "sinks": model.Sink, "dead_letter": model.DeadLetter, "trigger": model.Trigger,
-    "audit": model.Audit, "spark": model.SparkSettings,
-}  # fmt: skip
 _READ_BACK: Final = (model.SinkFormat.PARQUET.value, model.SinkFormat.TUBEMQ.value)
 """Formats of dead letters that `pytubemq pipeline dlq` reads."""
 
 
 def as_yaml(spec: Mapping[str, Any]) -> str:
-    """The normal form in the order in which a pipeline file is written; SQL on lines of its own, no secret."""
+    """The normal form as a pipeline file would say it; SQL on lines of its own, no secret."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -35,14 +30,12 @@ def as_yaml(spec: Mapping[str, Any]) -> str:
 
     Dumper.add_representer(str, text)
     plain = json.loads(json.dumps(redacted(dict(spec)), default=str))
-    made = yaml.dump(
-        _ordered(plain, model.Pipeline), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=100, indent=2
-    )
-    return str(made)
+    written = as_written(plain)
+    return str(yaml.dump(written, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=100, indent=2))
 
 
 def by_itself(spec: Mapping[str, Any]) -> dict[str, str]:
-    """What held where the file says nothing, of that which decides what becomes of rows: by key."""
+    """What held by default, of that which decides what becomes of rows: by key. The normal form leaves it out."""
     source, trigger, spark = _section(spec, "source"), _section(spec, "trigger"), _section(spec, "spark")
     found: dict[str, str] = {}
     if source.get("format", model.Source().format) == model.Source().format and "on_data_loss" not in source:
@@ -85,14 +78,3 @@ def is_read_back(spec: Mapping[str, Any]) -> bool:
 def _section(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = spec.get(name)
     return value if isinstance(value, Mapping) else {}
-
-
-def _ordered(value: Any, kind: Any) -> Any:
-    if isinstance(value, list):
-        return [_ordered(item, kind) for item in value]
-    if not isinstance(value, Mapping) or kind is None:
-        return value
-    order = [field.name for field in dataclasses.fields(kind)]
-    known = [name for name in order if name in value]
-    others = [name for name in value if name not in order]
-    return {name: _ordered(value[name], _SECTIONS.get(name)) for name in [*known, *others]}

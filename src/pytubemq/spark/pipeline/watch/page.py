@@ -288,7 +288,8 @@ def _configuration(record: RunRecord) -> str:
         return ""
     unsaid = by_itself(record.spec)
     rows = [[name, value] for name, value in unsaid.items()]
-    rest = f"<p>Where it says nothing:</p>{_table(['key', 'what held'], rows, numbers=set())}" if rows else ""
+    said = "<p>What is as it is by default stands here, written in the file or not:</p>"
+    rest = f"{said}{_table(['key', 'what held'], rows, numbers=set())}" if rows else ""
     return f"<h2>Configuration</h2><pre>{escape(as_yaml(record.spec))}</pre>{rest}"
 
 

@@ -294,6 +294,9 @@ def test_the_configuration_is_in_the_order_of_a_file_and_says_what_held_by_itsel
     assert "    SELECT *\n    FROM input\n" in shown
     held = by_itself(spec)
     assert (held["decode.on_error"], held["sinks.lake.on_schema_change"]) == ("dead_letter", "fail")
+    told = record_of(started())
+    told.spec = {**spec, "decode": {"format": "json"}}  # as it is of a file that says on_error: dead_letter, too
+    assert "by default stands here, written in the file or not" in page(told)
     assert "decode.on_error" not in by_itself({**spec, "decode": {"format": "json", "on_error": "fail"}})
 
 
