@@ -438,6 +438,28 @@ def test_a_step_that_a_run_could_not_make_is_told_where_it_stands(
         assert ("all that Spark said" in ran.err) == log
 
 
+def test_a_column_that_a_run_did_not_find_is_told_where_its_sink_names_it(
+    tube: Tube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pytubemq.spark.pipeline.run.before.columns import check_columns
+
+    path = tmp_path / "orders.yaml"
+    path.write_text(
+        "name: orders\nsource: {topic: t, master: '127.0.0.1:1'}\n"
+        f"sinks:\n  - {{name: lake, format: parquet, path: {tmp_path}, layout: log, partition_by: [dya]}}\n"
+    )
+
+    def run(pipeline: Any, **more: Any) -> None:
+        check_columns(pipeline.sinks[0], ["id", "day"])
+
+    monkeypatch.setattr("pytubemq.spark.pipeline.run.engine.run", run)
+    ran = tube("pipeline", "run", str(path))
+    assert ran.code == 78
+    assert "sinks.lake.partition_by[0]: no row has the column dya, did you mean day? [P033]" in ran.err
+    assert f"{path}:4:" in ran.err
+    assert "pipeline lint" not in ran.err
+
+
 @pytest.mark.parametrize("how", ["--dry-run", "--yes"])
 def test_a_reason_that_no_dead_letter_has_is_told_with_those_that_there_are(tube: Tube, file: Path, how: str) -> None:
     ran = tube("pipeline", "dlq", "redrive", str(file), "--reason", "decode.jsn", how)

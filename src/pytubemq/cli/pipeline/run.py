@@ -61,14 +61,20 @@ def run(file: str, once: bool, progress: str, report_to: Path | None, variables:
 
 
 def _at_its_place(error: ConfigError, pipeline: Pipeline, file: str, variables: dict[str, str]) -> ConfigError:
-    """The error of a step told as `dry-run` tells it; any other as it is."""
+    """The error of a step, or of a sink's columns, told as `dry-run` tells it; any other as it is."""
     from pytubemq.spark.pipeline.check.compiling import at_its_place
+    from pytubemq.spark.pipeline.check.named import columns_at_their_place
+    from pytubemq.spark.pipeline.run.before.columns import NoColumnError
     from pytubemq.spark.pipeline.run.faults import StepError
     from pytubemq.spark.pipeline.spec import load_checked
 
-    if not isinstance(error, StepError):
+    told: ConfigError
+    if isinstance(error, StepError):
+        told = at_its_place(error, pipeline, load_checked(file, variables=variables).places)
+    elif isinstance(error, NoColumnError):
+        told = columns_at_their_place(error, pipeline, load_checked(file, variables=variables).places)
+    else:
         return error
-    told = at_its_place(error, pipeline, load_checked(file, variables=variables).places)
     for note in getattr(error, "__notes__", ()):
         told.add_note(note)
     return told

@@ -16,6 +16,7 @@ from pytubemq.errors import ConfigError, TubeError
 from pytubemq.spark.pipeline.run.audit import check_time
 from pytubemq.spark.pipeline.run.batch import MapOnlyBody, Output, StateBody
 from pytubemq.spark.pipeline.run.before.apart import state_refused
+from pytubemq.spark.pipeline.run.before.columns import check_columns
 from pytubemq.spark.pipeline.run.before.identity import check_source
 from pytubemq.spark.pipeline.run.before.log_owner import LOG, LogOwner
 from pytubemq.spark.pipeline.run.before.moved import MAIN, check_moved, checkpoint_of, remember
@@ -179,6 +180,7 @@ def plan_queries(
     for output in [*main, *own]:
         check_output(pipeline, output.writer.spec, made.get(output.step), opened.rows)
         schema = opened.rejected(opened.rows).schema if output.step == DEAD_LETTER else made[output.step].schema
+        check_columns(output.writer.spec, schema.names)
         output.writer.check(spark, None if _is_log(output) else schema)
     queries = [_main_query(pipeline, state, shared, opened, main)] if main or opened.decoded else []
     if own:

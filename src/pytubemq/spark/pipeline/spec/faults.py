@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Severity(StrEnum):
@@ -165,6 +168,9 @@ MEANINGS: Final[dict[FaultCode, Meaning]] = {
 }  # fmt: skip
 
 
+_FOUND_BY_SPARK: Final = (FaultCode.STEP_DOES_NOT_COMPILE, FaultCode.SINK_NOT_READY)
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One thing that is wrong, and where. Lines and columns begin at 1."""
@@ -206,8 +212,12 @@ class PipelineFileError(ConfigError):
         if first.code is FaultCode.UNREADABLE:  # it is the only one, and lint can tell no more
             super().__init__(f"{first.file}: {first.message} [{first.code}]", hint=hint or first.hint)
         else:
-            super().__init__(
-                f"{first.place} {first.text} [{first.code}]{more}",
-                hint=hint or f"all of them: pytubemq pipeline lint {first.file}",
-            )
+            super().__init__(f"{first.place} {first.text} [{first.code}]{more}", hint=hint or _all_of(errors))
         self.faults = faults
+
+
+def _all_of(errors: Sequence[Fault]) -> str | None:
+    """Where the others are told: by lint, or here those that lint cannot find."""
+    if errors[0].code not in _FOUND_BY_SPARK:
+        return f"all of them: pytubemq pipeline lint {errors[0].file}"
+    return "; ".join(f"also {fault.place} {fault.text}" for fault in errors[1:]) or None
