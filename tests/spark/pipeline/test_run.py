@@ -11,8 +11,10 @@ import pytest
 import pytubemq.sync
 from pytubemq.errors import ConfigError, NotFoundError, TubeError
 from pytubemq.spark.pipeline.run.engine import run
+from pytubemq.spark.pipeline.run.environment import NAMES, environment_of
 from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Finished, RunStatus, Started
 from pytubemq.spark.pipeline.run.faults import StepError
+from pytubemq.spark.pipeline.run.source import open_source
 from pytubemq.spark.pipeline.spec.model import (
     Audit,
     DeadLetter,
@@ -240,8 +242,15 @@ def test_windows_with_a_watermark_run_as_a_stream_beside_the_row_by_row_sinks(
         ),
     )
     send(topic, *(order(number, at=f"2026-11-22 01:0{number % 3}:10") for number in range(9)), "broken")
+    environment = environment_of(spark, "tubemq")
+    for name in NAMES:  # as in a JVM that has run no stream yet
+        environment.remove(name)
+    open_source(spark, pipeline)
+    complete = set(environment.keySet())
+    assert complete.issuperset(NAMES)
     told: list[Event] = []
     run(pipeline, spark=spark, once=True, on_event=told.append)
+    assert set(environment.keySet()) == complete, "Spark's streams put more into the map that they share"
     assert isinstance(told[0], Started)
     assert told[0].queries == ("main", "step-by_minute")
     assert told[0].java is False
