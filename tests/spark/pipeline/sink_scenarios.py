@@ -114,8 +114,8 @@ def kafka(spark: SparkSession, servers: str, topic: str) -> list[list[Any]]:
 def run_pipelines(spark: SparkSession, files: list[str], stand: list[str] | None = None) -> list[dict[str, int]]:
     """Run pipelines until each has taken what there is; the rows that each gave its sinks.
 
-    One after the other, for Spark fails at times to send tasks of several queries that begin at once. With `stand` the
-    next one begins when a file of that name is there, made by a pipeline that is held.
+    One after the other, so that none is slowed down by what another one does. With `stand` the next one begins when a
+    file of that name is there, made by a pipeline that is held.
     """
     ensure_callback_server_started(spark.sparkContext._gateway)  # else each thread may start one
     threads = ThreadPoolExecutor(len(files))
