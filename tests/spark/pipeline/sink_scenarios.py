@@ -11,7 +11,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 from pytubemq.errors import TubeError
 from pytubemq.spark.pipeline.run.engine import run
-from pytubemq.spark.pipeline.sinks.iceberg_table import IcebergTable
+from pytubemq.spark.pipeline.sinks.iceberg_table import iceberg_table
 from pytubemq.spark.pipeline.sinks.jdbc_database import Database
 from pytubemq.spark.pipeline.sinks.make import make_sink
 from pytubemq.spark.pipeline.sinks.port import SinkContext
@@ -85,13 +85,19 @@ def run_sql(
 
 def iceberg(spark: SparkSession, table: str) -> list[list[str]]:
     """The rows of an Iceberg table, read by Iceberg itself, each value as text, sorted."""
-    opened = IcebergTable(spark, table)
     jvm: Any = spark.sparkContext._jvm
-    found = jvm.org.apache.iceberg.data.IcebergGenerics.read(opened._table).build()
-    width = len(opened.columns)
-    rows = [[str(row.get(at)) for at in range(width)] for row in found.iterator()]
-    found.close()
+    with iceberg_table(spark, table) as opened:
+        found = jvm.org.apache.iceberg.data.IcebergGenerics.read(opened._table).build()
+        width = len(opened.columns)
+        rows = [[str(row.get(at)) for at in range(width)] for row in found.iterator()]
+        found.close()
     return sorted(rows)
+
+
+def describe(spark: SparkSession, settings: dict[str, str]) -> None:
+    """Settings of the session, as those of a catalog."""
+    for name, value in settings.items():
+        spark.conf.set(name, value)
 
 
 def query(spark: SparkSession, select: str) -> list[list[Any]]:

@@ -148,6 +148,22 @@ def test_iceberg_files_are_parted_by_columns_whatever_their_values(session: Sink
     assert session.call("iceberg", table="ice.db.days") == [["1", "2026-11-22"]]
 
 
+def test_an_iceberg_catalog_that_holds_connections_gives_them_back_with_each_batch(
+    session: SinkSession, postgres: Postgres, tmp_path: Path
+) -> None:
+    of_catalog = {
+        "type": "jdbc", "uri": f"{postgres.url}?ApplicationName=catalog", "warehouse": str(tmp_path),
+        "jdbc.user": postgres.user, "jdbc.password": postgres.password,
+    }  # fmt: skip
+    session.call("describe", settings={f"spark.sql.catalog.held.{name}": value for name, value in of_catalog.items()})
+    sink = {"format": "iceberg", "table": "held.db.t"}
+    assert session.call("write", sink=sink, batches=[FIRST, FIRST])["told"] == ONCE
+    assert len(session.call("iceberg", table="held.db.t")) == 3
+    options = {"user": postgres.user, "password": postgres.password, "driver": "org.postgresql.Driver"}
+    held = "(SELECT pid FROM pg_stat_activity WHERE application_name = 'catalog') AS held"
+    assert len(session.call("jdbc", url=postgres.url, table=held, options=options)) <= 1, "the last may still be ending"
+
+
 @pytest.mark.parametrize(
     ("sink", "said"),
     [

@@ -14,7 +14,7 @@ from pytubemq.spark.pipeline.run.failpoints import reach
 from pytubemq.spark.pipeline.run.faults import PipelineError
 from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
 from pytubemq.spark.pipeline.sinks.files import HadoopFiles
-from pytubemq.spark.pipeline.sinks.iceberg_table import IcebergTable, refuse_parts
+from pytubemq.spark.pipeline.sinks.iceberg_table import iceberg_table, refuse_parts
 from pytubemq.spark.pipeline.sinks.parquet import batch_label
 from pytubemq.spark.pipeline.spec.model import Guarantee
 from pytubemq.spark.pipeline.spec.secrets import resolve
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from pytubemq.spark.pipeline.sinks.iceberg_table import IcebergTable
     from pytubemq.spark.pipeline.sinks.port import SinkContext
     from pytubemq.spark.pipeline.spec.model import Sink
 
@@ -54,12 +55,12 @@ class IcebergSink:
         from py4j.protocol import Py4JJavaError
 
         try:
-            table = IcebergTable(spark, self._name)
-            columns = table.columns if table.exists else None
-            if columns is not None:
-                refuse_parts(table.partition_columns, columns)
-            elif schema is not None:
-                refuse_parts(self.spec.partition_by, schema)
+            with iceberg_table(spark, self._name) as table:
+                columns = table.columns if table.exists else None
+                if columns is not None:
+                    refuse_parts(table.partition_columns, columns)
+                elif schema is not None:
+                    refuse_parts(self.spec.partition_by, schema)
         except Py4JJavaError as error:
             raise ConfigError(
                 f"sink {self.spec.name}: {self._name}: {error.java_exception.getMessage()}",
@@ -72,15 +73,20 @@ class IcebergSink:
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """Write files, then add them in one snapshot that carries the batch."""
+        with iceberg_table(rows.sparkSession, self._name) as table:
+            rows = self._fitted(rows, table)
+            before = table.rows_of(PROPERTY, self._label(batch_id, context))
+            return self._added(rows, table, batch_id, context) if before is None else before
+
+    def done(self, batch_id: int, context: SinkContext) -> int | None:
+        """The rows of the snapshot that carries the batch, if there is one."""
+        with iceberg_table(context.spark, self._name) as table:
+            return table.rows_of(PROPERTY, self._label(batch_id, context)) if table.exists else None
+
+    def _added(self, rows: DataFrame, table: IcebergTable, batch_id: int, context: SinkContext) -> int:
         from py4j.protocol import Py4JJavaError
 
-        spark = rows.sparkSession
-        table = IcebergTable(spark, self._name)
-        rows = self._fitted(rows, table)
-        before = table.rows_of(PROPERTY, self._label(batch_id, context))
-        if before is not None:
-            return before
-        files = HadoopFiles(spark)
+        files = HadoopFiles(rows.sparkSession)
         directory = self._directory(files, table, batch_id, context)
         self._write_files(rows, directory, table)
         reach(f"sink-staged:{self.spec.name}", batch_id)
@@ -93,11 +99,6 @@ class IcebergSink:
         if not added:
             files.delete(directory)
         return added
-
-    def done(self, batch_id: int, context: SinkContext) -> int | None:
-        """The rows of the snapshot that carries the batch, if there is one."""
-        table = IcebergTable(context.spark, self._name)
-        return table.rows_of(PROPERTY, self._label(batch_id, context)) if table.exists else None
 
     def _directory(self, files: HadoopFiles, table: IcebergTable, batch_id: int, context: SinkContext) -> str:
         """A new directory for the batch's files; those of tries that came to no commit are taken away."""

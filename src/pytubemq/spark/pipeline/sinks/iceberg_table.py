@@ -1,27 +1,25 @@
 """An Iceberg table through Iceberg's own Java library in the driver: its columns, its snapshots, files added to it.
 
-Iceberg's catalog for Spark is not used: that of Spark 4.1 cannot be loaded by Spark 4.2, and there is none for 4.2. The
-catalog is configured as for Spark all the same (`spark.sql.catalog.NAME.*`). The invariant: files come into the table
-by one commit, or not at all.
+The invariant: files come into the table by one commit, or not at all.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.pipeline.run.faults import PipelineError
+from pytubemq.spark.pipeline.sinks.iceberg_catalog import iceberg_catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from pytubemq.spark.pipeline.sinks.columns import Change
 
-PACKAGE: Final = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 MAPPING: Final = "schema.name-mapping.default"
 """The table's property by which its readers find the columns of files that have names and no field ids, as Spark's."""
 PARTS: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date"})
@@ -47,15 +45,27 @@ def refuse_parts(names: Iterable[str], columns: StructType) -> None:
             )
 
 
-class IcebergTable:
-    """A table, by its name `catalog.database.table`; there or still to be made."""
+@contextmanager
+def iceberg_table(spark: SparkSession, name: str) -> Iterator[IcebergTable]:
+    """The table `catalog.database.table`, for as long as the block lasts.
 
-    def __init__(self, spark: SparkSession, name: str) -> None:
+    Raises:
+        ConfigError: the session does not describe the catalog, or has no Iceberg.
+        PipelineError: the catalog cannot be opened.
+    """
+    catalog_name, _, rest = name.partition(".")
+    with iceberg_catalog(spark, catalog_name) as catalog:
+        yield IcebergTable(spark, catalog, rest)
+
+
+class IcebergTable:
+    """A table of an open catalog, by its name `database.table`; there or still to be made."""
+
+    def __init__(self, spark: SparkSession, catalog: Any, name: str) -> None:
         self._spark: Any = spark
         self._jvm = cast("Any", spark.sparkContext._jvm)
-        self._catalog_name, _, rest = name.partition(".")
-        self._catalog: Any = self._open()
-        self._identifier: Any = self._jvm.org.apache.iceberg.catalog.TableIdentifier.parse(rest)
+        self._catalog: Any = catalog
+        self._identifier: Any = self._jvm.org.apache.iceberg.catalog.TableIdentifier.parse(name)
         self._table: Any = None
         if self._catalog.tableExists(self._identifier):
             self._table = self._catalog.loadTable(self._identifier)
@@ -155,32 +165,6 @@ class IcebergTable:
             append.set(name, value)
             append.commit()
         return rows
-
-    def _open(self) -> Any:
-        from py4j.protocol import Py4JJavaError
-
-        prefix = f"spark.sql.catalog.{self._catalog_name}."
-        conf = self._spark.conf.getAll
-        properties = self._jvm.java.util.HashMap()
-        for key, value in conf.items():
-            if key.startswith(prefix):
-                properties.put(key.removeprefix(prefix), value)
-        if properties.isEmpty():
-            raise ConfigError(
-                f"the Spark session has no Iceberg catalog {self._catalog_name}",
-                hint=f"set in the pipeline's spark: conf: {prefix}type and {prefix}warehouse (or uri), as for Spark",
-            )
-        hadoop = self._spark._jsparkSession.sessionState().newHadoopConf()
-        try:
-            return self._jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(self._catalog_name, properties, hadoop)
-        except TypeError as error:  # a package that the JVM does not have cannot be called
-            raise ConfigError(
-                "the Spark session has no Iceberg", hint=f"add to the pipeline's spark: packages: [{PACKAGE}]"
-            ) from error
-        except Py4JJavaError as error:
-            raise PipelineError(
-                f"the Iceberg catalog {self._catalog_name} cannot be opened: {error.java_exception.getMessage()}"
-            ) from error
 
     def _files(self, directory: str) -> list[str]:
         path = self._jvm.org.apache.hadoop.fs.Path(directory)
