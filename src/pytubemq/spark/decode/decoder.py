@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pytubemq.spark.decode.records import Records, in_lines, numbers_within
+from pytubemq.spark.decode.records import Numbering, Records, in_lines, numbers_within
 from pytubemq.spark.decode.rejected import REJECTED_ARROW, Rejection, rejected_batch
 from pytubemq.spark.decode.spark_types import arrow_schema_of, spark_schema_of
 
@@ -99,8 +99,10 @@ class Decoder:
     def pieces(self, batch: pa.RecordBatch, *, keep: Sequence[str] = ()) -> Iterator[Decoded]:
         """The same in portions of bounded size; their rows together are those of `decode`."""
         schema = self._schema_with(batch, keep)
+        numbering = Numbering()
         for first, part in _parts(batch):
             for records in self._records(part, first):
+                records.first_number = numbering.first(records.rows)
                 yield from self._made(batch, records, schema, keep, first, len(part))
 
     def _records(self, part: Any, first: int) -> Iterator[Records]:
@@ -134,7 +136,7 @@ class Decoder:
     def _rejections(self, records: Records, faults: Sequence[Fault], first: int) -> Iterator[Rejection]:
         if not faults:
             return
-        numbers = None if records.rows is None else numbers_within(records.rows)
+        numbers = None if records.rows is None else numbers_within(records.rows, records.first_number)
         for fault in sorted(faults, key=lambda each: each.record):
             at = fault.record
             yield Rejection(

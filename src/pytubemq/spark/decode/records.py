@@ -35,6 +35,8 @@ class Records:
     attributes: Sequence[Mapping[str, str]] | None = None
     groups: Any = None
     """Of each record, the position in `attributes`."""
+    first_number: int = 0
+    """Of the first record within its message, which may have begun in a portion before."""
     rejections: list[Rejection] = field(default_factory=list)
     """Messages that were not taken apart."""
 
@@ -114,12 +116,34 @@ def _cut(records: Records, mark: bytes) -> Records:
     )
 
 
-def numbers_within(rows: Any) -> list[int]:
-    """Of records in the order of their messages' rows, the number of each within its message, from 0."""
+class Numbering:
+    """The numbers of records within their messages, from 0, where a message's records come in several portions."""
+
+    def __init__(self) -> None:
+        self._row = -1
+        self._next = 0
+
+    def first(self, rows: Any) -> int:
+        """The number of a portion's first record; `rows` are of each record its message's, rising. To be asked of each
+        portion, once.
+        """
+        if rows is None or not len(rows):
+            return 0
+        begun, ended = rows[0].as_py(), rows[-1].as_py()
+        first = self._next if begun == self._row else 0
+        of_last = len(rows) - pc.index(rows, ended).as_py()
+        self._row, self._next = ended, of_last + (first if begun == ended else 0)
+        return first
+
+
+def numbers_within(rows: Any, first: int = 0) -> list[int]:
+    """Of records in the order of their messages' rows, the number of each within its message; `first` is that of the
+    first one.
+    """
     numbers: list[int] = []
-    last, number = -1, 0
+    last, number = -1, first
     for row in rows.to_pylist():
-        number = number + 1 if row == last else 0
+        number = number + 1 if row == last else (0 if numbers else first)
         last = row
         numbers.append(number)
     return numbers

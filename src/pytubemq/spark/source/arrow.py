@@ -97,11 +97,13 @@ def _timestamps(times_us: list[int | None], kind: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def minute_us(text: str | None, zone: tzinfo) -> int | None:
-    """`yyyyMMddHHmm` of a clock in `zone`, as microseconds since 1970 UTC; None for anything else."""
+    """`yyyyMMddHHmm` of a clock in `zone`, as microseconds since 1970 UTC; None for anything else, and for a time that
+    is before the year 1 or after 9999 there.
+    """
     if text is None or len(text) != 12 or not (text.isascii() and text.isdigit()):
         return None
     try:
         local = datetime(int(text[:4]), int(text[4:6]), int(text[6:8]), int(text[8:10]), int(text[10:12]), tzinfo=zone)
-    except ValueError:
+        return int(local.astimezone(UTC).timestamp()) * 1_000_000
+    except (ValueError, OverflowError):
         return None
-    return int(local.astimezone(UTC).timestamp()) * 1_000_000

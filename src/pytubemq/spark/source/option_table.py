@@ -123,7 +123,8 @@ OPTIONS: Final = (
         "none",
         Scope.STREAM,
         "a number of rows, at least 1",
-        "No batch has fewer rows, unless `maxTriggerDelay` is over. `availableNow` and `once` do not wait for it.",
+        "No batch is begun while fewer rows wait, unless `maxTriggerDelay` is over. `availableNow` and `once` do not "
+        "wait for it.",
     ),
     SourceOption(
         "maxTriggerDelay",

@@ -29,7 +29,7 @@ class TaskPace:
         return self._rows
 
     def begin(self, now_s: float, most_rows: int) -> None:
-        """A batch is planned, whose largest task has so many rows."""
+        """A batch is planned, which reads so many rows of one partition; they may be cut into several tasks."""
         self._begun = (now_s, most_rows)
 
     def end(self, now_s: float) -> None:

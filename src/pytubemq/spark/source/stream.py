@@ -47,7 +47,7 @@ from pytubemq.spark.source.reports import Reports
 from pytubemq.spark.source.resolve import resolve_start
 from pytubemq.spark.source.speeds import Speeds
 from pytubemq.spark.source.survey import Survey
-from pytubemq.spark.source.task import RangePartition, read_range
+from pytubemq.spark.source.task import read_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -147,10 +147,10 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._begin(start)
         ends = self._current_ends(reaching={key: last for key, last in end.items() if last > start.get(key, 0)})
         report_to = None if self._reports is None else self._reports.to
-        made = tasks(plan(start, end, ends), self._survey, self._options, report_to=report_to)
+        planned = plan(start, end, ends)
+        made = tasks(planned, self._survey, self._options, report_to=report_to)
         if self._pace is not None:
-            wanted = [one for task in made if isinstance(task, RangePartition) for one in task.ranges]
-            most = max((messages_between(one.start, one.end) for one in wanted), default=0)
+            most = max((messages_between(one.start, one.end) for one in planned.ranges), default=0)
             self._pace.begin(time.monotonic(), most)
         return made
 

@@ -246,7 +246,7 @@ def test_debezium_makes_a_row_of_each_change_with_and_without_the_schema(envelop
     row = {"id": 1, "day": 19753, "at": 1706702400000, "p": 2.5}
     changes: list[Any] = [
         {"op": "r", "before": None, "after": row, "source": source},
-        {"op": "u", "before": {"id": 1}, "after": {**row, "at": "2024-01-31T12:00:00Z"}, "source": source},
+        {"op": "u", "before": {"id": 1, "p": 12.50}, "after": {**row, "at": "2024-01-31T12:00:00Z"}, "source": source},
         {"op": "d", "before": {"id": 1}, "after": None, "source": source, "ts_ms": 5},
     ]
     bodies = [{"schema": {"type": "struct"}, "payload": change} for change in changes] if envelope else changes
@@ -255,7 +255,7 @@ def test_debezium_makes_a_row_of_each_change_with_and_without_the_schema(envelop
     day = date(2024, 1, 31)
     assert rows == [
         (1, day, NOON, 2.5, "insert", NOON, "item", None),
-        (1, day, NOON, 2.5, "update", NOON, "item", '{"id":1}'),
+        (1, day, NOON, 2.5, "update", NOON, "item", '{"id":1,"p":12.5}'),
         (1, None, None, None, "delete", NOON, "item", '{"id":1}'),
     ]
     assert details == []

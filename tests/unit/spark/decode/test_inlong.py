@@ -24,6 +24,7 @@ from pytubemq.spark.decode.inlong.group import Bounds, Group, InLongError
 from pytubemq.spark.decode.inlong.layout import parse, version_of
 from pytubemq.spark.decode.inlong.protobuf import parse_protobuf
 from pytubemq.spark.decode.inlong.snappy import pack_snappy, unpack_gzip, unpack_snappy
+from pytubemq.spark.decode.inlong.unwrap import MAX_LEADING_CHANGES
 from pytubemq.spark.decode.inlong.utf import read_utf, write_utf
 from pytubemq.spark.decode.inlong.varint import varint
 
@@ -236,6 +237,16 @@ def test_predefined_fields_lead_by_their_numbers() -> None:
         (7, 1),
         (7, 2),
     ]
+
+
+def test_groups_with_and_without_predefined_fields_in_turn_count_their_records_on_within_bounds() -> None:
+    with_one, without = {"__addcol1__a": "x"}, {"tid": "s"}
+    groups = [(with_one, [b"1"]), (without, [b"x,2", b"x"])]
+    messages = [encode_inlong(groups * times, created_ms=1) for times in (2, MAX_LEADING_CHANGES)]
+    done = make_decoder("inlong-msg", schema="a STRING, n INT", inner="csv").decode(pa.record_batch({"body": messages}))
+    assert [row["n"] for row in done.rows.to_pylist()] == [1, 2, 1, 2]
+    assert [row["record"] for row in done.rejected.to_pylist()] == [2, 5, None]
+    assert "__addcol fields in turn" in done.rejected.to_pylist()[2]["detail"]
 
 
 def test_attributes_that_sort_demands_can_be_demanded() -> None:

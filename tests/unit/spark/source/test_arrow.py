@@ -79,3 +79,9 @@ def test_message_time_is_a_clock_in_the_zone_given() -> None:
 )
 def test_what_is_not_a_minute_is_null(text: str | None) -> None:
     assert minute_us(text, UTC_ZONE) is None
+
+
+@pytest.mark.parametrize(("text", "zone"), [("000101010000", "Asia/Shanghai"), ("999912312359", "America/New_York")])
+def test_a_minute_that_no_timestamp_can_hold_is_null(text: str, zone: str) -> None:
+    assert minute_us(text, ZoneInfo(zone)) is None
+    assert minute_us(text, UTC_ZONE) is not None

@@ -189,8 +189,9 @@ def test_a_checkpoint_of_another_topic_is_refused_with_the_first_question() -> N
             ask({"1:other:0": 0})
 
 
-def test_tasks_stay_within_the_time_they_may_fetch() -> None:
-    stream = reader(Sight({HERE: Ends(0, 28 * 1_000_000)}), maxFetchTimePerTask="30s")
+@pytest.mark.parametrize("cut", [{}, {"maxRecordsPerTask": "10000"}])
+def test_tasks_stay_within_the_time_they_may_fetch(cut: dict[str, str]) -> None:
+    stream = reader(Sight({HERE: Ends(0, 28 * 1_000_000)}), maxFetchTimePerTask="30s", **cut)
     end = stream.latestOffset({str(HERE): 0}, default(stream))
     assert end == {str(HERE): 28 * 50_000}
     stream.partitions({str(HERE): 0}, end)

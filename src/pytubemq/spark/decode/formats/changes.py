@@ -67,7 +67,10 @@ class Change:
             case "_table":
                 return self.table
             case _:
-                return None if self.before is None else msgspec.json.encode(self.before).decode()
+                return None if self.before is None else _WRITER.encode(self.before).decode()
+
+
+_WRITER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
 class ChangesFormat:

@@ -5,6 +5,7 @@ The invariant: a portion is bounded by bytes, not by what the messages say; a me
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 PORTION_BYTES: Final = 16 * 1024 * 1024
 """Of records, after decompression, that are decoded together; one message may have more."""
+MAX_LEADING_CHANGES: Final = 1_000
+"""Changes of the number of predefined fields from group to group of a message: each begins a portion, which takes a
+millisecond or two.
+"""
 REASON: Final = "decode.inlong-msg"
 _TEXT: Final[Any] = pa.string()
 _TIME: Final[Any] = pa.timestamp("us", "UTC")
@@ -114,6 +119,11 @@ class InLongWrapper:
         repeated = sum(len(group.records) * _size_of(group.attributes) for group in groups)
         if self._attributes_column and repeated > MAX_REPEATED_ATTRIBUTE_BYTES:
             raise InLongError(f"attributes of {repeated} bytes, counted at each record")
+        leading = [len(self.predefined(group)) for group in groups] if self._predefined else []
+        if sum(one != other for one, other in pairwise(leading)) > MAX_LEADING_CHANGES:
+            raise InLongError(
+                f"groups of other numbers of __addcol fields in turn, more than {MAX_LEADING_CHANGES} times"
+            )
         if self._must_tell:
             for group in groups:
                 if stream_of(group.attributes) is None:

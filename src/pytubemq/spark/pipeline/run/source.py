@@ -116,7 +116,7 @@ def source_options(pipeline: Pipeline, *, streaming: bool = True, beside: bool =
         **_decoding(pipeline, strict=beside and fails_on_reject(pipeline)),
         **{name: resolve(value) for name, value in source.options.items() if not (beside and _is_group(name))},
     }
-    if not _times(source.start):  # it was put in place of a time, as backfill and tap do
+    if source.start is not None and not _times(source.start):  # it was put in place of a time, as backfill and tap do
         options = {name: value for name, value in options.items() if name.lower() != _NO_SUCH_TIME.lower()}
     return {name: value for name, value in options.items() if value is not None}
 

@@ -158,6 +158,16 @@ def test_the_points_that_are_listed_are_those_that_the_code_reaches() -> None:
     assert all(f"`{point}" in (failpoints.__doc__ or "") for point in failpoints.POINTS)
 
 
+def test_what_a_partition_without_such_a_time_does_goes_with_the_time_that_is_named() -> None:
+    said = {"startingTimestamp": "-10m", "startingTimestampStrategy": "earliest"}
+    source = Source(master="m:8715", topics=("a",), options=said)
+    assert source_options(Pipeline("p", source, state="/s")).items() >= said.items()
+    moved = Source(
+        master="m:8715", topics=("a",), start={"a": "earliest"}, options={"startingTimestampStrategy": "error"}
+    )
+    assert "startingTimestampStrategy" not in source_options(Pipeline("p", moved, state="/s"))
+
+
 def test_a_source_becomes_options_of_the_data_source() -> None:
     source = Source(
         master="m:8715",
