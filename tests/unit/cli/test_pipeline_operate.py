@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ from pytubemq.spark.pipeline.watch.record import RunRecord
 from .conftest import Ran
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pytubemq.spark.pipeline.run.events import Event
@@ -395,6 +397,25 @@ def test_a_log_that_grows_during_a_run_is_put_aside_and_written_on(
     assert aside.read_bytes() == b"a" * 101
     assert place.read_bytes() == b"behind\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["spark.log", "spark.log.1"]
+
+
+def test_a_fault_that_a_dry_run_finds_names_the_file_and_the_line_of_an_address(
+    tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = ConfigError("none was decoded", hint="see  pytubemq pipeline tap FILE rejected")
+    away = UnreachableError("cannot connect to 127.0.0.1:1", hint="check the address")
+
+    @contextmanager
+    def session(pipeline: Any) -> Iterator[None]:
+        yield None
+
+    monkeypatch.setattr("pytubemq.spark.pipeline.check.session.session_of", session)
+    checks = [Check("read", "", wrong), Check("source", "", away)]
+    monkeypatch.setattr("pytubemq.spark.pipeline.check.dry.dry_run", lambda *given, **more: checks)
+    ran = tube("pipeline", "dry-run", str(file))
+    assert ran.code == 78
+    assert f"pytubemq pipeline tap {file} rejected" in ran.out
+    assert f"the address stands at {file}:2:28, source.master" in ran.out
 
 
 @pytest.mark.parametrize("command", [("plan",), ("run", "--once")])

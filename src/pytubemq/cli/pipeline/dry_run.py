@@ -10,7 +10,7 @@ import click
 
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.output import emit_rows
-from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, on_path, set_option
+from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, on_path, set_option, tell_for
 from pytubemq.cli.words import count_of
 from pytubemq.errors import ExitCode
 
@@ -53,6 +53,8 @@ def dry_run(file: str, messages: int, variables: dict[str, str]) -> int:
         with session_of(pipeline) as spark:
             for check in looked_at(spark, pipeline, loaded.places, messages=messages):
                 checks.append(check)
+                if check.error is not None:
+                    tell_for(check.error, file, variables)
                 if human:
                     click.echo("\n".join(as_text(check)))
     if not human:

@@ -39,19 +39,25 @@ def file_argument(command: F) -> F:
 
 
 def _put(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
-    """Tell an error for this file: its hint as it is to be typed, and the line of a wrong name or address."""
-    named = rf"\bFILE\b|(?<=pytubemq pipeline lint ){re.escape(file)}"
-    error.hint = error.hint and re.sub(named, lambda _: as_given(file, variables), error.hint)
-    if not isinstance(error, UnreachableError | NotFoundError):
+    """Tell an error for this file: as `tell_for`, and the line of a topic that is not there."""
+    tell_for(error, file, variables)
+    if not isinstance(error, NotFoundError):
         return
     from pytubemq.spark.pipeline.spec import load
     from pytubemq.spark.pipeline.spec.missing import MissingTopicError
 
-    places = load(file, variables=variables).places
     if isinstance(error, MissingTopicError):
-        error.put(places)
-    elif isinstance(error, UnreachableError):
-        error.hint = _with_address(error, places)
+        error.put(load(file, variables=variables).places)
+
+
+def tell_for(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
+    """Put into the hint of an error what is to be typed for this file, and the line of an address that is wrong."""
+    named = rf"\bFILE\b|(?<=pytubemq pipeline lint ){re.escape(file)}"
+    error.hint = error.hint and re.sub(named, lambda _: as_given(file, variables), error.hint)
+    if isinstance(error, UnreachableError):
+        from pytubemq.spark.pipeline.spec import load
+
+        error.hint = _with_address(error, load(file, variables=variables).places)
 
 
 def as_given(file: str, variables: Mapping[str, str]) -> str:

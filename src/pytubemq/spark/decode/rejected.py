@@ -45,6 +45,7 @@ _DECIMAL: Final = re.compile(r"Decimal\('([^']*)'\)")
 """A number as Python shows it."""
 _SHOWN_CHARS: Final = 60
 _DETAIL_CHARS: Final = 500
+_UNREAD_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,13 @@ def shown(value: object) -> str:
     """A value for a detail, shortened."""
     text = _DECIMAL.sub(r"\1", repr(value))
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
+
+
+def unread(error: BaseException, text: str | bytes) -> str:
+    """For a detail: what a parser says of a text that it does not take, and how that begins."""
+    first = text[:_UNREAD_CHARS]
+    shown_first = shown(first if isinstance(first, str) else first.decode("utf-8", "backslashreplace"))
+    return f"{str(error)[:_UNREAD_CHARS]}; it begins {shown_first}"
 
 
 def _place(batch: Any, name: str, rows: Any, kind: Any) -> Any:

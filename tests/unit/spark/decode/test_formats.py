@@ -177,6 +177,7 @@ def test_json_is_strict_about_types_and_lenient_about_what_is_not_asked_for() ->
         "column at: 5 is no timestamp",
     ]
     assert all(detail.startswith("no JSON object") for detail in details[7:])
+    assert details[8] == "no JSON object of the columns: Input data was truncated; it begins '{'"
     assert len(details) == len(wrong)
 
 

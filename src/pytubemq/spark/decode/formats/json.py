@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from pytubemq.spark.decode.made import Fault, Made, without
-from pytubemq.spark.decode.rejected import shown
+from pytubemq.spark.decode.rejected import unread
 from pytubemq.spark.decode.spark_types import arrow_schema_of, spark_schema_of
 from pytubemq.spark.decode.texts import TextRules, texts_of
 from pytubemq.spark.decode.values import ValueColumn, build_all
@@ -66,7 +66,7 @@ class JsonFormat:
                 try:  # the types are wrong, or the whole is no JSON; the first is told by its column below
                     objects.append(self._loose.decode(text))
                 except (*MISPARSED, TypeError):
-                    faults.append(Fault(row, "there is no body" if text is None else _told(error)))
+                    faults.append(Fault(row, "there is no body" if text is None else _told(error, text)))
                     continue
             records.append(row)
         return self._made(objects, records, faults, len(texts))
@@ -105,7 +105,7 @@ def _wire_type(column: Column, *, cast_strings: bool) -> Any:
             return Any
 
 
-def _told(error: BaseException) -> str:
+def _told(error: BaseException, text: str | bytes) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep"
-    return f"no JSON object of the columns: {shown(str(error))}"
+    return f"no JSON object of the columns: {unread(error, text)}"

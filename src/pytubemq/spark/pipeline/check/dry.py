@@ -217,7 +217,9 @@ def told_of_decoded(pipeline: Pipeline, errors: Sequence[Any]) -> str:
         more.append(f"more than {percent(letters.max_ratio)} of a batch end the run")
     text = "; ".join([told, *more])
     if len(bad) == len(errors) or none_allowed:
-        raise TooManyRejectedError(text, hint="make `decode` fit the messages: pytubemq pipeline tap  shows them")
+        raise TooManyRejectedError(
+            text, hint="make `decode` fit the messages: pytubemq pipeline tap FILE rejected  shows them"
+        )
     return text
 
 

@@ -118,6 +118,7 @@ def test_messages_of_which_none_can_be_decoded_are_a_fault_with_an_example() -> 
     assert found.value.message == (
         "0 rows decoded, 10 rejected: decode.json 10; as: no JSON: hello; more than 1% of a batch end the run"
     )
+    assert found.value.hint == "make `decode` fit the messages: pytubemq pipeline tap FILE rejected  shows them"
     with pytest.raises(TooManyRejectedError):
         dry.told_of_decoded(orders(None), [ERROR])
 
