@@ -34,7 +34,7 @@ from pytubemq.spark.pipeline.run.events import (
     Starting,
     Totals,
 )
-from pytubemq.spark.pipeline.spec.missing import MissingTopicError
+from pytubemq.spark.pipeline.spec.missing import MissingStartError, MissingTopicError
 from pytubemq.spark.pipeline.watch.record import RunRecord
 
 from .conftest import Ran
@@ -431,6 +431,18 @@ def test_a_topic_that_is_not_there_is_told_with_its_line_unless_a_plan_is_offlin
     assert (ran.code, "did you mean tt?" in ran.err) == (3, True)
     assert f"  {file}:2:17 source.topic: topic 't' does not exist" in ran.err
     assert tube("pipeline", "plan", str(file), "--offline").code == 0
+
+
+def test_a_place_to_begin_at_that_is_not_there_is_told_with_its_line(
+    tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(pipeline: Any, **more: Any) -> None:
+        raise MissingStartError(ConfigError("there is no partition 1:t:9", hint="the partitions are 1:t:0"))
+
+    monkeypatch.setattr("pytubemq.spark.pipeline.run.before.topics.check_topics", missing)
+    ran = tube("pipeline", "plan", str(file))
+    assert (ran.code, "the partitions are 1:t:0" in ran.err) == (78, True)
+    assert f"{file}:2:50 source.start: there is no partition 1:t:9" in ran.err
 
 
 def test_a_step_that_a_run_could_not_make_is_told_where_it_stands(

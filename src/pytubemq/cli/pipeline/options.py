@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pytubemq.cli.target import names
-from pytubemq.errors import MissingExtraError, NotFoundError, TubeError, UnreachableError
+from pytubemq.errors import ConfigError, MissingExtraError, NotFoundError, TubeError, UnreachableError
 
 if TYPE_CHECKING:
     from pytubemq.spark.pipeline.spec.places import Places
@@ -39,14 +39,14 @@ def file_argument(command: F) -> F:
 
 
 def _put(error: TubeError, file: str, variables: Mapping[str, str]) -> None:
-    """Tell an error for this file: as `tell_for`, and the line of a topic that is not there."""
+    """Tell an error for this file: as `tell_for`, and the line of what the cluster has not."""
     tell_for(error, file, variables)
-    if not isinstance(error, NotFoundError):
+    if not isinstance(error, NotFoundError | ConfigError):
         return
     from pytubemq.spark.pipeline.spec import load
-    from pytubemq.spark.pipeline.spec.missing import MissingTopicError
+    from pytubemq.spark.pipeline.spec.missing import MissingError
 
-    if isinstance(error, MissingTopicError):
+    if isinstance(error, MissingError):
         error.put(load(file, variables=variables).places)
 
 

@@ -28,6 +28,7 @@ from pytubemq.spark.pipeline.run.source import open_source
 from pytubemq.spark.pipeline.run.state_need import keeps_state
 from pytubemq.spark.pipeline.run.steps import apply_steps, input_of, make_tables
 from pytubemq.spark.pipeline.sinks.make import DEAD_LETTER, make_dead_letters, make_sink
+from pytubemq.spark.pipeline.spec.missing import MissingStartError
 from pytubemq.spark.pipeline.spec.model import Guarantee, OnError
 
 if TYPE_CHECKING:
@@ -100,7 +101,11 @@ class _DryRun:
 
     def _look(self, looked: list[Looked]) -> str:
         self._refuse_missing("source")
-        found = look(self._pipeline, None)
+        try:
+            found = look(self._pipeline, None)
+        except MissingStartError as error:
+            error.put(self._places)
+            raise
         looked.append(found)
         there = sum((one.end - one.first) // OFFSET_UNIT for one in found.partitions)
         return f"{_count(len(found.partitions), 'partition')}, {_count(there, 'message')}"

@@ -7,7 +7,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.errors import ConfigError
 from pytubemq.model.offset import messages_between
+from pytubemq.spark.pipeline.spec.missing import MissingStartError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,7 +59,8 @@ def look(pipeline: Pipeline, files: Files | None) -> Looked:
         files: the state directory; None if the pipeline has not run.
 
     Raises:
-        TubeError: the cluster cannot be reached, a topic does not exist, or a place is not there.
+        MissingStartError: the place to begin at is not there.
+        TubeError: the cluster cannot be reached, or a topic does not exist.
     """
     from pytubemq.spark.pipeline.run.source import source_options
     from pytubemq.spark.source.options import parse_options
@@ -75,7 +78,10 @@ def look(pipeline: Pipeline, files: Files | None) -> Looked:
         if not known:
             positions = options.starting or Positions(Edge.LATEST)
             now_ms = int(time.time() * 1000)
-            begin = resolve_start(positions, ends, survey, now_ms=now_ms, no_such_time=options.no_such_time)
+            try:
+                begin = resolve_start(positions, ends, survey, now_ms=now_ms, no_such_time=options.no_such_time)
+            except ConfigError as error:
+                raise MissingStartError(error) from error
     finally:
         survey.cluster.forget()
     found = []

@@ -1,17 +1,29 @@
-"""A topic that a pipeline names and its cluster has not: the one fault of a file that only the cluster tells."""
+"""What a pipeline names and its cluster has not: the faults of a file that only the cluster tells."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import Code, NotFoundError
+from pytubemq.errors import Code, ConfigError, NotFoundError, TubeError
 
 if TYPE_CHECKING:
     from pytubemq.spark.pipeline.spec.places import Places
 
 
-class MissingTopicError(NotFoundError):
-    """It is not there; `path` is where the pipeline names it, as `source.topics[0]` or `sinks[1].topic`."""
+class MissingError(TubeError):
+    """The root of these; `path` is where the pipeline names it, as `source.topics[0]` or `source.start`."""
+
+    path: str
+
+    def put(self, places: Places) -> None:
+        """Tell its line and column, too, as those of the other faults of a file."""
+        one = self.path == "source.topics[0]" and self.path not in places.by_path
+        mark = places.of("source.topic" if one else self.path).value
+        self.message = f"{places.file}:{mark.line}:{mark.column} {self.message}"
+
+
+class MissingTopicError(MissingError, NotFoundError):
+    """A topic that is not there."""
 
     def __init__(self, path: str, key: str, topic: str, *, near: str | None) -> None:
         """`key` is the path as it is shown; `near` is the nearest topic that there is."""
@@ -23,8 +35,12 @@ class MissingTopicError(NotFoundError):
         )
         self.path = path
 
-    def put(self, places: Places) -> None:
-        """Tell its line and column, too, as those of the other faults of a file."""
-        one = self.path == "source.topics[0]" and self.path not in places.by_path
-        mark = places.of("source.topic" if one else self.path).value
-        self.message = f"{places.file}:{mark.line}:{mark.column} {self.message}"
+
+class MissingStartError(MissingError, ConfigError):
+    """A place to begin at that there is not."""
+
+    path = "source.start"
+
+    def __init__(self, why: ConfigError) -> None:
+        """`why` is what the source says of it."""
+        super().__init__(f"{self.path}: {why.message}", hint=why.hint)
