@@ -110,16 +110,17 @@ def redrive(
     need_spark("pipeline dlq redrive")
     letters = _letters(options, pipeline)
     if letters is None:
-        nothing = {"pipeline": pipeline.name, "redriven": 0}
-        emit_object(options, nothing | {"meant": 0} if dry_run else nothing, name="pipeline")
+        emit_object(options, {"pipeline": pipeline.name, "meant" if dry_run else "redriven": 0}, name="pipeline")
         return ExitCode.DONE
     left = unfinished(pipeline)
     if dry_run:
         found = letters.take(_choice(reason, most))
         _some_meant(letters, found, reason)
-        emit_object(options, {"pipeline": pipeline.name, "redriven": 0, "meant": found.rows.num_rows}, name="pipeline")
+        meant = found.rows.num_rows
+        emit_object(options, {"pipeline": pipeline.name, "meant": meant}, name="pipeline")
+        first = "" if left is None else f", after {left.rows:,} of a redrive that was killed"
+        options.say(f"{count_of(meant, 'dead letter')} would be put through{first}; nothing was written")
         _say_more(options, found)
-        options.say("nothing was written" + ("" if left is None else f"; {left.rows:,} of a killed redrive come first"))
         return ExitCode.DONE
     choice = _choice(reason, most)
     letters.check_settling(choice)
@@ -152,7 +153,7 @@ def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bo
     pipeline = opened(options, file, variables)
     files, choice = _letters(options, pipeline), _choice(reason, most)
     if files is None:
-        emit_object(options, {"pipeline": pipeline.name, "dropped": 0, "meant": 0}, name="pipeline")
+        emit_object(options, {"pipeline": pipeline.name, "meant" if dry_run else "dropped": 0}, name="pipeline")
         return
     files.check_settling(choice)
     taken = files.take(choice)
@@ -162,9 +163,12 @@ def drop(file: str, reason: str | None, most: int | None, dry_run: bool, yes: bo
         taken = files.take(_choice(reason, None if most is None else most - meant))
         meant += taken.rows.num_rows
         dropped += files.drop(dict(taken.keys))
-    emit_object(options, {"pipeline": pipeline.name, "dropped": dropped, "meant": meant}, name="pipeline")
-    if dry_run and taken.more:
-        options.say("and more: so many are looked at in one go")
+    if not dry_run:
+        emit_object(options, {"pipeline": pipeline.name, "dropped": dropped, "meant": meant}, name="pipeline")
+        return
+    emit_object(options, {"pipeline": pipeline.name, "meant": meant}, name="pipeline")
+    more = ", and more: so many are looked at in one go" if taken.more else ""
+    options.say(f"{count_of(meant, 'dead letter')} would be dropped{more}")
 
 
 def _letters(options: GlobalOptions, pipeline: Pipeline) -> DeadLetters | None:
