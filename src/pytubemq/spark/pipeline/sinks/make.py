@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.sinks.port import DEAD_LETTER
 from pytubemq.spark.pipeline.spec.model import Guarantee, SinkFormat
+from pytubemq.spark.pipeline.spec.set_by_runner import set_by_runner
 
 if TYPE_CHECKING:
     from pytubemq.spark.pipeline.sinks.port import SinkWriter
@@ -20,8 +21,10 @@ def make_sink(spec: Sink) -> SinkWriter:
     """The writer of a sink.
 
     Raises:
-        ConfigError: the sink lacks something, or cannot keep the guarantee that it is asked for.
+        ConfigError: the sink lacks something, sets what is the runner's, or cannot keep the guarantee that it is asked
+            for.
     """
+    _refuse_set(spec)
     writer = _make(spec)
     if spec.guarantee is Guarantee.EXACTLY_ONCE and writer.guarantee is not Guarantee.EXACTLY_ONCE:
         raise ConfigError(
@@ -55,9 +58,10 @@ def make_dead_letters(dead_letter: DeadLetter, *, beside: str) -> SinkWriter:
         beside: the directory, beside the state, of those that have no place of their own.
 
     Raises:
-        ConfigError: something lacks.
+        ConfigError: something lacks, or is the runner's to set.
     """
     spec = dead_letter_spec(dead_letter)
+    _refuse_set(spec)
     if spec.path is None and spec.format in (SinkFormat.PARQUET, SinkFormat.TUBEMQ):
         spec = replace(spec, path=beside)
     if spec.format is SinkFormat.TUBEMQ:
@@ -69,6 +73,11 @@ def make_dead_letters(dead_letter: DeadLetter, *, beside: str) -> SinkWriter:
 
         return DatabaseLetters(spec)
     return make_sink(spec)
+
+
+def _refuse_set(spec: Sink) -> None:
+    if names := set_by_runner(spec):
+        raise ConfigError(f"sink {spec.name}: the runner sets the option {names[0]}", hint="leave it out")
 
 
 def _make(spec: Sink) -> SinkWriter:

@@ -1,4 +1,4 @@
-"""Options that other parts of this package take: those of the source, of the decoders and of the TubeMQ sink.
+"""Options that other parts of this package take: those of the source, of the decoders and of sinks.
 
 The invariant: what is refused here is what those parts refuse when the pipeline runs, as their own tables are asked.
 """
@@ -14,6 +14,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.spec.edges import is_time, read_edge
 from pytubemq.spark.pipeline.spec.faults import FaultCode
 from pytubemq.spark.pipeline.spec.model import SinkFormat
+from pytubemq.spark.pipeline.spec.set_by_runner import set_by_runner
 from pytubemq.spark.source.option_table import OPTIONS as SOURCE_OPTIONS
 from pytubemq.spark.source.options import parse_options as parse_source_options
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pytubemq.spark.pipeline.spec.faults import Fault
-    from pytubemq.spark.pipeline.spec.model import Pipeline, Sink, Source
+    from pytubemq.spark.pipeline.spec.model import DeadLetter, Pipeline, Sink, Source
     from pytubemq.spark.pipeline.spec.places import Places
 
 _ANYWHERE: Final = "127.0.0.1:8715"
@@ -33,7 +34,6 @@ _KEY_OF_SOURCE_OPTION: Final = {
     "failondataloss": "on_data_loss", "columns": "columns", "dedup": "dedup",
 }  # fmt: skip
 _KEY_OF_SINK_OPTION: Final = {"master": "master", "topic": "topic", "idempotencykey": "idempotency_key"}
-_SET_BY_THE_RUNNER: Final = frozenset({"planismaponly", "queryid", "batchid", "checkpointlocation"})
 _MOST_FAULTS: Final = 20
 
 
@@ -44,8 +44,11 @@ def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     if pipeline.source.format == "tubemq":
         yield from _source(pipeline.source, places)
     for index, sink in enumerate(pipeline.sinks):
+        yield from _runners(sink, f"sinks[{index}]", places)
         if sink.format is SinkFormat.TUBEMQ:
             yield from _sink(sink, f"sinks[{index}]", places)
+    if pipeline.dead_letter is not None:
+        yield from _runners(pipeline.dead_letter, "dead_letter", places)
 
 
 def _decode(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
@@ -142,21 +145,27 @@ def _source_key(error: ConfigError) -> str:
     return "source" if key is None else f"source.{key}"
 
 
+def _runners(sink: Sink | DeadLetter, path: str, places: Places) -> Iterator[Fault]:
+    """Options that the runner sets."""
+    for name in set_by_runner(sink):
+        at = f"{path}.options.{name}"
+        yield places.fault(FaultCode.SINK_OPTION, at, "is set by the runner", "delete it", at_key=True)
+
+
 def _sink(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
     from pytubemq.spark.sink.option_table import OPTIONS as SINK_OPTIONS  # few files need it
     from pytubemq.spark.sink.options import parse_options as parse_sink_options
 
     known = {option.name.lower() for option in SINK_OPTIONS}
+    told = set_by_runner(sink)
     passed: dict[str, str] = {}
     for name, value in sink.options.items():
         lower, here = name.lower(), f"{path}.options.{name}"
         if lower in _KEY_OF_SINK_OPTION:
             hint = f"write it as the key {_KEY_OF_SINK_OPTION[lower]}"
             yield places.fault(FaultCode.SINK_OPTION, here, "has a key of its own", hint, at_key=True)
-        elif lower in _SET_BY_THE_RUNNER:
-            yield places.fault(FaultCode.SINK_OPTION, here, "is set by the runner", "delete it", at_key=True)
-        elif lower == "idempotent" and value.lower() == "true":
-            continue  # as it is without it; the runner adds what goes with it
+        elif name in told or (lower == "idempotent" and value.lower() == "true"):
+            continue  # told above; or as it is without it, the runner adds what goes with it
         elif lower not in known or "${" not in value:
             passed[name] = value
 
