@@ -47,6 +47,19 @@ def test_init_writes_a_directory_for_sparks_own_pipelines(tube: Tube, tmp_path: 
     code = (tmp_path / "mine/transformations/mine.py").read_text("utf-8")
     compile(code, "mine.py", "exec")
     assert '.option("topic", "flights")' in code
+    tube("profile", "add", "prod", "--master", "m:1,n:2", "--http", "http://m:3")
+    assert tube("pipeline", "init", "theirs", "--spark-pipelines", "-P", "prod").code == ExitCode.DONE
+    assert 'pytubemq.master: "m:1,n:2"' in (tmp_path / "theirs/spark-pipeline.yml").read_text("utf-8")
+
+
+@pytest.mark.parametrize("how", [(), ("--spark-pipelines",)])
+def test_init_refuses_a_topic_that_cannot_be_one_before_it_writes(
+    tube: Tube, tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    ran = tube("pipeline", "init", "mine", "--topic", 'a"b', *how)
+    assert ran.code != ExitCode.DONE
+    assert """not a topic name: 'a"b'""" in ran.err
+    assert list(tmp_path.glob("mine*")) == []
 
 
 def test_lint_tells_each_fault_on_a_line_and_ends_with_78(tube: Tube, tmp_path: Path) -> None:

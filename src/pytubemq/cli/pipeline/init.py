@@ -8,7 +8,9 @@ from pathlib import Path
 import click
 
 from pytubemq.cli.options import current, global_options
+from pytubemq.cli.target import masters
 from pytubemq.errors import AlreadyExistsError
+from pytubemq.model.ids import check_topic
 from pytubemq.spark.pipeline.spec.template import FORMATS, SINKS, template
 
 
@@ -25,10 +27,11 @@ from pytubemq.spark.pipeline.spec.template import FORMATS, SINKS, template
 def init(file: Path, message: str, sink: str, topic: str, spark_pipelines: bool, force: bool) -> None:
     """Write a commented pipeline file that has no fault and a test that passes."""
     options = current()
+    check_topic(topic)
     if spark_pipelines:
         from pytubemq.spark.pipeline.spec.spark_pipelines import files
 
-        made = files(name=_name(file), topic=topic, directory=file)
+        made = files(name=_name(file), topic=topic, directory=file, master=masters(options, None))
         _write_all(file, made, force=force)
         options.say(f"wrote {', '.join(str(file / name) for name in made)}")
         options.say(f"Next:  spark-pipelines dry-run --spec {file / 'spark-pipeline.yml'}")

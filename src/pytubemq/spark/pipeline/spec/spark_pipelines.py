@@ -6,6 +6,7 @@ formats by a key; what they have: many tables that depend on each other, worked 
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Final
 
@@ -38,7 +39,7 @@ def {name}_messages() -> DataFrame:
     return (
         spark.readStream.format("tubemq")
         .option("master", spark.conf.get("pytubemq.master"))
-        .option("topic", "{topic}")
+        .option("topic", {topic_text})
         .option("startingOffsets", "earliest")
         .load()
     )
@@ -51,10 +52,10 @@ def {name}_by_type() -> DataFrame:
 '''
 
 
-def files(*, name: str, topic: str, directory: Path, master: str = "127.0.0.1:8715") -> dict[str, str]:
-    """The files of the directory, by their paths inside of it."""
+def files(*, name: str, topic: str, directory: Path, master: str) -> dict[str, str]:
+    """The files of the directory, by their paths inside of it; texts stand in them as JSON, which both forms read."""
     storage = (Path(directory).absolute() / "storage").as_uri()
     return {
-        "spark-pipeline.yml": _SPEC.format(name=name, directory=directory, storage=storage, master=master),
-        f"transformations/{name}.py": _TRANSFORMATIONS.format(name=name, topic=topic),
+        "spark-pipeline.yml": _SPEC.format(name=name, directory=directory, storage=storage, master=json.dumps(master)),
+        f"transformations/{name}.py": _TRANSFORMATIONS.format(name=name, topic=topic, topic_text=json.dumps(topic)),
     }
