@@ -138,6 +138,66 @@ def test_a_database_keeps_what_a_column_holds_or_the_sink_refuses_it(
     assert [row[:4] for row in rows] == [["1", "2026-11-22 01:02:03", "2026-11-22 01:02:03", "0.3333333333"]] * 2
 
 
+def test_keys_name_the_columns_of_a_database_s_table_in_any_case(session: SinkSession, tmp_path: Path) -> None:
+    sink = {**target("derby", tmp_path, pytest.fail), "keys": ["n"]}
+    options = {"driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"}
+    made = ["CREATE TABLE rows_of_n (n INT PRIMARY KEY, t VARCHAR(20))"]  # its columns are N and T
+    assert session.call("run_sql", url=sink["url"], options=options, statements=made) is None
+    told = session.call("write", sink=sink, batches=[FIRST, KEYED], pipeline_id="c-0123456789ae")["told"]
+    assert [batch["written"] for batch in told] == [3, 2]
+    assert reader(session, sink)("*") == [["1", "z"], ["2", "b"], ["3", "c"], ["9", "n"]]
+
+
+def test_a_table_that_no_batch_could_be_moved_to_is_refused_by_the_check(
+    session: SinkSession, postgres: Postgres
+) -> None:
+    options = {"user": postgres.user, "password": postgres.password, "driver": "org.postgresql.Driver"}
+    run = partial(session.call, "run_sql", url=postgres.url, options=options)
+    made = [
+        "CREATE TABLE no_index (n INT, t TEXT)", "CREATE TABLE no_boolean (n INT, t BIT(1))",
+        "CREATE TABLE no_texts (n INT, t UUID[])", "CREATE TABLE of_the_index_key (n INT)",
+    ]  # fmt: skip
+    assert run(statements=made) is None
+    write = partial(session.call, "write", pipeline_id="m-0123456789af")
+    for table, keys, columns, said, hint in (
+        ("no_index", ["n"], "n INT, t STRING", "no unique or exclusion constraint", "CREATE UNIQUE INDEX ON table"),
+        ("no_boolean", [], "n INT, t BOOLEAN", 'column "t" is of type bit', "give the table a column of that type"),
+        ("no_texts", [], "n INT, t ARRAY<STRING>", 'column "t" is of type uuid[]', "give the table a column of that"),
+    ):
+        sink = {"format": "jdbc", "url": postgres.url, "table": table, "keys": keys, "options": options}
+        refused = write(sink=sink, batches=[{"id": 0, "rows": [], "schema": columns}])["refused"]
+        assert said in refused.splitlines()[0]
+        assert hint in refused.splitlines()[1]
+
+    sink = {"format": "jdbc", "url": postgres.url, "table": "of_the_index", "keys": ["N"], "options": options}
+    told = write(sink=sink, batches=[FIRST | {"asked": False}])["told"]
+    assert 'relation "of_the_index_key" already exists' in told[0]
+    assert run(statements=["DROP TABLE of_the_index_key"]) is None
+    assert [batch["written"] for batch in write(sink=sink, batches=[FIRST, KEYED])["told"]] == [3, 2]
+    probes = "(SELECT relname FROM pg_class WHERE relname LIKE 'tubemq_probe%') p"
+    assert session.call("jdbc", url=postgres.url, table=probes, options=options) == []
+
+
+def test_texts_go_into_the_types_that_postgresql_keeps_as_texts_for_spark_and_none_stops_a_batch_by_a_zero(
+    session: SinkSession, postgres: Postgres
+) -> None:
+    options = {"user": postgres.user, "password": postgres.password, "driver": "org.postgresql.Driver"}
+    made = [
+        "CREATE TYPE mood AS ENUM ('glad')",
+        "CREATE TABLE of_texts (id UUID PRIMARY KEY, j JSONB, m MOOD, i INET, t TEXT, a TEXT[])",
+    ]
+    assert session.call("run_sql", url=postgres.url, options=options, statements=made) is None
+    sink = {"format": "jdbc", "url": postgres.url, "table": "of_texts", "keys": ["id"], "options": options}
+    id = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
+    rows = [[id, '{"a": 1}', "glad", "10.0.0.1", text, ["\0", None]] for text in ("x", "a\0b")]
+    columns = "id STRING, j STRING, m STRING, i STRING, t STRING, a ARRAY<STRING>"
+    batches = [{"id": batch, "rows": [row], "schema": columns} for batch, row in enumerate(rows)]
+    told = session.call("write", sink=sink, batches=batches, pipeline_id="t-0123456789b0")["told"]
+    assert [batch["written"] for batch in told] == [1, 1]
+    kept = [id, '{"a": 1}', "glad", "10.0.0.1", "a\ufffdb", str(["\ufffd", None])]
+    assert reader(session, sink)("*") == [kept]
+
+
 def test_iceberg_files_are_parted_by_columns_whatever_their_values(session: SinkSession, tmp_path: Path) -> None:
     sink = {"format": "iceberg", "table": "ice.db.parted", "partition_by": ["t"]}
     session.call("write", sink=sink, batches=[{"id": 0, "rows": [[1, "a b/c=d"], [2, None]], "schema": COLUMNS}])

@@ -14,6 +14,8 @@ from pytubemq.spark.pipeline.sinks.sql import quoted
 from pytubemq.spark.pipeline.spec.model import OnSchemaChange
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructField, StructType
 
@@ -69,6 +71,12 @@ def reconcile(rows: StructType, table: StructType, policy: OnSchemaChange, *, si
     wider = {field.name.lower(): field.dataType for field in widened}
     fields = [type(field)(field.name, wider.get(field.name.lower(), field.dataType), True) for field in table]
     return Change(StructType([*fields, *added]), added, tuple(widened))
+
+
+def spelled(names: Iterable[str], columns: Sequence[str]) -> list[str]:
+    """Names as a table spells them: databases tell upper from lower case in names that are quoted, Spark does not."""
+    there = {column.lower(): column for column in columns}
+    return [there.get(name.lower(), name) for name in names]
 
 
 def fitted(rows: DataFrame, columns: StructType, *, policy: OnSchemaChange) -> DataFrame:

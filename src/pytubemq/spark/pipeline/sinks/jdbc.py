@@ -15,16 +15,17 @@ from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.run.failpoints import reach
 from pytubemq.spark.pipeline.run.faults import PipelineError
 from pytubemq.spark.pipeline.sinks import sql
-from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
+from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile, spelled
 from pytubemq.spark.pipeline.sinks.jdbc_database import Database
 from pytubemq.spark.pipeline.sinks.jdbc_options import jdbc_options, query_timeout_s
 from pytubemq.spark.pipeline.sinks.jdbc_table import (
     add_columns,
     create_table,
-    refuse_types,
     table_columns,
     without_types,
 )
+from pytubemq.spark.pipeline.sinks.jdbc_text import without_zeros
+from pytubemq.spark.pipeline.sinks.jdbc_trial import refuse_move, refuse_types
 from pytubemq.spark.pipeline.sinks.parquet import batch_label
 from pytubemq.spark.pipeline.sinks.rows import write_counted
 from pytubemq.spark.pipeline.sinks.upsert import last_of_each_key
@@ -65,7 +66,7 @@ class JdbcSink:
         self._query_timeout_s = query_timeout_s(given, sink=spec.name)
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """See that the database answers, that the rows fit the table, and that keys can be told apart there."""
+        """See that the database answers, that the rows fit the table, and that a batch can be moved there."""
         database = self._database(spark)
         try:
             with database.connected() as connection:
@@ -78,26 +79,40 @@ class JdbcSink:
         table = table_columns(spark, self._url, self._table, self._options, rows=schema)
         if schema is None:
             return
-        missing = [key for key in self.spec.keys if key not in schema.names]
-        if missing:
-            raise ConfigError(f"sink {self.spec.name}: keys names {', '.join(missing)}, which no row has")
-        new, options = schema, self._options
-        if table is not None:
-            new = type(schema)([*reconcile(schema, table, self.spec.on_schema_change, sink=self.spec.name).added])
-            options = without_types(options)
-        if not len(new):
-            return
+        keys = self._keys(schema.names, "no row has")
         try:
-            refuse_types(spark, database, new, self._url, options, keys=self.spec.keys, sink=self.spec.name)
+            if table is None:
+                refuse_types(spark, database, schema, self._url, self._options, keys=keys, sink=self.spec.name)
+            else:
+                self._check_table(spark, database, schema, table)
         except PipelineError as error:
             raise ConfigError(
-                f"sink {self.spec.name}: {error.message}", hint="see that the account may make tables there"
+                f"sink {self.spec.name}: {error.message}",
+                hint=error.hint or "see that the account may make tables there",
             ) from error
+
+    def _check_table(self, spark: SparkSession, database: Database, rows: StructType, table: StructType) -> None:
+        added = reconcile(rows, table, self.spec.on_schema_change, sink=self.spec.name).added
+        keys = self._keys(table.names, "the table lacks")
+        if added:
+            options = without_types(self._options)
+            refuse_types(spark, database, type(rows)([*added]), self._url, options, keys=(), sink=self.spec.name)
+        refuse_move(spark, database, table, self._url, self._table, rows=rows, keys=keys)
+
+    def _keys(self, columns: list[str], lacking: str) -> list[str]:
+        """The columns of `keys` as they are spelled there."""
+        keys = spelled(self.spec.keys, columns)
+        missing = [key for key in keys if key not in columns]
+        if missing:
+            raise ConfigError(f"sink {self.spec.name}: keys names {', '.join(missing)}, which {lacking}")
+        return keys
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """Stage the rows, then move them and the batch's number in one transaction."""
         database = self._database(context.spark)
         rows = self._fitted(rows, context.spark, database)
+        if database.is_postgres:
+            rows = without_zeros(rows)
         if self.spec.keys:
             rows = last_of_each_key(rows, self.spec.keys)
         self._prepare(database, context)
@@ -146,12 +161,9 @@ class JdbcSink:
         columns = schema.names
         if database.is_derby:
             stage = self._typed(connection, database, stage, schema)
-        if self.spec.keys:
-            for statement in database.upsert(self._table, stage, self.spec.keys, columns):
-                connection.run(statement)
-            return True
-        names = sql.column_list(columns, database.mark)
-        return connection.run(f"INSERT INTO {self._table} ({names}) SELECT {names} FROM {stage}") == staged
+        keys = spelled(self.spec.keys, columns)
+        moved = [connection.run(statement) for statement in database.move(self._table, stage, keys, columns)]
+        return bool(keys) or moved == [staged]
 
     def _typed(self, connection: Connection, database: Database, stage: str, schema: StructType) -> str:
         """The staged rows in a table with the target's types: Spark sends Derby texts as CLOB, which nothing takes."""
@@ -223,7 +235,8 @@ class JdbcSink:
     def _fitted(self, rows: DataFrame, spark: SparkSession, database: Database) -> DataFrame:
         table = table_columns(spark, self._url, self._table, self._options, rows=rows.schema)
         if table is None:
-            create_table(spark, database, rows.schema, self._url, self._table, self._options, keys=self.spec.keys)
+            keys = self._keys(rows.columns, "no row has")
+            create_table(database, rows.schema, self._table, self._options, keys=keys)
             table = table_columns(spark, self._url, self._table, self._options, rows=rows.schema) or rows.schema
         change = reconcile(rows.schema, table, self.spec.on_schema_change, sink=self.spec.name)
         add_columns(spark, database, self._url, self._table, change, sink=self.spec.name)

@@ -8,6 +8,7 @@ their text.
 from __future__ import annotations
 
 import json
+import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,8 +22,19 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-_TIMED_OUT: Final = frozenset({"57014", "XCL52", "40XL1", "HYT00", "70100", "57000"})
-"""SQL states of statements that took too long, or waited too long for a lock."""
+_TOO_LONG: Final = "see what holds a lock there; statements may take options.queryTimeout seconds (0: any time)"
+_NO_FIT: Final = (
+    "a row does not fit the table: change it, or leave it out, in a step; the next run does the batch again"
+)
+_HINTS: Final = {
+    **dict.fromkeys(("57014", "XCL52", "40XL1", "HYT00", "70100", "57000"), _TOO_LONG),
+    "42P10": "make a unique index on just the columns of keys, without a WHERE: CREATE UNIQUE INDEX ON table (columns)",
+    "42804": "give the table a column of that type, or leave the column out in a step with on_schema_change: ignore",
+    "42501": "let the account select, insert and, with keys, update in the table, and make tables beside it",
+    "22": _NO_FIT,
+    "23": _NO_FIT,
+}
+"""What to do by the SQL state of a refusal, or by its class, which are the first two letters."""
 
 
 class Database:
@@ -56,31 +68,42 @@ class Database:
         except Py4JJavaError as error:
             raise self._refused(error.java_exception) from error
 
+    @contextmanager
+    def scratch(self) -> Iterator[tuple[Connection, str]]:
+        """A connection, and the name of a table that may be made by it: that and all else is undone at the end.
+
+        Raises:
+            PipelineError: as for `connected`.
+        """
+        name = f"tubemq_probe_{uuid.uuid4().hex[:12]}"
+        with self.connected() as connection:
+            try:
+                yield connection, name
+            finally:
+                connection.rollback()
+                for made in connection.tables(name):  # where DDL is not part of transactions
+                    connection.run(f"DROP TABLE {made}")
+                connection.commit()
+
     @property
     def shown(self) -> str:
         """The URL without what may be secret in it."""
         return redacted("url", self._url).partition("?")[0].partition(";")[0]
 
     def _refused(self, why: Any) -> PipelineError:
-        said = f"the database at {self.shown} refused: {without_secrets(str(why.getMessage()))}"
-        if _sql_state(why) in _TIMED_OUT:
-            return PipelineError(
-                said, hint="see what holds a lock there; statements may take options.queryTimeout seconds (0: any time)"
-            )
-        return PipelineError(said)
+        lines = [line.strip() for line in without_secrets(str(why.getMessage())).splitlines()]
+        words = " ".join(line for line in lines if not line.startswith("Position: "))  # a place in our statement
+        said = f"the database at {self.shown} refused: {words}"
+        state = _sql_state(why) or ""
+        return PipelineError(said, hint=_HINTS.get(state) or _HINTS.get(state[:2]))
 
     def _connect(self) -> Any:
         """A connection as Spark itself makes one: with all options that are not Spark's own."""
         from py4j.protocol import Py4JJavaError
 
         spark = self._jvm.org.apache.spark
-        names = self._jvm.java.util.HashMap()
-        for key, value in self._options.items():
-            names.put(key, value)
         try:
-            options = spark.sql.execution.datasources.jdbc.JDBCOptions(
-                self._url, "none", spark.api.python.PythonUtils.toScalaMap(names)
-            )
+            options = spark.sql.execution.datasources.jdbc.JDBCOptions(self._url, "none", self._as_scala(self._options))
             connection = spark.sql.jdbc.JdbcDialects.get(self._url).createConnectionFactory(options).apply(-1)
         except Py4JJavaError as error:
             kind = str(error.java_exception.getClass().getName())
@@ -98,6 +121,12 @@ class Database:
         connection.setAutoCommit(False)
         return connection
 
+    def _as_scala(self, options: Mapping[str, str]) -> Any:
+        names = self._jvm.java.util.HashMap()
+        for key, value in options.items():
+            names.put(key, value)
+        return self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(names)
+
     @property
     def _driver(self) -> str:
         return next((value for name, value in self._options.items() if name.lower() == "driver"), "none")
@@ -106,23 +135,44 @@ class Database:
         """A name, exactly as it is."""
         return sql.quoted(name, self.mark)
 
-    def upsert(self, target: str, source: str, keys: Sequence[str], columns: Sequence[str]) -> list[str]:
-        """Statements that put the rows of `source` into `target` by key."""
+    def create(self, connection: Connection, table: str, schema: StructType, options: Mapping[str, str]) -> None:
+        """Make a table for rows of a schema as Spark does, but by a connection that has yet to commit."""
+        package = self._jvm.org.apache.spark.sql
+        jdbc = package.execution.datasources.jdbc
+        parsed = package.types.DataType.fromJson(schema.json())
+        to = jdbc.JdbcOptionsInWrite(self._url, table, self._as_scala(options))
+        jdbc.JdbcUtils.createTable(connection.java, table, parsed, False, to)
+
+    def move(self, target: str, source: str, keys: Sequence[str], columns: Sequence[str]) -> list[str]:
+        """Statements that put the rows of `source` into `target`, by key if there are keys."""
         names = sql.column_list(columns, self.mark)
+        insert = f"INSERT INTO {target} ({names}) SELECT {names} FROM {source}"
+        if not keys:
+            return [insert]
         if self.is_postgres:
             taken = {key.lower() for key in keys}
             rest = [self.quoted(name) for name in columns if name.lower() not in taken]
             update = ", ".join(f"{name} = EXCLUDED.{name}" for name in rest)
             action = f"DO UPDATE SET {update}" if rest else "DO NOTHING"
             key_list = sql.column_list(keys, self.mark)
-            return [f"INSERT INTO {target} ({names}) SELECT {names} FROM {source} ON CONFLICT ({key_list}) {action}"]
+            return [f"{insert} ON CONFLICT ({key_list}) {action}"]
         if self.is_derby:
             return [sql.merge(target, source, keys, columns, self.mark)]
         same = " AND ".join(f"{target}.{self.quoted(key)} = s.{self.quoted(key)}" for key in keys)
         return [
             f"DELETE FROM {target} WHERE EXISTS (SELECT 1 FROM {source} s WHERE {same})",
-            f"INSERT INTO {target} ({names}) SELECT {names} FROM {source}",
+            insert,
         ]
+
+    def fill_with_none(self, table: str, kinds: Mapping[str, str]) -> list[str]:
+        """Statements that put no rows into a table, with values of these types.
+
+        PostgreSQL refuses them as it would Spark's: it takes no boolean for a bit. Elsewhere there are none.
+        """
+        if not self.is_postgres or not kinds:
+            return []
+        values = ", ".join(f"CAST(NULL AS {kind})" for kind in kinds.values())
+        return [f"INSERT INTO {table} ({sql.column_list(kinds, self.mark)}) SELECT {values} WHERE FALSE"]
 
     def like(self, name: str, target: str, columns: Sequence[str]) -> str:
         """The statement that makes an empty table with some columns of another."""
@@ -138,7 +188,8 @@ class Connection:
     """One connection; `commit` keeps what was done, else it is undone."""
 
     def __init__(self, java: Any, query_timeout_s: int = 0) -> None:
-        self._java = java
+        """`java` is the connection in the JVM."""
+        self.java = java
         self._query_timeout_s = query_timeout_s
 
     def run(self, statement: str, *values: str | int) -> int:
@@ -167,7 +218,7 @@ class Connection:
 
         prepared = self._prepared(query, ())
         try:
-            found = utils.getSchema(self._java, prepared.executeQuery(), dialect, True, local)
+            found = utils.getSchema(self.java, prepared.executeQuery(), dialect, True, local)
         finally:
             prepared.close()
         fields = StructType.fromJson(json.loads(found.json()))
@@ -186,12 +237,12 @@ class Connection:
 
     def _tables(self, pattern: str) -> list[str]:
         """Names by a pattern in which `_` is any letter, so there may be more than were asked for."""
-        facts = self._java.getMetaData()
+        facts = self.java.getMetaData()
         if facts.storesUpperCaseIdentifiers():
             pattern = pattern.upper()
-        schema = self._java.getSchema()
+        schema = self.java.getSchema()
         names = []
-        found = facts.getTables(self._java.getCatalog(), schema, pattern, None)
+        found = facts.getTables(self.java.getCatalog(), schema, pattern, None)
         try:
             while found.next():
                 if schema is None or str(found.getString("TABLE_SCHEM")) == str(schema):
@@ -202,20 +253,20 @@ class Connection:
 
     def commit(self) -> None:
         """Keep what was done since the last commit."""
-        self._java.commit()
+        self.java.commit()
 
     def rollback(self) -> None:
         """Undo what was done since the last commit."""
-        self._java.rollback()
+        self.java.rollback()
 
     def close(self) -> None:
         """Undo what was not committed, and end."""
-        if not self._java.isClosed():
-            self._java.rollback()
-            self._java.close()
+        if not self.java.isClosed():
+            self.java.rollback()
+            self.java.close()
 
     def _prepared(self, statement: str, values: Sequence[str | int]) -> Any:
-        prepared = self._java.prepareStatement(statement)
+        prepared = self.java.prepareStatement(statement)
         prepared.setQueryTimeout(self._query_timeout_s)
         for at, value in enumerate(values, 1):
             if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What the sink `jdbc` adds to the options of a file: the driver's class, and a bound for every wait.
+"""What the sink `jdbc` adds to the options of a file: the driver's class, a bound for every wait, what texts are.
 
 The invariant: no statement and no connection waits for ever, unless the file says so (`queryTimeout: 0`).
 """
@@ -37,6 +37,8 @@ _BOUNDS: Final = {
     "jdbc:mariadb:": (("connectTimeout", "socketTimeout"), _MS),
 }
 """What drivers call the longest wait for a connection and for an answer, and in which part of a second."""
+_TEXTS: Final = {"jdbc:postgresql:": ("stringtype", "unspecified")}
+"""What lets a database read Spark's texts as a uuid, jsonb, an enum or what else the column is."""
 
 
 def jdbc_options(url: str, options: Mapping[str, str], *, sink: str) -> dict[str, str]:
@@ -63,6 +65,7 @@ def jdbc_options(url: str, options: Mapping[str, str], *, sink: str) -> dict[str
         if url.startswith(start):
             added[login] = str(LOGIN_TIMEOUT_S * part)
             added[answer] = str((longest_s + SOCKET_MORE_S) * part if longest_s else 0)
+    added.update(option for start, option in _TEXTS.items() if url.startswith(start))
     named = url.lower()
     needed = {k: value for k, value in added.items() if k.lower() not in given and f"{k.lower()}=" not in named}
     return {**needed, **options}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.run.faults import said
 from pytubemq.spark.pipeline.sinks import sql
-from pytubemq.spark.pipeline.sinks.columns import holds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,11 +15,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
     from pytubemq.spark.pipeline.sinks.columns import Change
-    from pytubemq.spark.pipeline.sinks.jdbc_database import Database
+    from pytubemq.spark.pipeline.sinks.jdbc_database import Connection, Database
 
 _DERBY_TEXT: Final = "VARCHAR(32672)"
 _DERBY_KEY: Final = "VARCHAR(250)"
-_TYPES: Final = "createTableColumnTypes"
+TYPES: Final = "createTableColumnTypes"
 _PREFER_LOCAL: Final = "preferTimestampNTZ"
 _LOCAL: Final = "timestamp_ntz"
 _NO_TABLE: Final = ("42X05", "42P01", "42S02", "does not exist", "not found", "ORA-00942")
@@ -64,103 +62,33 @@ def _columns(spark: SparkSession, url: str, table: str, options: Mapping[str, st
 
 
 def create_table(
-    spark: SparkSession,
+    database: Database, schema: StructType, table: str, options: Mapping[str, str], *, keys: Sequence[str]
+) -> None:
+    """Make the table, empty, with a unique index on the keys: both, or, where DDL is part of transactions, none."""
+    with database.connected() as connection:
+        make_table(connection, database, schema, table, options, keys=keys)
+        connection.commit()
+
+
+def make_table(
+    connection: Connection,
     database: Database,
     schema: StructType,
-    url: str,
     table: str,
     options: Mapping[str, str],
     *,
     keys: Sequence[str],
 ) -> None:
-    """Make the table, empty, with a unique index on the keys."""
-    properties = _with_types(database, schema, options, keys)
-    empty = spark.createDataFrame([], schema)
-    empty.write.jdbc(url, table, mode="append", properties=properties)
+    """Make a table and its index by a connection that has yet to commit."""
+    database.create(connection, table, schema, _with_types(database, schema, options, keys))
     if keys:
-        index = f"{table.replace('.', '_').replace(chr(34), '')}_key"
-        with database.connected() as connection:
-            key_list = sql.column_list(keys, database.mark)
-            connection.run(f"CREATE UNIQUE INDEX {index} ON {table} ({key_list})")
-            connection.commit()
-
-
-def refuse_types(
-    spark: SparkSession,
-    database: Database,
-    schema: StructType,
-    url: str,
-    options: Mapping[str, str],
-    *,
-    keys: Sequence[str],
-    sink: str,
-) -> None:
-    """Refuse columns that a table, once made, would not keep as they are. What is made to see it is undone.
-
-    Raises:
-        ConfigError: the database has no type for a column, or one that holds less.
-        PipelineError: the database refused to make a table.
-    """
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    jvm: Any = spark.sparkContext._jvm
-    package = jvm.org.apache.spark.sql
-    utils = package.execution.datasources.jdbc.JdbcUtils
-    dialect = package.jdbc.JdbcDialects.get(url)
-    for field in schema:
-        try:
-            utils.getJdbcType(package.types.DataType.fromJson(field.dataType.json()), dialect)
-        except (Py4JJavaError, PySparkException) as error:
-            raise _no_type(sink, field) from error
-    types = {name.lower(): value for name, value in _with_types(database, schema, options, keys).items()}
-    parsed = package.types.DataType.fromJson(schema.json())
-    try:
-        columns = utils.schemaString(dialect, parsed, False, jvm.scala.Option.apply(types.get(_TYPES.lower())))
-    except (Py4JJavaError, PySparkException) as error:
-        raise ConfigError(f"sink {sink}: {_TYPES}: {said(error)}") from error
-    name = f"tubemq_probe_{uuid.uuid4().hex[:12]}"
-    with database.connected() as connection:
-        connection.run(f"CREATE TABLE {name} ({columns})")
-        kept = [connection.columns(f"SELECT * FROM {name}", utils, dialect, local=local) for local in (False, True)]
-        connection.run(f"DROP TABLE {name}")
-    check_kept(schema, with_local_times(kept[0], kept[1], schema), sink=sink)
-
-
-def check_kept(rows: StructType, kept: StructType, *, sink: str) -> None:
-    """Compare columns with what a new table makes of them, one by one.
-
-    Raises:
-        ConfigError: it keeps less of one.
-    """
-    from pyspark.sql.types import DecimalType
-
-    for field, there in zip(rows, kept, strict=True):
-        if holds(there.dataType, field.dataType):
-            continue
-        fits = there.dataType
-        if isinstance(fits, DecimalType) and isinstance(field.dataType, DecimalType):
-            fits = DecimalType(fits.precision, min(fits.precision, field.dataType.scale))
-        raise ConfigError(
-            f"sink {sink}: column {field.name} is {field.dataType.simpleString()}, "
-            f"which the database would keep as {there.dataType.simpleString()}",
-            hint=f"cast it in a step: CAST({sql.quoted(field.name)} AS {fits.simpleString()})",
-        )
-
-
-def _no_type(sink: str, field: StructField) -> ConfigError:
-    kind = field.dataType.simpleString()
-    nested = kind.startswith(("map<", "struct<", "array<"))
-    as_text = f"make a text of it in a step: to_json({sql.quoted(field.name)})"
-    return ConfigError(
-        f"sink {sink}: the database has no type for the column {field.name}, which is {kind}",
-        hint=f"{as_text if nested else 'cast it in a step'}, or leave it out",
-    )
+        index = database.quoted(f"{table.replace('.', '_').replace(chr(34), '')}_key")
+        connection.run(f"CREATE UNIQUE INDEX {index} ON {table} ({sql.column_list(keys, database.mark)})")
 
 
 def without_types(options: Mapping[str, str]) -> dict[str, str]:
     """The options without types of columns, which are those of a new table's."""
-    return {name: value for name, value in options.items() if name.lower() != _TYPES.lower()}
+    return {name: value for name, value in options.items() if name.lower() != TYPES.lower()}
 
 
 def _with_types(
@@ -168,11 +96,11 @@ def _with_types(
 ) -> dict[str, str]:
     """The options, with the types of Derby's texts, unless they name types."""
     properties = dict(options)
-    if database.is_derby and not any(name.lower() == _TYPES.lower() for name in properties):
+    if database.is_derby and not any(name.lower() == TYPES.lower() for name in properties):
         texts = [field.name for field in schema if field.dataType.simpleString() == "string"]
         kinds = [f"{sql.quoted(name)} {_DERBY_KEY if name in keys else _DERBY_TEXT}" for name in texts]
         if kinds:
-            properties[_TYPES] = ", ".join(kinds)
+            properties[TYPES] = ", ".join(kinds)
     return properties
 
 
@@ -192,22 +120,22 @@ def add_columns(spark: SparkSession, database: Database, url: str, table: str, c
         )
     with database.connected() as connection:
         for field in change.added:
-            kind = _kind(spark, url, type(change.columns)([field]))
-            connection.run(f"ALTER TABLE {table} ADD COLUMN {kind}")
+            kind = column_type(spark, database, url, field)
+            connection.run(f"ALTER TABLE {table} ADD COLUMN {database.quoted(field.name)} {kind}")
         for field in change.widened:
-            kind = _kind(spark, url, type(change.columns)([field]))
-            bare = kind.removeprefix(database.quoted(field.name)).strip()
-            connection.run(f"ALTER TABLE {table} ALTER COLUMN {database.quoted(field.name)} TYPE {bare}")
+            kind = column_type(spark, database, url, field)
+            connection.run(f"ALTER TABLE {table} ALTER COLUMN {database.quoted(field.name)} TYPE {kind}")
         connection.commit()
 
 
-def _kind(spark: SparkSession, url: str, schema: StructType) -> str:
-    """One column as the database's CREATE TABLE takes it."""
+def column_type(spark: SparkSession, database: Database, url: str, field: StructField) -> str:
+    """The type of a column as the database's CREATE TABLE takes it."""
+    from pyspark.sql.types import StructField, StructType
+
     jvm: Any = spark.sparkContext._jvm
-    parsed = jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
     package = jvm.org.apache.spark.sql
+    parsed = package.types.DataType.fromJson(StructType([StructField("c", field.dataType)]).json())
+    utils = package.execution.datasources.jdbc.JdbcUtils
     dialect = package.jdbc.JdbcDialects.get(url)
-    text = str(
-        package.execution.datasources.jdbc.JdbcUtils.schemaString(dialect, parsed, False, jvm.scala.Option.empty())
-    )
-    return text.removesuffix(" NOT NULL").strip()
+    text = str(utils.schemaString(dialect, parsed, False, jvm.scala.Option.empty()))
+    return text.removeprefix(database.quoted("c")).strip()

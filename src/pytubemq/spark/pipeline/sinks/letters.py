@@ -98,7 +98,7 @@ class DatabaseLetters:
 
 
 def _in_database(rows: DataFrame) -> DataFrame:
-    """Texts without the character 0, which PostgreSQL refuses; attributes as JSON, or how long they are."""
+    """Attributes as JSON, or how long they are."""
     from pyspark.sql import functions as f
 
     as_json = f.to_json(ATTRIBUTES)
@@ -108,7 +108,5 @@ def _in_database(rows: DataFrame) -> DataFrame:
         column = f.col(quoted(field.name))
         if field.name == ATTRIBUTES:
             column = f.when(f.length(as_json) <= LONGEST_ATTRIBUTES, as_json).when(column.isNotNull(), many)
-        elif field.dataType.simpleString() == "string":
-            column = f.translate(column, "\0", "\ufffd")
         columns.append(column.alias(field.name))
     return rows.select(*columns)

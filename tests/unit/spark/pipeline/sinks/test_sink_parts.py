@@ -13,7 +13,8 @@ from pytubemq.spark.pipeline.sinks import sql
 from pytubemq.spark.pipeline.sinks.columns import reconcile
 from pytubemq.spark.pipeline.sinks.iceberg_table import refuse_parts
 from pytubemq.spark.pipeline.sinks.jdbc_options import jdbc_options
-from pytubemq.spark.pipeline.sinks.jdbc_table import check_kept, with_local_times
+from pytubemq.spark.pipeline.sinks.jdbc_table import with_local_times
+from pytubemq.spark.pipeline.sinks.jdbc_trial import check_kept
 from pytubemq.spark.pipeline.sinks.kafka import is_kafka_s_own
 from pytubemq.spark.pipeline.sinks.make import make_sink
 from pytubemq.spark.pipeline.sinks.parquet import batch_label
@@ -147,7 +148,23 @@ def test_every_wait_for_a_database_has_a_bound_that_the_file_can_set(
 ) -> None:
     options = jdbc_options(url, given, sink="s")
     del options["driver"]
+    options.pop("stringtype", None)
     assert options == {**given, **added}
+
+
+@pytest.mark.parametrize(
+    ("url", "given", "kind"),
+    [
+        ("jdbc:postgresql://x/y", {}, "unspecified"),
+        ("jdbc:postgresql://x/y", {"stringtype": "varchar"}, "varchar"),
+        ("jdbc:postgresql://x/y?stringtype=varchar", {}, None),
+        ("jdbc:derby:x", {}, None),
+    ],
+)
+def test_postgresql_reads_a_text_as_what_the_column_is_unless_the_file_says_otherwise(
+    url: str, given: dict[str, str], kind: str | None
+) -> None:
+    assert jdbc_options(url, given, sink="s").get("stringtype") == kind
 
 
 def test_a_timeout_that_is_no_number_is_refused() -> None:
