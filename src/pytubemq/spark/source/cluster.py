@@ -1,8 +1,9 @@
 """The source's connection to the cluster, and its patience with what is away.
 
-Connections are kept per process, at module level: Spark calls a reader anew for each task, in worker processes that it
-keeps, and a connect per task would cost more than a small batch. The invariant: what can mend is waited for, for a
-bounded time, and then named; what cannot is told at once.
+Connections are kept at module level: Spark calls a reader anew for each task, in worker processes that it keeps, and a
+connect per task would cost more than a small batch. Each thread has its own, so that none closes what another one waits
+for, as pipelines that run in one process would. The invariant: what can mend is waited for, for a bounded time, and
+then named; what cannot is told at once.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
 
 V = TypeVar("V")
 
-_open: dict[tuple[int, tuple[Address, ...]], Tube] = {}
-_open_lock = threading.Lock()
+_Key = tuple[int, int, "tuple[Address, ...]"]
+"""Process, thread, Masters: a forked worker must not use its parent's sockets."""
+
+_open: dict[_Key, Tube] = {}
 _reached: set[tuple[Address, ...]] = set()
 
 
@@ -45,7 +48,7 @@ class Cluster:
         self.masters = masters
         self.known = known
         self._told = False
-        """Whether this process's connection has heard of it."""
+        """Whether the connection has heard of it."""
 
     def ends_of(self, partition: Partition) -> Ends:
         """The ends of one partition, whatever its topic's other Brokers do.
@@ -100,31 +103,32 @@ class Cluster:
         return time.monotonic() + pause_s > began_s + patience_s
 
     def forget(self) -> None:
-        """Close this process's connections to the cluster; the next use opens new ones."""
-        with _open_lock:
-            tube = _open.pop((os.getpid(), self.masters), None)
+        """Close this thread's connections to the cluster; the next use opens new ones."""
+        tube = _open.pop(self._key, None)
         if tube is not None:
             tube.close()
 
     def tube(self) -> Tube:
-        """This process's connection to the cluster, opened when it is first needed.
+        """This thread's connection to the cluster, opened when it is first needed.
 
         Most tasks do without: what the driver knows is enough for them, so the client is not even imported.
         """
         import pytubemq.sync
 
-        key = (os.getpid(), self.masters)  # a forked worker must not use its parent's sockets
-        with _open_lock:
-            tube = _open.get(key)
-            if tube is None:
-                tube = pytubemq.sync.connect(self.masters, client_name="spark", known=self.known)
-                _open[key] = tube.__enter__()
-            elif self.known is not None and not self._told:
-                tube.learn(self.known)
-            if self.known is not None:
-                self._told = True
-                _reached.add(self.masters)
-            return tube
+        tube = _open.get(self._key)
+        if tube is None:
+            tube = pytubemq.sync.connect(self.masters, client_name="spark", known=self.known)
+            _open[self._key] = tube.__enter__()
+        elif self.known is not None and not self._told:
+            tube.learn(self.known)
+        if self.known is not None:
+            self._told = True
+            _reached.add(self.masters)
+        return tube
+
+    @property
+    def _key(self) -> _Key:
+        return os.getpid(), threading.get_ident(), self.masters
 
     def reached(self) -> None:
         """It has answered: from now on it is away, and not a wrong address, when it does not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -238,3 +239,15 @@ def test_attempts_of_one_task_at_the_same_time_have_the_same_rows(
     assert [next(attempt, None) for attempt in (attempts[0], attempts[2])] == [None, None]
     assert mocks[0].partitions["demo", 0].owners == {}
     assert mocks[0].partitions["demo", 0].confirmed == {}
+
+
+def test_a_thread_closes_its_own_connections_only(mocks: tuple[MockBroker, MockBroker]) -> None:
+    cluster = Cluster(parse_options({"master": mocks[0].masters, "topic": "demo"}).masters)
+    with ThreadPoolExecutor(1) as beside:
+        other = beside.submit(cluster.tube).result()
+        assert cluster.tube() is not other
+        assert cluster.tube() is cluster.tube()
+        cluster.forget()
+        assert other.partitions("demo") == [P0, P1]
+        assert beside.submit(cluster.tube).result() is other
+        beside.submit(cluster.forget).result()
