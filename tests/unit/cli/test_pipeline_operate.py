@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,6 @@ from .conftest import Ran
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from pytubemq.spark.pipeline.run.events import Event
 
@@ -235,6 +235,27 @@ def test_messages_are_looked_at_without_spark_and_a_step_says_that_it_is_started
     assert "starting Spark" in ran.err
 
 
+def test_a_backfill_has_one_name_while_it_runs_and_in_the_status_of_its_pipeline(
+    tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(pipeline: Any, *, on_event: Callable[[Event], None], **more: Any) -> RunResult:
+        (Path(pipeline.state) / "run.json").write_text('{"pipeline": "orders", "status": "finished"}')
+        on_event(STARTED)
+        on_event(Finished(RunStatus.FINISHED, Totals(), 1.0, STARTED.at_s + 1))
+        return RunResult(RunStatus.FINISHED, Totals(), 1.0, "cafe", pipeline.state)
+
+    monkeypatch.setattr("pytubemq.spark.pipeline.watch.backfill.ranges", lambda wanted: [])
+    monkeypatch.setattr("pytubemq.spark.pipeline.run.engine.run", run)
+    again = ("pipeline", "backfill", str(file), "--from", "earliest", "--id", "june")
+    assert "orders, backfill june: there is no message" in tube(*again, "--dry-run").err
+    told = tube(*again, "--yes", "--progress", "log").err
+    assert "orders, backfill june: 0 messages" in told
+    assert "  orders, backfill june runs, sinks lake" in told
+    [there] = json.loads(tube("pipeline", "status", str(file), "-o", "json").out)["backfills"]
+    assert (there["backfill"], there["status"]) == ("june", "finished")
+    assert "june" in tube("pipeline", "status", str(file)).out
+
+
 def test_status_and_stop_load_neither_spark_nor_arrow(file: Path) -> None:
     code = (
         "import sys; from pytubemq.cli.main import run;"
@@ -324,7 +345,7 @@ def test_a_run_that_never_began_leaves_a_clean_screen() -> None:
 def test_that_spark_starts_is_told_once_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
     lines = Lines(stream, every_s=0.001)
-    lines.show(STARTING, RunRecord())
+    lines.show(STARTING, RunRecord(pipeline="orders"))
     lines.close()
     assert stream.getvalue().partition("  ")[2] == "orders  starting Spark\n"
 

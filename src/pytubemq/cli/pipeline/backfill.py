@@ -59,13 +59,16 @@ def backfill(
     total = sum(row["messages"] for row in rows)
     if dry_run:
         emit_rows(options, rows, COLUMNS, name="partition")
-        options.say(f"backfill {wanted.id}: {_told(total, start, end)}; nothing was written")
+        options.say(f"{wanted.title}: {_told(total, start, end)}; nothing was written")
         for line in effects(pipeline) if total else ():
             options.say(f"  {line}")
         return ExitCode.DONE
-    options.say(f"backfill {wanted.id}: {count_of(total, 'message')}")
+    options.say(f"{wanted.title}: {count_of(total, 'message')}")
     wanted.keep()
-    return carry_out(options, wanted.pipeline, wanted.pipeline.state, once=True, progress=Shown(progress), apart=APART)
+    return carry_out(
+        options, wanted.pipeline, wanted.pipeline.state, once=True, progress=Shown(progress), apart=APART,
+        called=wanted.title,
+    )  # fmt: skip
 
 
 def _told(total: int, start: str, end: str) -> str:

@@ -104,11 +104,11 @@ class Lines:
         """Remember; what the run begins with is told at once."""
         with self._guard:
             if isinstance(event, Starting):
-                self._say(f"{event.pipeline}  starting Spark")
+                self._say(f"{record.title}  starting Spark")
                 return
             self._record = record
             if isinstance(event, Started):
-                self._say(f"{event.pipeline} runs, sinks {', '.join(event.sinks)}, state in {event.state}")
+                self._say(f"{record.title} runs, sinks {', '.join(event.sinks)}, state in {event.state}")
         if self._thread is None:
             self._thread = threading.Thread(target=self._tick, name="pipeline-progress", daemon=True)
             self._thread.start()
@@ -122,7 +122,7 @@ class Lines:
             if self._record is None or self._record.began_s is None:
                 return
             if self._record.batch_count == 0 and self._record.status is RunStatus.FINISHED:
-                self._say(f"{self._record.pipeline}  nothing new")
+                self._say(f"{self._record.title}  nothing new")
             elif self._record.batch_count and line(self._record) != self._said:
                 self._say(line(self._record))
 
@@ -167,7 +167,7 @@ class Bars:
             return  # shown already
         if self._task is None:
             self._progress.remove_task(self._waiting)
-            self._task = self._progress.add_task(record.pipeline, total=None, figures="waiting for the first batch")
+            self._task = self._progress.add_task(record.title, total=None, figures="waiting for the first batch")
         if isinstance(event, BatchDone):
             self._progress.update(self._task, figures=figures(record))
             if record.counts(event):
@@ -199,8 +199,8 @@ def _duration(seconds: float) -> str:
 def line(record: RunRecord) -> str:
     """All figures of a run in one line."""
     if not record.batches:
-        return f"{record.pipeline}  no batch yet"
-    return f"{record.pipeline}  {record.rows_in:,} rows  {figures(record)}"
+        return f"{record.title}  no batch yet"
+    return f"{record.title}  {record.rows_in:,} rows  {figures(record)}"
 
 
 def figures(record: RunRecord) -> str:

@@ -89,10 +89,13 @@ def carry_out(
     progress: Shown = Shown.AUTO,
     report_to: Path | None = None,
     apart: str | None = None,
+    called: str = "",
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
-    """Run a pipeline and tell what it came to, as a table or an object."""
-    ran = engine_run(options, pipeline, file, once=once, progress=progress, report_to=report_to, apart=apart)
+    """Run a pipeline and tell what it came to, as a table or an object; `called` as `engine_run` takes it."""
+    ran = engine_run(
+        options, pipeline, file, once=once, progress=progress, report_to=report_to, apart=apart, called=called
+    )
     _tell(options, ran.record, ran.result, as_given(file, variables))
     return ExitCode.INTERRUPTED if ran.interrupted else ExitCode.DONE
 
@@ -114,8 +117,11 @@ def engine_run(
     progress: Shown,
     report_to: Path | None = None,
     apart: str | None = None,
+    called: str = "",
 ) -> Ran:
-    """Run a pipeline with everything around it: display, log, signals, report; `apart` as the engine takes it.
+    """Run a pipeline with everything around it: display, log, signals, report.
+
+    `apart` is as the engine takes it, and `called` what people are shown, if it is not the pipeline's own run.
 
     Raises:
         TubeError: as the engine; the place of Spark's log is told with it.
@@ -128,7 +134,7 @@ def engine_run(
     from pytubemq.spark.pipeline.watch.record import RunRecord, audit_of
 
     assert pipeline.state is not None
-    record = RunRecord(pipeline=pipeline.name, state=pipeline.state, spec=as_dict(pipeline))
+    record = RunRecord(pipeline=pipeline.name, called=called, state=pipeline.state, spec=as_dict(pipeline))
     log = log_place(pipeline.state, pipeline.name)
     before = length(log)
     kind, colour = chosen(progress, options), options.colour  # both ask what standard error is, before it is the log

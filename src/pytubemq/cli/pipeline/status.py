@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,33 +12,32 @@ from pytubemq.cli.pipeline.opened import files_of
 from pytubemq.cli.pipeline.options import as_given, file_argument, set_option
 from pytubemq.errors import ExitCode
 
-if TYPE_CHECKING:
-    from pytubemq.spark.pipeline.watch.status import Status
-
 
 @click.command()
 @file_argument
 @set_option
 @global_options
 def status(file: str, variables: dict[str, str]) -> int:
-    """How the pipeline of FILE (or of a state directory) stands: its run, batches, rows and lag.
+    """How the pipeline of FILE (or of a state directory) stands: its run, batches, rows, lag, and backfills.
 
     Ends with 10 if its last run failed or was killed, and with 3 if it has never run.
     """
+    from pytubemq.spark.pipeline.watch.backfills import backfills
     from pytubemq.spark.pipeline.watch.status import Standing
     from pytubemq.spark.pipeline.watch.status import status as look
 
     options = current()
-    found = look(files_of(file, variables))
-    emit_object(options, shown(found) if options.output in {None, "table"} else found.as_dict(), name="pipeline")
+    files = files_of(file, variables)
+    found = look(files)
+    whole = found.as_dict() | {"backfills": backfills(files)}
+    emit_object(options, shown(whole) if options.output in {None, "table"} else whole, name="pipeline")
     if found.standing is Standing.DEAD:
         again = f"{options.next('pytubemq pipeline run')} {as_given(file, variables)}"
         options.say(f"its process is gone: started again, it goes on where it stopped\nNext:  {again}")
     return ExitCode.UNHEALTHY if found.standing in (Standing.DEAD, Standing.FAILED) else ExitCode.DONE
 
 
-def shown(found: Status) -> dict[str, Any]:
+def shown(whole: dict[str, Any]) -> dict[str, Any]:
     """What a table shows: the same, without what is not there, and what went where below it."""
-    whole = found.as_dict()
     whole["rows_out"] = [{"sink": sink, "rows": rows} for sink, rows in whole["rows_out"].items()]
     return {key: value for key, value in whole.items() if value not in (None, [], "")}

@@ -34,5 +34,7 @@ def stop(file: str, wait_s: float | None, variables: dict[str, str]) -> int:
     if wait_s is not None:
         options.say(f"asked {found.record.pipeline} to end after its batch")
         found = wait_for_end(files, wait_s=wait_s)
-    emit_object(options, shown(found) if options.output in {None, "table"} else found.as_dict(), name="pipeline")
+    emit_object(
+        options, shown(found.as_dict()) if options.output in {None, "table"} else found.as_dict(), name="pipeline"
+    )
     return ExitCode.FAILED if found.standing is Standing.FAILED else ExitCode.DONE

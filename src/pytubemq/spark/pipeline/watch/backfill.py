@@ -22,8 +22,9 @@ from pytubemq.spark.pipeline.run.before.apart import refuse_state
 from pytubemq.spark.pipeline.run.before.log_owner import refuse_log
 from pytubemq.spark.pipeline.spec.edges import lies_before, read_edge
 from pytubemq.spark.pipeline.spec.model import SinkFormat, Trigger, TriggerKind
+from pytubemq.spark.pipeline.watch.backfills import backfill_title
 from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_beside
-from pytubemq.spark.pipeline.watch.files import LocalFiles, read_object
+from pytubemq.spark.pipeline.watch.files import BACKFILLS, RANGE, LocalFiles, read_object
 from pytubemq.spark.units import duration_s
 
 if TYPE_CHECKING:
@@ -33,11 +34,8 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.spec.model import Pipeline
     from pytubemq.spark.pipeline.watch.files import Files
 
-DIRECTORY: Final = "backfill"
 APART: Final = "a backfill"
 """What the run is, in words."""
-RANGE: Final = "range.json"
-"""In a backfill's state: the range as it was asked for, and as it was then."""
 _ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 
 
@@ -50,6 +48,11 @@ class Backfill:
     """The pipeline over that range, with a state of its own."""
     range: Mapping[str, Any]
     """`asked`: the two places as they were given; `places`: as they were when it was begun."""
+
+    @property
+    def title(self) -> str:
+        """What its run is called."""
+        return backfill_title(self.pipeline.name, self.id)
 
     def keep(self) -> None:
         """Write the range down, before the run begins: from then on the id is of this range."""
@@ -87,7 +90,7 @@ def backfill_of(
         id = hashlib.sha256(repr((start, end)).encode()).hexdigest()[:12]
     if not _ID.fullmatch(id):
         raise ConfigError(f"{id!r} is no id of a backfill", hint="use letters, digits, . _ -, at most 64")
-    state = f"{pipeline.state}/{DIRECTORY}/{id}"
+    state = f"{pipeline.state}/{BACKFILLS}/{id}"
     wanted = {"asked": asked, "places": json.loads(json.dumps([start, end], default=dict))}
     begun = read_object(_files(state), RANGE)
     if begun and begun.get("asked") != asked and begun.get("places") != wanted["places"]:

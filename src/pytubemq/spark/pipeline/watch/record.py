@@ -30,6 +30,8 @@ class RunRecord:
     """What a run has told so far."""
 
     pipeline: str = ""
+    called: str = ""
+    """What people are shown, if it is more than the pipeline's name: `orders, backfill 20ac`."""
     run_id: str = ""
     pipeline_id: str = ""
     state: str = ""
@@ -75,6 +77,11 @@ class RunRecord:
         elif isinstance(event, Failed):
             self.status, self.ended_s = RunStatus.FAILED, event.at_s
             self.message, self.hint = event.message, event.hint
+
+    @property
+    def title(self) -> str:
+        """What people are shown."""
+        return self.called or self.pipeline
 
     @property
     def seconds(self) -> float:

@@ -13,6 +13,7 @@ import pytest
 
 from pytubemq.errors import NotFoundError, RefusedError, TubeError
 from pytubemq.spark.pipeline.spec.model import Pipeline, Source
+from pytubemq.spark.pipeline.watch.backfills import backfills
 from pytubemq.spark.pipeline.watch.files import state_files
 from pytubemq.spark.pipeline.watch.place import state_location
 from pytubemq.spark.pipeline.watch.status import STALE_HERE_S, STALE_S, Standing, status
@@ -80,6 +81,19 @@ def test_a_process_that_got_the_number_of_a_dead_run_is_not_taken_for_it(tmp_pat
 @pytest.mark.parametrize("said", ["finished", "stopped", "failed"])
 def test_the_end_of_a_run_is_what_it_says(tmp_path: Path, said: str) -> None:
     assert standing(write_state(tmp_path, status=said, pid=gone_process())) == said
+
+
+def test_the_backfills_of_a_pipeline_are_listed_with_how_each_stands(tmp_path: Path) -> None:
+    place = write_state(tmp_path)
+    assert backfills(state_files(str(place))) == []
+    write_state(place / "backfill/later", batches=1, started=NOW_S, status="finished")
+    write_state(place / "backfill/first", started=NOW_S - 60, pid=gone_process())
+    (place / "backfill/never").mkdir()
+    found = backfills(state_files(str(place)))
+    assert [(one["backfill"], one["status"], one["rows_in"]) for one in found] == [
+        ("first", "dead", 3_000),
+        ("later", "finished", 1_000),
+    ]
 
 
 def test_where_nothing_has_run_nothing_is_made(tmp_path: Path) -> None:
