@@ -254,6 +254,7 @@ def test_windows_with_a_watermark_run_as_a_stream_beside_the_row_by_row_sinks(
     assert isinstance(told[0], Started)
     assert told[0].queries == ("main", "step-by_minute")
     assert told[0].java is False
+    assert told[0].promised == dict.fromkeys(("dead_letter", "lake", "minutes", "told"), "exactly_once")
     send(topic, order(9, at="2026-11-22 02:00:00"))
     run(pipeline, spark=spark, once=True)
     assert spark.read.parquet(str(tmp_path / "lake")).count() == 10

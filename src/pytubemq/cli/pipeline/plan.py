@@ -34,6 +34,7 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
     from pytubemq.spark.pipeline.plan.words import words
     from pytubemq.spark.pipeline.run.before.moved import fed_before
     from pytubemq.spark.pipeline.run.before.topics import check_topics
+    from pytubemq.spark.pipeline.sinks.strangers import repeating
     from pytubemq.spark.pipeline.spec import load_checked
     from pytubemq.spark.pipeline.watch.files import SPEC, read_object, state_files
 
@@ -54,7 +55,8 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
     last = read_object(files, SPEC) or None if files is not None else None
     columns = _columns(pipeline, loaded.places, file) if schema else None
     fed = fed_before(files) if files is not None else None
-    made = planned(pipeline, looked=looked, last=last, columns=columns, fed=fed)
+    again = repeating(pipeline) if not offline else ()
+    made = planned(pipeline, looked=looked, last=last, columns=columns, fed=fed, repeating=again)
     if options.output in {None, "table"}:
         click.echo("\n".join(words(made)))
     else:

@@ -68,7 +68,7 @@ def write_report(record: RunRecord, out: Path) -> Path:
 
 
 def put_promises(record: RunRecord, pipeline: Pipeline) -> None:
-    """Put what each sink guarantees into the record, by the Brokers that the run found."""
+    """Put what each sink guarantees into the record, by the Brokers that the run found at both ends."""
     from pytubemq.spark.pipeline.plan.guarantees import SourceKind, promise_of, source_kind
     from pytubemq.spark.pipeline.sinks.make import dead_letter_spec
     from pytubemq.spark.pipeline.spec.model import DeadLetter, Guarantee
@@ -77,7 +77,8 @@ def put_promises(record: RunRecord, pipeline: Pipeline) -> None:
     unknown = record.java is None and kind is SourceKind.OURS
     letters = () if pipeline.decode is None else (dead_letter_spec(pipeline.dead_letter or DeadLetter()),)
     for sink in (*letters, *pipeline.sinks):
-        promise = promise_of(sink, source=kind)
+        drops_repeats = record.promised.get(sink.name) != Guarantee.AT_LEAST_ONCE.value
+        promise = promise_of(sink, source=kind, drops_repeats=drops_repeats)
         needs = "needs: " if promise.guarantee is Guarantee.EXACTLY_ONCE else ""
         why = f"{promise.why}; {needs}{promise.needs}" if promise.needs else promise.why
         if unknown:

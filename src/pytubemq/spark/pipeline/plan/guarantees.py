@@ -35,6 +35,7 @@ class Case(StrEnum):
     KEY_COLUMN = "with idempotency_key"
     MAP_ONLY = "by number, steps look at one row at a time"
     IN_ORDER = "by number, behind windows and aggregates, or of another source than topics"
+    REPEATED = "by number, to Brokers that are Java's, or did not say what they are"
     NOT_IDEMPOTENT = "with options.idempotent: false"
 
 
@@ -105,6 +106,12 @@ SINKS: Final[dict[tuple[SinkFormat, Case], Promise]] = {
         "at least once in the topic, exactly once for readers with dedup=true: a batch that is done again sends its "
         "rows again, with the same keys",
     ),
+    (SinkFormat.TUBEMQ, Case.REPEATED): Promise(
+        _LEAST,
+        "at least once in the topic, exactly once for readers with dedup=true: a Java Broker stores again what is sent "
+        "again",
+        "exactly once at pytubemq Brokers",
+    ),
     (SinkFormat.TUBEMQ, Case.NOT_IDEMPOTENT): Promise(_LEAST, "a replay sends the batch again"),
     (SinkFormat.CONSOLE, Case.ALWAYS): Promise(_LEAST, "a replay prints the batch again"),
 }
@@ -120,7 +127,7 @@ SOURCES: Final[dict[SourceKind, Promise]] = {
 }  # fmt: skip
 
 
-def case_of(sink: Sink, *, stateful: bool, source: SourceKind = SourceKind.OURS) -> Case:
+def case_of(sink: Sink, *, stateful: bool, source: SourceKind = SourceKind.OURS, drops_repeats: bool = True) -> Case:
     """Which row of the table a sink stands in. Of Spark's own sources it is not known that a batch that comes again is
     divided into the same tasks, so their rows are put in order.
     """
@@ -133,13 +140,24 @@ def case_of(sink: Sink, *, stateful: bool, source: SourceKind = SourceKind.OURS)
             return Case.NOT_IDEMPOTENT
         if sink.idempotency_key is not None:
             return Case.KEY_COLUMN
+        if not drops_repeats:
+            return Case.REPEATED
         return Case.IN_ORDER if stateful or source is SourceKind.SPARK else Case.MAP_ONLY
     return Case.ALWAYS
 
 
-def promise_of(sink: Sink, *, source: SourceKind = SourceKind.OURS, stateful: bool = False) -> Promise:
-    """What a sink promises of each message that the source holds, end to end."""
-    own = SINKS[sink.format, case_of(sink, stateful=stateful, source=source)]
+def promise_of(
+    sink: Sink, *, source: SourceKind = SourceKind.OURS, stateful: bool = False, drops_repeats: bool = True
+) -> Promise:
+    """What a sink promises of each message that the source holds, end to end.
+
+    Args:
+        sink: as the file says it.
+        source: who answers the reads.
+        stateful: whether it gets its rows behind a step that keeps state.
+        drops_repeats: False where the Brokers of the topic that it writes to store again what is sent again.
+    """
+    own = SINKS[sink.format, case_of(sink, stateful=stateful, source=source, drops_repeats=drops_repeats)]
     if own.guarantee is _LEAST:
         return own
     read = SOURCES[source]

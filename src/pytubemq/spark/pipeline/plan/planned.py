@@ -19,7 +19,7 @@ from pytubemq.spark.pipeline.spec.sql_names import names_read, words_of
 from pytubemq.spark.pipeline.spec.written import as_written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from pytubemq.spark.pipeline.plan.look import Looked, PartitionLook
     from pytubemq.spark.pipeline.spec.model import DeadLetter, Pipeline, Step
@@ -123,6 +123,7 @@ def plan(
     last: Mapping[str, Any] | None = None,
     columns: Mapping[str, str] | None = None,
     fed: Mapping[str, str] | None = None,
+    repeating: Collection[str] = (),
 ) -> Plan:
     """What a run of the pipeline would do.
 
@@ -132,6 +133,7 @@ def plan(
         last: the normal form of the last run; None if there was none.
         columns: of `input` and of each step, where they are known.
         fed: by sink, the query that fed it so far, where that has made progress.
+        repeating: the sinks by number whose Brokers store repeats.
     """
     columns = columns or {}
     kind = source_kind(pipeline, java=looked is not None and looked.java)
@@ -141,13 +143,14 @@ def plan(
     sinks = []
     for sink in pipeline.sinks:
         name = sink.input or last_step
-        promise = promise_of(sink, source=kind, stateful=state_of.get(name.lower(), False))
+        stateful, drops = state_of.get(name.lower(), False), sink.name not in repeating
+        promise = promise_of(sink, source=kind, stateful=stateful, drops_repeats=drops)
         sinks.append(_sink(sink, name, promise.guarantee, promise.why, promise.needs))
     letters = None
     decode = pipeline.decode
     if decode is not None and decode.format != "raw" and decode.on_error is OnError.DEAD_LETTER:
         as_sink = _letters(pipeline.dead_letter, pipeline.state)
-        promise = promise_of(as_sink, source=kind)
+        promise = promise_of(as_sink, source=kind, drops_repeats=as_sink.name not in repeating)
         letters = _sink(as_sink, "rejects", promise.guarantee, promise.why, promise.needs)
     return Plan(
         name=pipeline.name,

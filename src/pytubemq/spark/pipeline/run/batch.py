@@ -131,9 +131,9 @@ class BatchBody(ABC):
         self._made = decoded_names(pipeline)
 
     @property
-    def sinks(self) -> tuple[str, ...]:
-        """The names of the sinks, in the order in which they get a batch."""
-        return tuple(output.name for output in self._outputs)
+    def outputs(self) -> tuple[Output, ...]:
+        """The sinks, in the order in which they get a batch."""
+        return self._outputs
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Carry a batch out. What goes wrong is kept for the engine, then given to Spark, which ends the query."""

@@ -237,21 +237,23 @@ class _Run:
         return None
 
     def _tell_started(self, queries: list[Query]) -> None:
-        names = [name for query in queries for name in query.sinks]
+        promised = {one.name: one.writer.guarantee.value for query in queries for one in query.outputs}
         java = reads_java(self._pipeline)
         at_s = time.time()
-        self._lock.note(java=java, ready=at_s, sinks=names, queries=[query.name for query in queries])
+        names = [query.name for query in queries]
+        self._lock.note(java=java, ready=at_s, sinks=list(promised), promised=promised, queries=names)
         self._on_event(
             events.Started(
                 pipeline=self._pipeline.name,
                 run_id=self._lock.run_id,
                 pipeline_id=self._pipeline_id,
                 state=self._state.location,
-                sinks=tuple(names),
-                queries=tuple(query.name for query in queries),
+                sinks=tuple(promised),
+                queries=tuple(names),
                 at_s=at_s,
                 began_s=self._lock.started_s,
                 java=java,
+                promised=promised,
             )
         )
 

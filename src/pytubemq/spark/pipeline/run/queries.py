@@ -53,8 +53,8 @@ class Query:
 
     name: str
     rows: DataFrame
-    sinks: tuple[str, ...]
-    """The names of the sinks that it feeds."""
+    outputs: tuple[Output, ...]
+    """The sinks that it feeds."""
     state: StateDirectory
     pipeline: str
     body: BatchBody | None = None
@@ -248,7 +248,7 @@ def _main_query(
         pipeline_id=lambda: progress_id(state, checkpoint_of(MAIN), pipeline.name),
         checkpoint=state.of_spark(checkpoint_of(MAIN)),
     )
-    return Query(MAIN, opened.rows, body.sinks, state, pipeline.name, body)
+    return Query(MAIN, opened.rows, body.outputs, state, pipeline.name, body)
 
 
 def _own_queries(
@@ -279,7 +279,7 @@ def _log_query(output: Output, pipeline: Pipeline, state: StateDirectory, made: 
     from pyspark.sql import functions as f
 
     rows = made[output.step].observe(LOG_ROWS, f.count(f.lit(1)).alias("rows"))
-    return Query(_own_query(output), rows, (output.name,), state, pipeline.name, log=output.writer.spec)
+    return Query(_own_query(output), rows, (output,), state, pipeline.name, log=output.writer.spec)
 
 
 def _state_query(
@@ -301,7 +301,7 @@ def _state_query(
         checkpoint=state.of_spark(f"checkpoint-{name}"),
         deterministic=is_deterministic(rows),
     )
-    return Query(name, rows, body.sinks, state, pipeline.name, body, mode=mode)
+    return Query(name, rows, body.outputs, state, pipeline.name, body, mode=mode)
 
 
 def _trigger(trigger: Trigger) -> dict[str, Any]:

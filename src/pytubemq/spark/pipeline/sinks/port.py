@@ -45,7 +45,7 @@ class SinkWriter(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What this sink promises as it is set up."""
+        """What this sink promises as it is set up, and, once it was checked, as its target was found."""
         ...
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:

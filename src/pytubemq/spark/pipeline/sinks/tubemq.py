@@ -49,16 +49,16 @@ class TubeMqSink:
             raise ConfigError(f"sink {spec.name}: tubemq needs a master", hint="add master: host:8715")
         self.spec = spec
         self._idempotent = spec.options.get("idempotent", "true").lower() != "false"
-        self._stranger: str | None = None
-        """A Broker that stores repeats, once one has been met."""
+        self._doubt: str | None = None
+        """What keeps a number from counting once, as far as `check` has found something."""
 
     @property
     def guarantee(self) -> Guarantee:
         """Of the rows in the topic: exactly once by number; by key, or by nothing, at least once.
 
-        By number it is at least once, too, where `check` has met a Broker that stores repeats.
+        By number it is at least once, too, where `check` has met a Broker that stores repeats, or none that said.
         """
-        return Guarantee.EXACTLY_ONCE if by_number(self.spec) and self._stranger is None else Guarantee.AT_LEAST_ONCE
+        return Guarantee.EXACTLY_ONCE if by_number(self.spec) and self._doubt is None else Guarantee.AT_LEAST_ONCE
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
         """See that the Master answers and knows the topic, and that its Brokers keep what is asked for."""
@@ -74,13 +74,12 @@ class TubeMqSink:
             with pytubemq.sync.connect(options.masters, client_name="pipeline") as tube:
                 if options.topic is not None:
                     tube.partitions(options.topic)
-                self._stranger = self._storing_repeats(tube, options.topic) if by_number(self.spec) else None
+                self._doubt = self._doubt_of(tube, options.topic) if by_number(self.spec) else None
         except TubeError as error:
             raise ConfigError(f"sink {self.spec.name}: {error.message}", hint=error.hint) from error
-        if self._stranger is not None and self._asked_for:
+        if self._doubt is not None and self._asked_for:
             raise ConfigError(
-                f"sink {self.spec.name}: exactly_once cannot be had: {self._stranger} is a Java Broker, which stores a "
-                "row again that is sent again",
+                f"sink {self.spec.name}: exactly_once cannot be had: {self._doubt}",
                 hint="leave `guarantee` out (for readers with dedup=true each row is there once), or write to a topic "
                 "on pytubemq Brokers",
             )
@@ -89,25 +88,22 @@ class TubeMqSink:
     def _asked_for(self) -> bool:
         return self.spec.guarantee is Guarantee.EXACTLY_ONCE
 
-    def _storing_repeats(self, tube: Tube, topic: str | None) -> str | None:
-        """A Broker that does not know a number which it has, of those that rows may go to; None if there is none.
+    def _doubt_of(self, tube: Tube, topic: str | None) -> str | None:
+        """What keeps a number from counting once; None if nothing does.
 
         Raises:
             TubeError: that cannot be told, and exactly once is asked for.
         """
         from pytubemq.errors import TubeError
-        from pytubemq.wire.extensions import Capability
+        from pytubemq.spark.pipeline.sinks.strangers import stranger
 
         try:
-            names = [topic] if topic is not None else tube.topics()  # rows name theirs: any
-            partitions = [one for found in tube.partitions_of(names).values() for one in found]
-            can = tube.capabilities(partitions)
-        except TubeError:
+            found = stranger(tube, topic)
+        except TubeError as error:
             if self._asked_for:
                 raise
-            return None
-        strange = next((one for one in partitions if Capability.IDEMPOTENT not in can[one.broker_id]), None)
-        return None if strange is None else f"Broker {strange.broker_id} of topic {strange.topic}"
+            return error.message
+        return None if found is None else f"{found} is a Java Broker, which stores a row again that is sent again"
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """Send the rows, each with what tells it from all others."""

@@ -49,6 +49,8 @@ class RunRecord:
     audit: list[dict[str, Any]] = field(default_factory=list)
     java: bool | None = None
     """Whether it read from Java Brokers, as far as it told."""
+    promised: Mapping[str, str] = field(default_factory=dict)
+    """By sink, what it promised by itself when the run began, as far as it told."""
     guarantees: list[tuple[str, str, str]] = field(default_factory=list)
     """Sink, guarantee, why."""
     look: str = ""
@@ -69,7 +71,7 @@ class RunRecord:
             self.pipeline, self.run_id, self.pipeline_id = event.pipeline, event.run_id, event.pipeline_id
             self.state, self.sinks, self.ready_s = event.state, tuple(event.sinks), event.at_s
             self.began_s = event.at_s if event.began_s is None else event.began_s
-            self.java, self.queries = event.java, tuple(event.queries)
+            self.java, self.promised, self.queries = event.java, event.promised, tuple(event.queries)
         elif isinstance(event, BatchDone):
             self._batch(event)
         elif isinstance(event, Finished):
@@ -167,6 +169,7 @@ def recorded(files: Files) -> RunRecord:
         queries=_names(run, "queries"),
         spec=read_object(files, SPEC),
         java=java if isinstance(java := run.get("java"), bool) else None,
+        promised=promised if isinstance(promised := run.get("promised"), dict) else {},
     )
     told = [event_of(line) for line in progress_lines(files)]
     batches = [one for one in told if isinstance(one, BatchDone) and one.at_s >= (record.began_s or 0.0)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytubemq.spark.pipeline.plan.guarantees import SINKS, SOURCES, SourceKind, case_of, promise_of, source_kind
@@ -29,6 +31,15 @@ def test_a_java_broker_makes_it_at_least_once_unless_only_what_is_on_disk_is_rea
     assert promise_of(sink, source=SourceKind.JAVA).guarantee is Guarantee.AT_LEAST_ONCE
     assert promise_of(sink, source=SourceKind.JAVA_FLUSHED).guarantee is Guarantee.EXACTLY_ONCE
     assert set(SOURCES) == set(SourceKind)
+
+
+def test_rows_by_number_come_at_least_once_to_brokers_that_store_repeats_whatever_else_holds() -> None:
+    topic = Sink("t", SinkFormat.TUBEMQ, topic="t")
+    for source in SourceKind:
+        assert promise_of(topic, source=source, drops_repeats=False).guarantee is Guarantee.AT_LEAST_ONCE
+    assert "dedup=true" in promise_of(topic, drops_repeats=False).why
+    for other in (replace(topic, idempotency_key="id"), Sink("lake", SinkFormat.PARQUET, path="/x")):
+        assert promise_of(other, drops_repeats=False) == promise_of(other)
 
 
 def test_no_source_makes_more_of_a_sink_than_it_can() -> None:

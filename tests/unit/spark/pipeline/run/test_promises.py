@@ -19,7 +19,8 @@ from pytubemq.spark.pipeline.run.before import identity, promises
 from pytubemq.spark.pipeline.run.before.promises import check_promise
 from pytubemq.spark.pipeline.run.state import StateDirectory
 from pytubemq.spark.pipeline.sinks.make import make_sink
-from pytubemq.spark.pipeline.spec.model import Guarantee, Pipeline, Sink, SinkFormat, Source
+from pytubemq.spark.pipeline.sinks.strangers import repeating
+from pytubemq.spark.pipeline.spec.model import DeadLetter, Guarantee, Pipeline, Sink, SinkFormat, Source
 from pytubemq.spark.pipeline.spec.places import Places
 from pytubemq.testing.mock_broker import MockBroker
 from pytubemq.wire.extensions import Capability
@@ -98,3 +99,14 @@ def test_a_topic_on_java_brokers_takes_no_promise_by_number(java: MockBroker) ->
     asking = make_sink(replace(sink, guarantee=Guarantee.EXACTLY_ONCE))
     with pytest.raises(ConfigError, match="Broker 1 of topic demo is a Java Broker, which stores a row again"):
         asking.check(SPARK, None)
+
+
+def test_brokers_that_do_not_say_what_they_are_make_no_promise_by_number(java: MockBroker) -> None:
+    routed = Sink("out", SinkFormat.TUBEMQ, master=java.masters)
+    writer = make_sink(routed)
+    writer.check(SPARK, None)  # a Java Master does not tell the topics that rows may name
+    assert writer.guarantee is Guarantee.AT_LEAST_ONCE
+    away = DeadLetter(SinkFormat.TUBEMQ, topic="demo", master="127.0.0.1:1")
+    by_key = replace(routed, name="by_key", topic="demo", idempotency_key="id")
+    asked = Pipeline("p", Source(master=java.masters), sinks=(routed, by_key, LAKE), dead_letter=away)
+    assert repeating(asked) == {"out", "dead_letter"}

@@ -11,10 +11,10 @@ import pytest
 
 from pytubemq.errors import ConfigError, NotFoundError, TransportError, TubeError
 from pytubemq.spark.pipeline.run import engine, queries
-from pytubemq.spark.pipeline.run.batch import BatchResult, Shared, StateBody, StopRequestedError
+from pytubemq.spark.pipeline.run.batch import BatchResult, Output, Shared, StateBody, StopRequestedError
 from pytubemq.spark.pipeline.run.before import identity
 from pytubemq.spark.pipeline.run.before.names import check_names
-from pytubemq.spark.pipeline.run.events import Failed, Finished, RunStatus, Starting
+from pytubemq.spark.pipeline.run.events import Failed, Finished, RunStatus, Started, Starting
 from pytubemq.spark.pipeline.run.faults import PipelineError
 from pytubemq.spark.pipeline.run.ledger import Entry, Ledger
 from pytubemq.spark.pipeline.run.lock import RUN, RunLock
@@ -24,6 +24,7 @@ from pytubemq.spark.pipeline.run.state import StateDirectory
 from pytubemq.spark.pipeline.spec.model import (
     Audit,
     DeadLetter,
+    Guarantee,
     Pipeline,
     Sink,
     SinkFormat,
@@ -56,7 +57,7 @@ class Played:
     wrong: TubeError | None = None
     refused: TubeError | None = None
     log: Sink | None = None
-    sinks: tuple[str, ...] = ()
+    outputs: tuple[Output, ...] = ()
     started: list[str] = field(default_factory=list)
     """Shared by all queries of a test: their names in the order of their starts."""
     recent: list[Any] = field(default_factory=list)
@@ -139,6 +140,18 @@ def test_a_query_whose_batch_was_not_begun_after_the_end_was_asked_for_has_not_f
     playing.run._shared.stop.set()
     playing.run._shared.turned_away.add("main")
     assert playing.watch(Played("main", looks=1, wrong=PipelineError("turned away"))) is RunStatus.STOPPED
+
+
+def test_it_is_told_what_each_sink_promises_as_its_target_was_found(playing: Playing) -> None:
+    found = {"ours": Guarantee.EXACTLY_ONCE, "java": Guarantee.AT_LEAST_ONCE}
+    writers: list[Any] = [SimpleNamespace(spec=replace(LAKE, name=name), guarantee=found[name]) for name in found]
+    outputs = tuple(Output(writer, "input") for writer in writers)
+    playing.run._shared.stop.set()
+    playing.watch(Played("main", looks=2, outputs=outputs))
+    [told] = [event for event in playing.events if isinstance(event, Started)]
+    assert told.promised == {"ours": "exactly_once", "java": "at_least_once"}
+    assert told.sinks == ("ours", "java")
+    assert (playing.state.read(RUN) or {})["promised"] == told.promised
 
 
 def test_the_end_is_not_waited_for_when_spark_never_tells_of_a_batch(playing: Playing) -> None:
