@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,6 +25,22 @@ class HadoopFiles:
         """Make a directory and those above it."""
         path = self._path(name)
         self._of(path).mkdirs(path)
+
+    def refusal(self, directory: str) -> str | None:
+        """Why nothing can be made in a directory, or the directory itself cannot; None if it can.
+
+        What is made to see it is taken away again.
+        """
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            probe = f"{self.nearest(directory)}/_tubemq_probe_{uuid.uuid4().hex}"
+            self.make_directory(probe)
+            there = self.exists(probe)
+            self.delete(probe)
+        except Py4JJavaError as error:
+            return str(error.java_exception.getMessage())
+        return None if there else "nothing can be made there"
 
     def rename(self, old: str, new: str) -> bool:
         """Give a file or directory another name; False if that one was there already."""
@@ -65,6 +82,15 @@ class HadoopFiles:
         finally:
             stream.close()
         self._replace(path, self._path(name))
+
+    def nearest(self, name: str) -> str:
+        """The directory itself, or the nearest one above it that is there."""
+        while not self.exists(name) and "/" in name.rstrip("/").removeprefix("file://"):
+            above = name.rstrip("/").rpartition("/")[0]
+            if not above or above.endswith(":/"):
+                return name[: len(above) + 1]
+            name = above
+        return name
 
     def _replace(self, old: Any, new: Any) -> None:
         how = self._jvm.org.apache.hadoop.fs.Options.Rename

@@ -56,21 +56,11 @@ class ParquetBatches:
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
         """See that the directory is there or can be made, and that the columns fit those written so far."""
-        from py4j.protocol import Py4JJavaError
-
         if schema is not None:
             self._refuse_own(schema.names)
         files = HadoopFiles(spark)
-        try:
-            place = _nearest(files, self._root)
-            probe = f"{place}/_tubemq_probe_{uuid.uuid4().hex}"
-            files.make_directory(probe)
-            writable = files.exists(probe)
-            files.delete(probe)
-        except Py4JJavaError as error:
-            raise self._unreachable(str(error.java_exception.getMessage())) from error
-        if not writable:
-            raise self._unreachable("nothing can be made there")
+        if why := files.refusal(self._root):
+            raise self._unreachable(why)
         table = self._table(files)
         if schema is not None and table is not None:
             reconcile(schema, table, self.spec.on_schema_change, sink=self.spec.name)
@@ -156,13 +146,3 @@ class ParquetBatches:
 def batch_label(pipeline_id: str) -> str:
     """A short name of a pipeline's progress, one that no reader takes for a number or a date."""
     return f"q{pipeline_id.replace('-', '')[-12:]}"
-
-
-def _nearest(files: HadoopFiles, name: str) -> str:
-    """The directory itself, or the nearest one above it that is there."""
-    while not files.exists(name) and "/" in name.rstrip("/").removeprefix("file://"):
-        above = name.rstrip("/").rpartition("/")[0]
-        if not above or above.endswith(":/"):
-            return name[: len(above) + 1]
-        name = above
-    return name
