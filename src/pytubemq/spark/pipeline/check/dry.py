@@ -229,13 +229,14 @@ def told_of_decoded(pipeline: Pipeline, errors: Sequence[Any]) -> str:
 
 
 def _tried(name: str, look_at: Callable[[], str]) -> Check:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         return Check(name, look_at())
     except TubeError as error:
         return Check(name, "", error)
-    except PySparkException as error:
+    except (Py4JError, PySparkException) as error:
         return Check(name, "", ConfigError(f"{name}: {said(error)}"))
 
 

@@ -15,6 +15,8 @@ _OURS: Final = re.compile(r"\bpytubemq\.[\w.]*?(\w+Error): (.*)")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _AFTER: Final = ("\tat ", "JVM stacktrace", "Driver stacktrace", "=== ", "During handling", "The above exception")
 """What lines begin with that follow what was wrong."""
+_CALLED: Final = re.compile(r"^An error occurred while calling [\w.]+\.\s*: (?:[\w$]+\.)+[\w$]+: ")
+"""How py4j begins what Java raised."""
 _TAIL: Final = re.compile(r"\s*(?:;\s*line \d+ pos \d+.*|\(line \d+, pos \d+\).*|== SQL.*|SQLSTATE: \w+.*)$", re.DOTALL)
 """What follows in a fault of a query: a place in its text, and the query or its plan."""
 _LONGEST: Final = 600
@@ -58,7 +60,7 @@ def said(error: BaseException) -> str:
     """What an exception of Spark says, without stack traces; an error of ours inside of it comes first, then what a
     traceback of Python ends with. What references became is not in it: Spark tells the query and the plan as they ran.
     """
-    text = without_secrets(str(error))
+    text = _CALLED.sub("", without_secrets(str(error)))
     ours = _OURS.findall(text)
     if ours:
         return _short([str(ours[-1][1])])

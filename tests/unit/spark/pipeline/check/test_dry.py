@@ -90,6 +90,17 @@ def test_what_the_sink_itself_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -
     assert found.error.message == "no such topic"
 
 
+def test_what_java_raises_in_one_part_is_told_of_that_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    from py4j.protocol import Py4JError
+
+    def refuse() -> None:
+        raise Py4JError("An error occurred while calling o60.table.\n: java.net.ConnectException: h:1 refused\n\tat x")
+
+    (found,) = _checks(monkeypatch, refuse)
+    assert found.error is not None
+    assert found.error.message == "sink out: h:1 refused"
+
+
 def test_topics_that_are_not_there_are_told_with_their_lines_before_anything_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -121,6 +121,11 @@ def test_of_sparks_errors_the_stack_is_left_out() -> None:
     )
 
 
+def test_of_java_s_errors_how_it_was_called_is_left_out() -> None:
+    called = "An error occurred while calling o6.sql.\n: org.x.Table$NoIOException: [NO_PATH] No /x\n\tat org.x"
+    assert said(Exception(called)) == "[NO_PATH] No /x"
+
+
 def test_lag_counts_messages_not_bytes_of_the_index_and_is_none_where_it_is_not_told() -> None:
     source = SimpleNamespace(endOffset='{"1:t:0": 28}', latestOffset='{"1:t:0": 84, "1:t:1": 28}')
     assert lag([source]) == 3
