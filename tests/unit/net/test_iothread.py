@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -45,6 +46,47 @@ def test_what_still_runs_is_cancelled_at_close() -> None:
     thread.call(lambda: started.append(asyncio.get_running_loop().create_task(forever())))
     thread.close()
     assert ended.wait(5)
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_who_waits_while_another_thread_closes_is_told_so(stubborn: bool) -> None:
+    thread = IoThread()
+    waiting = threading.Event()
+
+    async def forever() -> None:
+        waiting.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if stubborn:
+                await asyncio.sleep(3600)
+
+    with ThreadPoolExecutor() as others:
+        asked = others.submit(lambda: thread.run(forever()))
+        assert waiting.wait(30)
+        thread.close()
+        with pytest.raises(ClosedError, match="the connection is closed"):
+            asked.result(timeout=30)
+
+
+def test_nobody_waits_for_ever_who_asks_while_it_is_closed() -> None:
+    async def nothing() -> int:
+        return 7
+
+    def ask(thread: IoThread, go: threading.Barrier) -> int | None:
+        go.wait()
+        try:
+            return thread.run(nothing())
+        except ClosedError:
+            return None
+
+    with ThreadPoolExecutor(2) as others:
+        for _ in range(50):
+            thread, go = IoThread(), threading.Barrier(3)
+            asked = [others.submit(ask, thread, go) for _ in range(2)]
+            go.wait()
+            thread.close()
+            assert all(each.result(timeout=30) in (7, None) for each in asked)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
