@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.decode import make_decoder
 from pytubemq.spark.pipeline.sinks.make import make_sink
 from pytubemq.spark.pipeline.sinks.port import SinkContext
 from pytubemq.spark.pipeline.spec.model import Sink, SinkFormat
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 COLUMNS = "n INT, t STRING"
+AT = datetime(2026, 11, 22, 1, 2, 3, 123456, tzinfo=UTC)
 ROWS = [[1, "a"], [2, "b"], [3, "c"]]
 FIRST = {"id": 0, "rows": ROWS, "schema": COLUMNS, "asked": True}
 KEYED = {"id": 1, "rows": [[1, "z"], [9, "n"]], "schema": COLUMNS}
@@ -109,7 +113,8 @@ def test_with_keys_a_row_takes_the_place_of_the_one_that_is_there(
     session: SinkSession, tmp_path: Path, request: pytest.FixtureRequest, format: str
 ) -> None:
     sink = {**target(format, tmp_path, lambda: request.getfixturevalue("postgres")), "keys": ["n"]}
-    session.call("write", sink=sink, batches=[FIRST, FIRST, KEYED, KEYED], pipeline_id="k-0123456789ac")
+    told = session.call("write", sink=sink, batches=[FIRST, FIRST, KEYED, KEYED], pipeline_id="k-0123456789ac")["told"]
+    assert [batch["written"] for batch in told] == [3, 3, 2, 2]
     assert reader(session, sink)("n, t") == [["1", "z"], ["2", "b"], ["3", "c"], ["9", "n"]]
 
 
@@ -284,12 +289,14 @@ def test_kafka_gets_each_row_as_json_with_its_key_or_as_it_is(session: SinkSessi
             "id": 0,
             "rows": [[7, "k", None], [8, None, "h"]],
             "schema": "partition INT, key STRING, headers STRING",
+            "select": ["*", "TIMESTAMP '2026-11-22 01:02:03.123456Z' AS at"],
         }
         sink = {"format": "kafka", "topic": "data", "keys": ["key", "headers"], "options": options}
         session.call("write", sink=sink, batches=[data])
+        at = '"at":"2026-11-22T01:02:03.123456Z"'
         assert session.call("kafka", servers=kafka.servers, topic="data") == [
-            ['{"key":"k","headers":null}', '{"partition":7,"key":"k","headers":null}'],
-            ['{"key":null,"headers":"h"}', '{"partition":8,"key":null,"headers":"h"}'],
+            ['{"key":"k","headers":null}', f'{{"partition":7,"key":"k","headers":null,{at}}}'],
+            ['{"key":null,"headers":"h"}', f'{{"partition":8,"key":null,"headers":"h",{at}}}'],
         ]
 
 
@@ -298,7 +305,8 @@ def test_a_topic_has_each_row_once_as_json_however_its_batch_was_made(
 ) -> None:
     writer = make_sink(Sink("out", SinkFormat.TUBEMQ, master=topic.master, topic=topic.name))
     rows = spark.createDataFrame(
-        [(n, str(n), f"k{n}", 77) for n in range(200)], "n INT, t STRING, key STRING, partition INT"
+        [(n, str(n), f"k{n}", 77, AT, AT.replace(tzinfo=None)) for n in range(200)],
+        "n INT, t STRING, key STRING, partition INT, at TIMESTAMP, local TIMESTAMP_NTZ",
     )
     context = SinkContext(spark, "p-1", checkpoint=str(tmp_path / "checkpoint"))
     writer.check(spark, rows.schema)
@@ -315,7 +323,10 @@ def test_a_topic_has_each_row_once_as_json_however_its_batch_was_made(
     found = spark.read.format("tubemq").options(**topic.options).load().collect()
     bodies = [json.loads(bytes(row.body)) for row in found]
     assert sorted(body["n"] for body in bodies) == sorted(4 * list(range(200)))
-    assert bodies[0].keys() == {"n", "t", "key", "partition"}
+    assert bodies[0].keys() == set(rows.columns)
+    decoder = make_decoder("json", schema="at TIMESTAMP, local TIMESTAMP_NTZ")
+    times = decoder.decode(pa.record_batch({"body": [bytes(found[0].body)]})).rows
+    assert times.to_pylist() == [{"at": AT, "local": AT.replace(tzinfo=None)}]
     places = {(json.loads(bytes(row.body))["key"], row.partition) for row in found}
     assert len(places) == 200, "a key is in two partitions"
     assert topic.name in (tmp_path / "checkpoint" / "tubemq-sink.json").read_text()
@@ -334,10 +345,10 @@ def test_a_topic_that_is_not_there_is_refused_by_the_check(spark: SparkSession, 
 
 
 def test_the_console_prints_the_first_rows(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = spark.createDataFrame([(n, "x") for n in range(5)], "n INT, `a``b` STRING")
+    rows = spark.createDataFrame([(n, AT) for n in range(5)], "n INT, `a``b` TIMESTAMP")
     writer = make_sink(Sink("out", SinkFormat.CONSOLE, options={"rows": "1"}))
     assert writer.write(rows, 7, SinkContext(spark, "p")) == 5
-    assert capsys.readouterr().out == '{"n":0,"a`b":"x"}\n... and 4 more rows of batch 7\n'
+    assert capsys.readouterr().out == '{"n":0,"a`b":"2026-11-22T01:02:03.123456Z"}\n... and 4 more rows of batch 7\n'
 
 
 def test_without_its_jars_a_sink_says_which_package_to_add(spark: SparkSession) -> None:

@@ -17,6 +17,8 @@ from pytubemq.spark.pipeline.spec.model import Guarantee
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -77,8 +79,7 @@ class DeltaSink:
         history = context.spark.sql(f"DESCRIBE HISTORY {self._table} LIMIT {LOOKED_BACK}")
         label = self._label(batch_id, context)
         for row in history.where(history.userMetadata == label).select("operationMetrics").take(1):
-            metrics = row.operationMetrics or {}
-            return int(metrics.get("numOutputRows") or metrics.get("numSourceRows") or 0)
+            return rows_taken(row.operationMetrics or {})
         return None
 
     def _merge(self, rows: DataFrame, batch_id: int, context: SinkContext) -> None:
@@ -139,3 +140,11 @@ class DeltaSink:
 
     def _label(self, batch_id: int, context: SinkContext) -> str:
         return f"{self._application(context)}/{batch_id}"
+
+
+def rows_taken(metrics: Mapping[str, str]) -> int:
+    """The rows of the batch that a commit with these metrics took.
+
+    A MERGE tells those of its source; its output has rows, too, that stood beside changed ones and were only copied.
+    """
+    return int(metrics.get("numSourceRows") or metrics.get("numOutputRows") or 0)

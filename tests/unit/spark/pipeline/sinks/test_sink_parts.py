@@ -11,6 +11,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.run.source import Opened
 from pytubemq.spark.pipeline.sinks import sql
 from pytubemq.spark.pipeline.sinks.columns import reconcile
+from pytubemq.spark.pipeline.sinks.delta import rows_taken
 from pytubemq.spark.pipeline.sinks.iceberg_table import refuse_parts
 from pytubemq.spark.pipeline.sinks.jdbc_options import jdbc_options
 from pytubemq.spark.pipeline.sinks.jdbc_table import with_local_times
@@ -110,6 +111,19 @@ def test_input_has_columns_whatever_is_in_their_names() -> None:
     rows: Any = Rows()
     seen: Any = Opened(rows, ("a", "b`c"), decoded=False).accepted()
     assert seen == ("`a`", "`b``c`")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "rows"),
+    [
+        ({"numOutputRows": "7"}, 7),
+        ({"numSourceRows": "15", "numTargetRowsCopied": "990", "numOutputRows": "1005"}, 15),
+        ({"numSourceRows": "0", "numTargetRowsCopied": "0", "numOutputRows": "0"}, 0),
+        ({}, 0),
+    ],
+)
+def test_rows_that_delta_only_copied_are_none_of_the_batch(metrics: dict[str, str], rows: int) -> None:
+    assert rows_taken(metrics) == rows
 
 
 def test_a_merge_of_keys_alone_replaces_nothing() -> None:
