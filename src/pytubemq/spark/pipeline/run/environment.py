@@ -11,6 +11,7 @@ harms nobody.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,8 +30,10 @@ def environment_of(spark: SparkSession, source: str) -> Any:
 
 
 def complete_environment(spark: SparkSession, source: str) -> None:
-    """Put the names into it that are not there yet."""
-    environment = environment_of(spark, source)
-    with _ONE_AT_A_TIME:
+    """Put the names into it that are not there yet. A Spark that keeps them elsewhere is left alone."""
+    from py4j.protocol import Py4JError
+
+    with contextlib.suppress(AttributeError, Py4JError), _ONE_AT_A_TIME:
+        environment = environment_of(spark, source)
         for name in NAMES:
             environment.putIfAbsent(name, "")
