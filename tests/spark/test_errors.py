@@ -40,9 +40,12 @@ def test_a_schema_of_the_users(spark: SparkSession, topic: Topic) -> None:
 
 
 def test_a_topic_that_does_not_exist(spark: SparkSession, topic: Topic) -> None:
-    frame = spark.read.format("tubemq").option("master", topic.master).option("topic", "nosuch").load()
-    with pytest.raises(PySparkException, match="nosuch"):
+    frame = spark.read.format("tubemq").option("master", topic.master).option("topic", f"{topic.name}x").load()
+    with pytest.raises(PySparkException, match=f"topic '{topic.name}x' does not exist") as found:
         frame.count()
+    said = str(found.value)
+    assert f"did you mean {topic.name}?" in said
+    assert said.count("/pytubemq/") == 1, "the trace shows the way through this package"
 
 
 def test_a_topic_that_does_not_exist_in_a_stream(spark: SparkSession, topic: Topic, checkpoint: str) -> None:

@@ -240,10 +240,11 @@ class ProducerRole:
         self._on_routes(found)
 
 
-def topic_missing(topic: str) -> NotFoundError:
-    """The error for a topic that no Broker serves."""
+def topic_missing(topic: str, *, near: str | None = None) -> NotFoundError:
+    """The error for a topic that no Broker serves; `near` is the nearest one that there is."""
+    create = f"create it with  pytubemq topic create {topic}"
     return NotFoundError(
         f"topic {topic!r} does not exist, or no Broker serves it now",
-        hint=f"create it with  pytubemq topic create {topic}",
+        hint=create if near is None else f"did you mean {near}? Else {create}",
         code=Code.TOPIC_NOT_DEPLOYED,
     )

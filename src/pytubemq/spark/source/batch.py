@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.entrance import entrance
 from pytubemq.spark.source.loss import lose
 from pytubemq.spark.source.plan import plan, taken_back
 from pytubemq.spark.source.planned import tasks
@@ -30,6 +31,7 @@ class TubeMqReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
+    @entrance
     def partitions(self) -> list[InputPartition]:
         """A task per partition that has something to read; small ranges share one, and the options can ask for more.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from pytubemq.errors import ConfigError, MissingExtraError
+from pytubemq.spark.entrance import entrance
 from pytubemq.spark.source.option_table import Scope
 from pytubemq.spark.source.options import SourceOptions, parse_options
 from pytubemq.spark.source.schema import source_schema
@@ -29,10 +30,12 @@ class TubeMqDataSource(DataSource):
         """What stands in `format(...)`."""
         return "tubemq"
 
+    @entrance
     def schema(self) -> StructType:
         """The source's columns; also where wrong options are found first."""
         return source_schema(_checked(self.options))
 
+    @entrance
     def reader(self, schema: StructType) -> TubeMqReader:
         """The batch reader."""
         from pytubemq.spark.source.batch import TubeMqReader
@@ -41,6 +44,7 @@ class TubeMqDataSource(DataSource):
         _check_schema(options, schema)
         return TubeMqReader(options)
 
+    @entrance
     def streamReader(self, schema: StructType) -> TubeMqStreamReader:
         """The stream reader."""
         from pytubemq.spark.source.stream import TubeMqStreamReader
@@ -49,12 +53,14 @@ class TubeMqDataSource(DataSource):
         _check_schema(options, schema)
         return TubeMqStreamReader(options)
 
+    @entrance
     def writer(self, schema: StructType, overwrite: bool) -> TubeMqWriter:
         """The batch writer."""
         from pytubemq.spark.sink.writer import batch_writer
 
         return batch_writer(self.options, schema, overwrite=overwrite)
 
+    @entrance
     def streamWriter(self, schema: StructType, overwrite: bool) -> TubeMqStreamWriter:
         """The writer of one micro-batch."""
         from pytubemq.spark.sink.writer import stream_writer

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import (
 from pytubemq.errors import ConfigError
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import messages_between
+from pytubemq.spark.entrance import entrance
 from pytubemq.spark.source.ending import Ending
 from pytubemq.spark.source.loss import lose
 from pytubemq.spark.source.pace import Patience, TaskPace
@@ -107,6 +108,7 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         self._available_now = True
 
+    @entrance
     def initialOffset(self) -> Offsets:
         """Where a new query starts. Spark asks twice; both get the same answer."""
         self._begin()
@@ -120,6 +122,7 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return self._initial
 
+    @entrance
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
         """The end of the batch that begins at `start`, where the batch before it has ended for good."""
         self._begin(start)
@@ -138,10 +141,12 @@ class TubeMqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # a partition found since, of which nothing is read yet, is no news
         return {key: offset for key, offset in end.items() if key in start or offset > origin[key]}
 
+    @entrance
     def reportLatestOffset(self) -> Offsets:
         """The newest offsets, for the query's progress: lag is these minus the batch's end."""
         return newest(self._current_ends())
 
+    @entrance
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         """The tasks of a batch. Works from the two offsets alone: a replay begins here."""
         self._begin(start)

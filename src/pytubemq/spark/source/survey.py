@@ -6,13 +6,14 @@ nothing is changed by asking.
 
 from __future__ import annotations
 
+import difflib
 import re
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.client.routes import topic_missing
-from pytubemq.errors import ConfigError
+from pytubemq.errors import ConfigError, TubeError
 from pytubemq.model.limits import MAX_TOPICS_PER_CLIENT
 from pytubemq.spark.source.cluster import Cluster, ends_of
 from pytubemq.spark.source.options import JavaReads, SourceOptions
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from pytubemq.client.look import Known
     from pytubemq.model.ids import Partition
+    from pytubemq.sync import Tube
 
 PARTITIONS_KNOWN_S: Final = 2.0
 """How long the Master's answer about topics and partitions holds; where they end is asked of the Brokers each time."""
@@ -142,7 +144,7 @@ class Survey:
         found = tube.partitions_of(names) if names else {}
         missing = [name for name in names if name not in found]
         if missing and pattern is None:
-            raise topic_missing(missing[0])
+            raise topic_missing(missing[0], near=nearest_topic(tube, missing[0]))
         return [partition for name in names for partition in found.get(name, ())]
 
     def _learn_kinds(self, partitions: Iterable[Partition]) -> None:
@@ -187,3 +189,11 @@ class Survey:
 
     def _partitions_are_old(self) -> None:
         self._asked_s = None
+
+
+def nearest_topic(tube: Tube, topic: str) -> str | None:
+    """Of the topics that there are, the one that was most likely meant by one that is not there."""
+    try:
+        return next(iter(difflib.get_close_matches(topic, tube.topics(), 1)), None)
+    except TubeError:  # a Java Master does not tell the names
+        return None

@@ -7,7 +7,6 @@ source and the sinks, which wait for a cluster that is away.
 from __future__ import annotations
 
 import contextlib
-import difflib
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.errors import ConfigError, TubeError
@@ -17,13 +16,13 @@ from pytubemq.spark.pipeline.spec.missing import MissingTopicError
 from pytubemq.spark.pipeline.spec.model import SinkFormat
 from pytubemq.spark.pipeline.spec.secrets import resolve
 from pytubemq.spark.source.options import parse_options
+from pytubemq.spark.source.survey import nearest_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pytubemq.model.ids import Address
     from pytubemq.spark.pipeline.spec.model import Pipeline
-    from pytubemq.sync import Tube
 
 
 class Named(NamedTuple):
@@ -105,13 +104,8 @@ def _missing(masters: tuple[Address, ...], named: Sequence[Named]) -> list[Missi
         with pytubemq.sync.connect(masters, client_name="pipeline") as tube:
             there = tube.partitions_of(sorted({one.topic for one in named}))
             gone = [one for one in named if one.topic not in there]
-            return [MissingTopicError(one.path, one.key, one.topic, near=_nearest(tube, one.topic)) for one in gone]
+            return [
+                MissingTopicError(one.path, one.key, one.topic, near=nearest_topic(tube, one.topic)) for one in gone
+            ]
     except TubeError:
         return []
-
-
-def _nearest(tube: Tube, topic: str) -> str | None:
-    try:
-        return next(iter(difflib.get_close_matches(topic, tube.topics(), 1)), None)
-    except TubeError:  # a Java Master does not tell the names
-        return None
