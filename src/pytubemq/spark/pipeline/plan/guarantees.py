@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.spark.pipeline.spec.model import Guarantee, Sink, SinkFormat
+from pytubemq.spark.pipeline.spec.numbered import is_idempotent
 from pytubemq.spark.source.java.guarantee import java_guarantee
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def case_of(sink: Sink, *, stateful: bool, source: SourceKind = SourceKind.OURS,
     if sink.format is SinkFormat.PARQUET:
         return Case.LOG if sink.layout == "log" else Case.BATCHES
     if sink.format is SinkFormat.TUBEMQ:
-        if sink.options.get("idempotent", "true").lower() == "false":
+        if not is_idempotent(sink):
             return Case.NOT_IDEMPOTENT
         if sink.idempotency_key is not None:
             return Case.KEY_COLUMN

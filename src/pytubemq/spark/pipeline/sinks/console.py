@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.sinks.json_text import json_of
 from pytubemq.spark.pipeline.spec.model import Guarantee
+from pytubemq.spark.pipeline.spec.secrets import resolve
+from pytubemq.spark.pipeline.spec.sink_values import ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from pytubemq.spark.pipeline.sinks.port import SinkContext
     from pytubemq.spark.pipeline.spec.model import Sink
 
-ROWS: Final = 20
-MAX_ROWS: Final = 10_000
+FIRST_ROWS: Final = 20
+"""Of a batch, where the file says nothing else."""
 
 
 class ConsoleSink:
@@ -26,10 +27,8 @@ class ConsoleSink:
 
     def __init__(self, spec: Sink) -> None:
         self.spec = spec
-        text = spec.options.get("rows", str(ROWS))
-        if not text.isdecimal() or not 0 < int(text) <= MAX_ROWS:
-            raise ConfigError(f"sink {spec.name}: rows = {text!r} is not a number from 1 to {MAX_ROWS}")
-        self._rows = int(text)
+        given = {name.lower(): resolve(value) for name, value in spec.options.items()}
+        self._rows = int(given.get(ROWS, FIRST_ROWS))
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
         """The screen is always there."""

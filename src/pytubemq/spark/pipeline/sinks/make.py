@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.sinks.port import DEAD_LETTER
 from pytubemq.spark.pipeline.spec.model import Guarantee, SinkFormat
-from pytubemq.spark.pipeline.spec.set_by_runner import set_by_runner
+from pytubemq.spark.pipeline.spec.secrets import resolve
+from pytubemq.spark.pipeline.spec.sink_values import wrong_values
 
 if TYPE_CHECKING:
     from pytubemq.spark.pipeline.sinks.port import SinkWriter
@@ -21,10 +22,10 @@ def make_sink(spec: Sink) -> SinkWriter:
     """The writer of a sink.
 
     Raises:
-        ConfigError: the sink lacks something, sets what is the runner's, or cannot keep the guarantee that it is asked
-            for.
+        ConfigError: the sink lacks something, has what its format does not take, or cannot keep the guarantee that it
+            is asked for.
     """
-    _refuse_set(spec)
+    _refuse_wrong(spec)
     writer = _make(spec)
     if spec.guarantee is Guarantee.EXACTLY_ONCE and writer.guarantee is not Guarantee.EXACTLY_ONCE:
         raise ConfigError(
@@ -58,10 +59,10 @@ def make_dead_letters(dead_letter: DeadLetter, *, beside: str) -> SinkWriter:
         beside: the directory, beside the state, of those that have no place of their own.
 
     Raises:
-        ConfigError: something lacks, or is the runner's to set.
+        ConfigError: something lacks, or is nothing that the format takes.
     """
     spec = dead_letter_spec(dead_letter)
-    _refuse_set(spec)
+    _refuse_wrong(spec)
     if spec.path is None and spec.format in (SinkFormat.PARQUET, SinkFormat.TUBEMQ):
         spec = replace(spec, path=beside)
     if spec.format is SinkFormat.TUBEMQ:
@@ -75,9 +76,10 @@ def make_dead_letters(dead_letter: DeadLetter, *, beside: str) -> SinkWriter:
     return make_sink(spec)
 
 
-def _refuse_set(spec: Sink) -> None:
-    if names := set_by_runner(spec):
-        raise ConfigError(f"sink {spec.name}: the runner sets the option {names[0]}", hint="leave it out")
+def _refuse_wrong(spec: Sink) -> None:
+    wrong = next(wrong_values(spec, text_of=resolve), None)
+    if wrong is not None:
+        raise ConfigError(f"sink {spec.name}: {wrong.key}: {wrong.message}", hint=wrong.hint)
 
 
 def _make(spec: Sink) -> SinkWriter:

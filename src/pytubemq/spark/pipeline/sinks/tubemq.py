@@ -17,7 +17,7 @@ from pytubemq.spark.pipeline.sinks.repeats import rows_differ
 from pytubemq.spark.pipeline.sinks.rows import is_deterministic, write_counted
 from pytubemq.spark.pipeline.sinks.sql import quoted
 from pytubemq.spark.pipeline.spec.model import Guarantee
-from pytubemq.spark.pipeline.spec.numbered import by_number
+from pytubemq.spark.pipeline.spec.numbered import IDEMPOTENT, by_number, is_idempotent
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class TubeMqSink:
         if not spec.master:
             raise ConfigError(f"sink {spec.name}: tubemq needs a master", hint="add master: host:8715")
         self.spec = spec
-        self._idempotent = spec.options.get("idempotent", "true").lower() != "false"
+        self._idempotent = is_idempotent(spec)
         self._doubt: str | None = None
         """What keeps a number from counting once, as far as `check` has found something."""
 
@@ -122,14 +122,15 @@ class TubeMqSink:
         return None
 
     def _options(self, batch_id: int, context: SinkContext) -> dict[str, str]:
-        options = {key: resolve(value) for key, value in self.spec.options.items()}
+        given = self.spec.options
+        options = {key: resolve(value) for key, value in given.items() if key.lower() != IDEMPOTENT}
         options["master"] = resolve(self.spec.master or "")
         if self.spec.topic:
             options["topic"] = resolve(self.spec.topic)
         if not self._idempotent:
             return options
         options |= {
-            "idempotent": "true",
+            IDEMPOTENT: "true",
             "queryId": f"{context.pipeline_id}/{self.spec.name}",
             "batchId": str(batch_id),
         }

@@ -14,7 +14,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.spec.edges import is_time, read_edge
 from pytubemq.spark.pipeline.spec.faults import FaultCode
 from pytubemq.spark.pipeline.spec.model import SinkFormat
-from pytubemq.spark.pipeline.spec.set_by_runner import set_by_runner
+from pytubemq.spark.pipeline.spec.sink_values import wrong_values
 from pytubemq.spark.source.option_table import OPTIONS as SOURCE_OPTIONS
 from pytubemq.spark.source.options import parse_options as parse_source_options
 
@@ -33,7 +33,6 @@ _KEY_OF_SOURCE_OPTION: Final = {
     "maxfetchtimepertask": "limit.fetch", "filters": "filters", "commitgroup": "commit_group",
     "failondataloss": "on_data_loss", "columns": "columns", "dedup": "dedup",
 }  # fmt: skip
-_KEY_OF_SINK_OPTION: Final = {"master": "master", "topic": "topic", "idempotencykey": "idempotency_key"}
 _MOST_FAULTS: Final = 20
 
 
@@ -44,11 +43,11 @@ def check(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
     if pipeline.source.format == "tubemq":
         yield from _source(pipeline.source, places)
     for index, sink in enumerate(pipeline.sinks):
-        yield from _runners(sink, f"sinks[{index}]", places)
+        yield from _wrong(sink, f"sinks[{index}]", places)
         if sink.format is SinkFormat.TUBEMQ:
             yield from _sink(sink, f"sinks[{index}]", places)
     if pipeline.dead_letter is not None:
-        yield from _runners(pipeline.dead_letter, "dead_letter", places)
+        yield from _wrong(pipeline.dead_letter, "dead_letter", places)
 
 
 def _decode(pipeline: Pipeline, places: Places) -> Iterator[Fault]:
@@ -145,11 +144,11 @@ def _source_key(error: ConfigError) -> str:
     return "source" if key is None else f"source.{key}"
 
 
-def _runners(sink: Sink | DeadLetter, path: str, places: Places) -> Iterator[Fault]:
-    """Options that the runner sets."""
-    for name in set_by_runner(sink):
-        at = f"{path}.options.{name}"
-        yield places.fault(FaultCode.SINK_OPTION, at, "is set by the runner", "delete it", at_key=True)
+def _wrong(sink: Sink | DeadLetter, path: str, places: Places) -> Iterator[Fault]:
+    """Options and names that the format does not take."""
+    for wrong in wrong_values(sink):
+        code = FaultCode.SINK_OPTION if wrong.key.startswith("options.") else FaultCode.BAD_VALUE
+        yield places.fault(code, f"{path}.{wrong.key}", wrong.message, wrong.hint, at_key=wrong.at_key)
 
 
 def _sink(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
@@ -157,14 +156,11 @@ def _sink(sink: Sink, path: str, places: Places) -> Iterator[Fault]:
     from pytubemq.spark.sink.options import parse_options as parse_sink_options
 
     known = {option.name.lower() for option in SINK_OPTIONS}
-    told = set_by_runner(sink)
+    told = {wrong.key for wrong in wrong_values(sink)}
     passed: dict[str, str] = {}
     for name, value in sink.options.items():
-        lower, here = name.lower(), f"{path}.options.{name}"
-        if lower in _KEY_OF_SINK_OPTION:
-            hint = f"write it as the key {_KEY_OF_SINK_OPTION[lower]}"
-            yield places.fault(FaultCode.SINK_OPTION, here, "has a key of its own", hint, at_key=True)
-        elif name in told or (lower == "idempotent" and value.lower() == "true"):
+        lower = name.lower()
+        if f"options.{name}" in told or (lower == "idempotent" and value.lower() == "true"):
             continue  # told above; or as it is without it, the runner adds what goes with it
         elif lower not in known or "${" not in value:
             passed[name] = value
