@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.spark.pipeline.sinks.jdbc import JdbcSink
+from pytubemq.spark.pipeline.sinks.json_text import json_of
 from pytubemq.spark.pipeline.sinks.parquet import ParquetBatches
 from pytubemq.spark.pipeline.sinks.sql import quoted
 from pytubemq.spark.pipeline.sinks.tubemq import TubeMqSink
@@ -58,8 +59,7 @@ class TopicLetters:
         """Send what fits; write the rest into the batch's directory, if there is any."""
         from pyspark.sql import functions as f
 
-        columns = [f.col(quoted(name)) for name in rows.columns]
-        as_json = f.to_json(f.struct(*columns), {"ignoreNullFields": "false"})
+        as_json = json_of(rows.columns)
         fits = f.octet_length(as_json) <= LONGEST_BYTES
         written = 0
         too_long = rows.where(~fits)
