@@ -10,6 +10,7 @@ import pytest
 
 import pytubemq.sync
 from pytubemq.errors import ConfigError, NotFoundError, TubeError
+from pytubemq.spark.pipeline.run.before.columns import NoColumnError
 from pytubemq.spark.pipeline.run.engine import run
 from pytubemq.spark.pipeline.run.environment import NAMES, environment_of
 from pytubemq.spark.pipeline.run.events import BatchDone, Failed, Finished, RunStatus, Started
@@ -95,6 +96,11 @@ def test_sql_that_does_not_compile_is_told_with_its_step_and_nothing_is_written(
     assert "body" in (found.value.hint or "")
     assert not (tmp_path / "lake").exists()
     assert [type(event) for event in told] == [Failed]
+    lake = replace(pipeline.sinks[0], partition_by=("topik",))
+    with pytest.raises(NoColumnError, match="no row has the column topik") as unknown:
+        run(replace(pipeline, steps=(), sinks=(lake,)), spark=spark, once=True)
+    assert unknown.value.hint == "did you mean topic?"
+    assert not (tmp_path / "lake").exists()
     elsewhere = replace(pipeline, source=replace(pipeline.source, topics=(f"{topic.name}x",)))
     with pytest.raises(NotFoundError, match=f"source.topic: topic '{topic.name}x'"):
         run(elsewhere, spark=spark, once=True)
