@@ -10,6 +10,7 @@ import pytest
 
 from pytubemq.spark.decode.spark_types import arrow_schema_of
 from pytubemq.spark.pipeline.spec.model import Audit, Decode, Pipeline, Sink, SinkFormat, Source, Step
+from pytubemq.spark.pipeline.watch.plain import plain_rows
 from pytubemq.spark.pipeline.watch.tap import needs_spark, tap
 from pytubemq.spark.source.batch import TubeMqReader
 from pytubemq.spark.source.schema import decoded_columns, raw_columns, spark_schema
@@ -83,3 +84,18 @@ def test_steps_and_other_sources_take_spark() -> None:
     assert [needs_spark(stepped, stage) for stage in stages] == [False, False, False, True, True, False]
     assert not any(needs_spark(PIPELINE, stage) for stage in ("source", "input", "rejected", "lake", "all"))
     assert needs_spark(Pipeline("p", Source(format="rate")), "source")
+
+
+def test_a_time_beyond_python_s_years_is_shown_as_text_and_its_neighbours_as_ever() -> None:
+    far = pa.array([1 << 62, 7, None]).cast(pa.timestamp("us", "UTC"))
+    inside = pa.StructArray.from_arrays([far, pa.array([1, 2, 3])], ["at", "n"])
+    rows = plain_rows(pa.table({"at": far, "in": inside, "n": [1, 2, 3]}))
+    beyond, time = f"<value out of range: {1 << 62}>", "1970-01-01T00:00:00.000007Z"
+    assert rows == [
+        {"at": beyond, "in": {"at": beyond, "n": 1}, "n": 1},
+        {"at": time, "in": {"at": time, "n": 2}, "n": 2},
+        {"at": None, "in": {"at": None, "n": 3}, "n": 3},
+    ]
+    by_name = pa.array([[("k", 1 << 62)]], pa.map_(pa.string(), pa.int64())).cast(pa.map_(pa.string(), far.type))
+    [row] = plain_rows(pa.table({"m": by_name}))
+    assert beyond in row["m"]
