@@ -213,14 +213,39 @@ def test_iceberg_files_are_parted_by_columns_whatever_their_values(session: Sink
     assert session.call("iceberg", table="ice.db.days") == [["1", "2026-11-22"]]
 
 
+def test_what_iceberg_cannot_take_is_refused_by_the_check_and_nothing_is_left(
+    session: SinkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    below = {"type": "hadoop", "warehouse": str(tmp_path / "file" / "lake")}
+    session.call("describe", settings={f"spark.sql.catalog.below.{name}": value for name, value in below.items()})
+
+    def refused(table: str, *select: str, **more: Any) -> str:
+        batch = {"id": 0, "rows": [[1, "a"]], "schema": COLUMNS, "select": [*select] or ["*"]}
+        sink = {"format": "iceberg", "table": table, **more}
+        return str(session.call("write", sink=sink, batches=[batch]).get("refused"))
+
+    assert "sink out: ice.odd.t: Invalid schema for v2" in refused("ice.odd.t", "n", "NULL AS v")
+    assert "Iceberg refuses the columns: Not a supported type: interval" in refused("ice.odd.t", "INTERVAL 1 DAY AS v")
+    assert "cannot be written: Parent path is not a directory" in refused("below.odd.t")
+    assert "partition_by names every column" in refused("ice.odd.t", partition_by=["n", "t"])
+    assert refused("ice.odd.t", partition_by=["T"]) == "None"
+    assert "partition_by is n, but the table that is there is divided by t" in refused("ice.odd.t", partition_by=["n"])
+
+
 def test_an_iceberg_catalog_that_holds_connections_gives_them_back_with_each_batch(
     session: SinkSession, postgres: Postgres, tmp_path: Path
 ) -> None:
     of_catalog = {
-        "type": "jdbc", "uri": f"{postgres.url}?ApplicationName=catalog", "warehouse": str(tmp_path),
+        "type": "jdbc", "uri": f"{postgres.url}?ApplicationName=catalog",
         "jdbc.user": postgres.user, "jdbc.password": postgres.password,
     }  # fmt: skip
-    session.call("describe", settings={f"spark.sql.catalog.held.{name}": value for name, value in of_catalog.items()})
+    for name, warehouse in (("held", str(tmp_path)), ("away", "s3://lake")):
+        told = {**of_catalog, "warehouse": warehouse}.items()
+        session.call("describe", settings={f"spark.sql.catalog.{name}.{key}": value for key, value in told})
+    refused = session.call("write", sink={"format": "iceberg", "table": "away.db.t"}, batches=[FIRST])["refused"]
+    assert 's3://lake/db/t/data/tubemq cannot be written: No FileSystem for scheme "s3"' in refused
+    assert "spark.hadoop.fs.SCHEME.impl" in refused
     sink = {"format": "iceberg", "table": "held.db.t"}
     assert session.call("write", sink=sink, batches=[FIRST, FIRST])["told"] == ONCE
     assert len(session.call("iceberg", table="held.db.t")) == 3
@@ -239,6 +264,9 @@ def test_an_iceberg_catalog_that_holds_connections_gives_them_back_with_each_bat
         ({"format": "kafka", "topic": "x", "options": {"kafka.bootstrap.servers": "127.0.0.1:1"}}, "no Kafka broker"),
         ({"format": "parquet", "path": "/proc/none/x"}, "/proc/none/x cannot be written"),
         ({"format": "iceberg", "table": "ice.db.none", "partition_by": ["x"]}, "partition_by names x, which no row"),
+        ({"format": "delta", "path": "/proc/version/x"}, "/proc/version/x` cannot be written"),
+        ({"format": "delta", "path": "s3a://bucket/x"}, "sink out: java.lang.ClassNotFoundException: Class"),
+        ({"format": "delta", "table": "nosuch.t"}, "The schema `spark_catalog`.`nosuch` cannot be found"),
     ],
 )
 def test_a_target_that_is_not_there_is_refused_by_the_check(
@@ -247,6 +275,35 @@ def test_a_target_that_is_not_there_is_refused_by_the_check(
     refused = session.call("write", sink=sink, batches=[FIRST])["refused"]
     assert said in refused
     assert len(refused.splitlines()) == 2
+
+
+def test_what_delta_would_refuse_of_each_batch_is_refused_by_the_check_and_nothing_stays(
+    session: SinkSession, tmp_path: Path
+) -> None:
+    place = {"format": "delta", "path": str(tmp_path / "table")}
+
+    def told(*select: str, **of_sink: Any) -> str:
+        batch = {"id": 0, "rows": [[1, "a"]], "schema": "n TINYINT, t STRING", "select": ["*", *select]}
+        return str(session.call("write", sink={**place, **of_sink}, batches=[batch]).get("refused", ""))
+
+    assert "invalid character(s)" in told("n AS `a b`")
+    assert "unsupported data types: [i: DayTime" in told("INTERVAL 1 DAY AS i")
+    of_map = "map('a', n) AS m"
+    assert "for partition column" in told(of_map, partition_by=["m"])
+    assert "all columns for partition" in told(partition_by=["n", "t"])
+    assert "is not orderable" in told(of_map, keys=["m"])
+    assert "invalid character(s)" in told("n AS `a b`", path=None, table="in_catalog")
+    assert not list(tmp_path.iterdir())
+    assert session.call("query", select="SHOW TABLES LIKE 'in_catalog|_tubemq*'") == []
+
+    assert not told(partition_by=["T"])
+    refused = told(partition_by=["n"])
+    assert "partition_by is n, but the table that is there is divided by t" in refused
+    assert "invalid character(s)" in told("n AS `a b`", on_schema_change="add-columns")
+    float_of_tinyint = {"id": 1, "rows": [[0.5, "a"]], "schema": "n FLOAT, t STRING"}
+    told_of_type = session.call("write", sink={**place, "on_schema_change": "widen"}, batches=[float_of_tinyint])
+    assert "column n from TINYINT to FLOAT" in told_of_type["refused"]
+    assert not [entry for entry in (tmp_path / "table").iterdir() if "probe" in entry.name]
 
 
 def test_the_driver_s_part_of_jdbc_has_the_options_of_the_file_and_looks_in_its_own_schema(

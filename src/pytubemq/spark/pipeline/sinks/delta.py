@@ -6,18 +6,20 @@ a batch that comes again adds nothing.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError
-from pytubemq.spark.pipeline.run.faults import said
+from pytubemq.spark.pipeline.run.faults import of_spark
 from pytubemq.spark.pipeline.sinks import sql
 from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
+from pytubemq.spark.pipeline.sinks.delta_table import DeltaTable
 from pytubemq.spark.pipeline.sinks.upsert import last_of_each_key
 from pytubemq.spark.pipeline.spec.model import Guarantee
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -40,43 +42,53 @@ class DeltaSink:
         if not (spec.path or spec.table):
             raise ConfigError(f"sink {spec.name}: delta needs a path or a table", hint="add path: or table:")
         self.spec = spec
-        self._table = f"delta.{sql.quoted(resolve(spec.path))}" if spec.path else resolve(spec.table or "")
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """See that the session has Delta, and that the columns fit the table's."""
-        from py4j.protocol import Py4JError
+        """See that the session has Delta, that the place can be written, and that Delta takes the columns.
 
-        jvm: Any = spark.sparkContext._jvm
-        try:
-            jvm.org.apache.spark.util.Utils.classForName("io.delta.sql.DeltaSparkSessionExtension", True, False)
-        except (Py4JError, TypeError) as error:
-            raise ConfigError(
-                f"sink {self.spec.name}: the Spark session has no Delta",
-                hint=f"add to the pipeline's spark: packages: [{PACKAGE}], or the jars of that version",
-            ) from error
-        table = self._columns(spark)
-        if schema is not None and table is not None:
-            reconcile(schema, table, self.spec.on_schema_change, sink=self.spec.name)
+        A table is made there, or changed, as the first batch would do it, and taken away.
+        """
+        self._refuse_without_delta(spark)
+        with self._told():
+            table = self._table(spark)
+            columns = table.columns()
+            if why := table.refusal():
+                raise ConfigError(
+                    f"sink {self.spec.name}: {table.name} cannot be written: {why}",
+                    hint="see that the directory may be written, from the driver and from every executor",
+                )
+            if schema is None:
+                return
+            if self.spec.keys:
+                last_of_each_key(spark.createDataFrame([], schema), self.spec.keys)
+            if columns is None:
+                table.try_make(schema, self.spec.partition_by)
+                return
+            self._refuse_other_parts(table)
+            change = reconcile(schema, columns, self.spec.on_schema_change, sink=self.spec.name)
+            if not change.is_none:
+                table.try_follow(change)
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """One commit with the batch's rows, or none if it has been made."""
         spark = context.spark
-        rows = self._fitted(rows, spark)
+        rows = self._fitted(rows, self._table(spark))
         if self.spec.keys:
             self._merge(rows, batch_id, context)
         else:
-            writer = rows.write.format("delta").mode("append").option("userMetadata", self._label(batch_id, context))
+            writer = rows.write.options(**{key: resolve(value) for key, value in self.spec.options.items()})
+            writer = writer.format("delta").mode("append").option("userMetadata", self._label(batch_id, context))
             writer = writer.option("txnAppId", self._application(context)).option("txnVersion", str(batch_id))
-            writer = writer.options(**{key: resolve(value) for key, value in self.spec.options.items()})
-            writer.save(self._location(spark))
+            writer.save(self._table(spark).location())
         written = self.done(batch_id, context)
         return rows.count() if written is None else written
 
     def done(self, batch_id: int, context: SinkContext) -> int | None:
         """The rows of the commit that carries the batch, if there is one."""
-        if self._columns(context.spark) is None:
+        table = self._table(context.spark)
+        if table.columns() is None:
             return None
-        history = context.spark.sql(f"DESCRIBE HISTORY {self._table} LIMIT {LOOKED_BACK}")
+        history = context.spark.sql(f"DESCRIBE HISTORY {table.name} LIMIT {LOOKED_BACK}")
         label = self._label(batch_id, context)
         for row in history.where(history.userMetadata == label).select("operationMetrics").take(1):
             return rows_taken(row.operationMetrics or {})
@@ -94,46 +106,57 @@ class DeltaSink:
         for key, value in conf.items():
             spark.conf.set(key, value)
         try:
-            spark.sql(sql.merge(self._table, view, self.spec.keys, rows.columns))
+            spark.sql(sql.merge(self._table(spark).name, view, self.spec.keys, rows.columns))
         finally:
             for key in conf:
                 spark.conf.unset(key)
             spark.catalog.dropTempView(view)
 
-    def _fitted(self, rows: DataFrame, spark: SparkSession) -> DataFrame:
-        table = self._columns(spark)
-        if table is None:
-            parts = f" PARTITIONED BY ({sql.column_list(self.spec.partition_by)})" if self.spec.partition_by else ""
-            columns = sql.columns_ddl(rows.schema)
-            spark.sql(f"CREATE TABLE IF NOT EXISTS {self._table} ({columns}) USING delta{parts}")
+    def _fitted(self, rows: DataFrame, table: DeltaTable) -> DataFrame:
+        columns = table.columns()
+        if columns is None:
+            table.make(rows.schema, self.spec.partition_by)
             return rows
-        change = reconcile(rows.schema, table, self.spec.on_schema_change, sink=self.spec.name)
-        if change.added:
-            spark.sql(f"ALTER TABLE {self._table} ADD COLUMNS ({sql.columns_ddl(change.added)})")
-        if change.widened:
-            spark.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
-        for field in change.widened:
-            name, kind = sql.quoted(field.name), field.dataType.simpleString()
-            spark.sql(f"ALTER TABLE {self._table} ALTER COLUMN {name} TYPE {kind}")
+        change = reconcile(rows.schema, columns, self.spec.on_schema_change, sink=self.spec.name)
+        table.follow(change)
         return fitted(rows, change.columns, policy=self.spec.on_schema_change)
 
-    def _columns(self, spark: SparkSession) -> StructType | None:
-        from pyspark.errors import AnalysisException
+    def _table(self, spark: SparkSession) -> DeltaTable:
+        path = resolve(self.spec.path) if self.spec.path else None
+        return DeltaTable(spark, path=path, name=resolve(self.spec.table or ""))
+
+    def _refuse_other_parts(self, table: DeltaTable) -> None:
+        asked, parts = self.spec.partition_by, table.parts()
+        if asked and [name.lower() for name in asked] != [name.lower() for name in parts]:
+            raise ConfigError(
+                f"sink {self.spec.name}: partition_by is {', '.join(asked)}, but the table that is there is divided by "
+                f"{', '.join(parts) or 'no column'}",
+                hint="leave partition_by out, or name another path or table",
+            )
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What Spark and Hadoop raise, in our terms."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
 
         try:
-            return spark.table(self._table).schema
-        except AnalysisException as error:
-            condition = error.getCondition() or ""
-            if "NOT_FOUND" in condition or "DELTA_MISSING" in condition or "DELTA_TABLE_NOT" in condition:
-                return None
-            if "PATH_NOT" in condition or "DELTA_PATH_DOES_NOT_EXIST" in condition:
-                return None
-            raise ConfigError(f"sink {self.spec.name}: {self._table}: {said(error)}") from error
+            yield
+        except (Py4JJavaError, PySparkException) as error:
+            hint = "mend the sink's path or table, its keys or partition_by, or the columns in a step"
+            raise of_spark(error, f"sink {self.spec.name}", hint=hint) from error
 
-    def _location(self, spark: SparkSession) -> str:
-        if self.spec.path:
-            return resolve(self.spec.path)
-        return str(spark.sql(f"DESCRIBE DETAIL {self._table}").select("location").collect()[0].location)
+    def _refuse_without_delta(self, spark: SparkSession) -> None:
+        from py4j.protocol import Py4JError
+
+        jvm: Any = spark.sparkContext._jvm
+        try:
+            jvm.org.apache.spark.util.Utils.classForName("io.delta.sql.DeltaSparkSessionExtension", True, False)
+        except (Py4JError, TypeError) as error:
+            raise ConfigError(
+                f"sink {self.spec.name}: the Spark session has no Delta",
+                hint=f"add to the pipeline's spark: packages: [{PACKAGE}], or the jars of that version",
+            ) from error
 
     def _application(self, context: SinkContext) -> str:
         return f"{context.pipeline_id}/{self.spec.name}"

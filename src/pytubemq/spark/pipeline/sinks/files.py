@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from pytubemq.spark.pipeline.spec.object_stores import object_store
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -84,7 +86,12 @@ class HadoopFiles:
         self._replace(path, self._path(name))
 
     def nearest(self, name: str) -> str:
-        """The directory itself, or the nearest one above it that is there."""
+        """The directory itself, or the nearest one above it that is there.
+
+        In an object store the directory itself: there are none to be made, and rights may begin with it.
+        """
+        if object_store(name):
+            return name
         while not self.exists(name) and "/" in name.rstrip("/").removeprefix("file://"):
             above = name.rstrip("/").rpartition("/")[0]
             if not above or above.endswith(":/"):

@@ -1,0 +1,50 @@
+"""What Delta would refuse of a table is tried on another one in the same schema, which is gone afterwards."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from pytubemq.spark.pipeline.sinks.delta_table import DeltaTable
+
+COLUMNS = StructType([StructField("n", IntegerType())])
+
+
+class _Spark:
+    """Takes statements; refuses those with a word in them."""
+
+    def __init__(self, refuses: str = "none of them") -> None:
+        self.taken: list[str] = []
+        self._refuses = refuses
+
+    def sql(self, statement: str) -> None:
+        self.taken.append(re.sub("[0-9a-f]{32}", "1", statement))
+        if self._refuses in statement:
+            raise ValueError(statement)
+
+
+def _table(spark: Any, name: str) -> DeltaTable:
+    return DeltaTable(spark, path=None, name=name)
+
+
+@pytest.mark.parametrize(
+    ("name", "beside"), [("t", ""), ("db.t", "db."), ("c.`d.b`.`a.``b`", "c.`d.b`."), ("`a.b`.t", "`a.b`.")]
+)
+def test_it_lies_in_the_same_schema_whatever_names_it_has(name: str, beside: str) -> None:
+    spark = _Spark()
+    _table(spark, name).try_make(COLUMNS, ["n"])
+    made = f"{beside}`_tubemq_probe_1`"
+    assert spark.taken == [
+        f"CREATE TABLE IF NOT EXISTS {made} (`n` int) USING delta PARTITIONED BY (`n`)",
+        f"DROP TABLE IF EXISTS {made}",
+    ]
+
+
+def test_it_is_taken_away_also_when_delta_refuses_it() -> None:
+    spark = _Spark(refuses="CREATE")
+    with pytest.raises(ValueError, match="CREATE"):
+        _table(spark, "t").try_make(COLUMNS, ())
+    assert spark.taken[1:] == ["DROP TABLE IF EXISTS `_tubemq_probe_1`"]
