@@ -249,6 +249,7 @@ def test_a_run_in_a_process_of_its_own_ends_after_its_batch_when_asked(topic: To
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"SPARK_LOCAL_DIRS": str(tmp_path)},
+        process_group=0,
     )
     try:
         assert process.stderr is not None
@@ -260,8 +261,9 @@ def test_a_run_in_a_process_of_its_own_ends_after_its_batch_when_asked(topic: To
             [*command, "status", str(file), "-o", "json"], capture_output=True, text=True, check=True
         )
         assert json.loads(shown.stdout)["status"] == "running"
+        os.killpg(process.pid, signal.SIGTERM)  # as `timeout` does; Spark is needed until the end
         process.send_signal(signal.SIGINT)  # once: it ends after the batch
-        output, _ = process.communicate(timeout=120)
+        output, talk = process.communicate(timeout=120)
     finally:
         process.kill()
         process.wait()
@@ -269,6 +271,7 @@ def test_a_run_in_a_process_of_its_own_ends_after_its_batch_when_asked(topic: To
     lines = output.splitlines()
     assert any(line.startswith("lake") and "exactly once" in line for line in lines)
     assert any("stopped after" in line for line in lines)
+    assert "cut short" not in talk
     assert "Report" not in output
     assert "<svg" in (tmp_path / "page.html").read_text("utf-8")
     again = tmp_path / "again.html"

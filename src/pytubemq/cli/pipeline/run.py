@@ -229,6 +229,8 @@ def _tell(options: GlobalOptions, record: RunRecord, result: RunResult, given: s
     console.print(table)
     batches = f"{record.batch_count:,} batch{'' if record.batch_count == 1 else 'es'}"
     console.print(f"{result.status.value} after {result.seconds:.1f} s, {batches}; state in {result.state}")
+    if record.message:
+        options.say(f"{record.message}; {record.hint}")
     options.say(f"Next:  {options.next('pytubemq pipeline status')} {given}")
 
 

@@ -88,6 +88,8 @@ class Shared:
 
     stop: threading.Event = field(default_factory=threading.Event)
     """Set when the run is to end after the batch."""
+    asked: bool = False
+    """Whether that is because somebody asked."""
     begun: threading.Event = field(default_factory=threading.Event)
     """Set when all queries are started, or when one was refused and `stop` is set: no batch begins before."""
     results: dict[tuple[str, int], BatchResult] = field(default_factory=dict)
@@ -98,6 +100,11 @@ class Shared:
     """Queries that ended because a batch was not begun after `stop`: their error is none."""
     check_held: Callable[[], None] = lambda: None
     """Raises if the state directory is another run's by now; asked before each batch."""
+
+    def ask_to_stop(self) -> None:
+        """Let the run end after the batch, as somebody asked."""
+        self.asked = True
+        self.stop.set()
 
     def fail(self, error: TubeError) -> None:
         """Let the run end with an error, unless it has one already."""

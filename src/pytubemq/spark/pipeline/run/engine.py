@@ -22,7 +22,7 @@ from pytubemq.spark.pipeline.run.before.identity import has_progress, refuse_oth
 from pytubemq.spark.pipeline.run.before.reached import check_reached
 from pytubemq.spark.pipeline.run.before.topics import check_topics
 from pytubemq.spark.pipeline.run.events import RunResult, RunStatus, Totals
-from pytubemq.spark.pipeline.run.faults import PipelineError, failed
+from pytubemq.spark.pipeline.run.faults import PipelineError, failed, said
 from pytubemq.spark.pipeline.run.lock import RunLock
 from pytubemq.spark.pipeline.run.progress import ProgressListener, batch_done, log_result
 from pytubemq.spark.pipeline.run.queries import Query, plan_queries, start_order
@@ -133,7 +133,7 @@ class _Run:
     def go(self, given: SparkSession | None) -> RunResult:
         """The whole run."""
         made = None
-        restore = _on_sigterm(self._shared.stop)
+        restore = _on_sigterm(self._shared.ask_to_stop)
         try:
             self._ask_first()
             session = given or present_session()
@@ -145,12 +145,13 @@ class _Run:
                 for setting in unheeded(self._pipeline, session):
                     _LOG.warning("%s of the pipeline does nothing in a session that is there", setting)
             return self._finished(self._carry_out(session))
-        except TubeError as error:
-            self._failed(error)
-            raise
         except Exception as error:
             wrong = failed(error, f"pipeline {self._pipeline.name}")
+            if self._shared.asked:
+                return self._cut_short(wrong)
             self._failed(wrong)
+            if wrong is error:
+                raise
             raise wrong from error
         except BaseException:
             self._lock.release(RunStatus.STOPPED)
@@ -158,7 +159,7 @@ class _Run:
         finally:
             restore()
             if made is not None:
-                made.stop()
+                _end_session(made)
 
     def _ask_first(self) -> None:
         """What can be refused before Spark starts."""
@@ -188,7 +189,7 @@ class _Run:
         while any(query.is_active for query in queries):
             self._take_progress(LOOK_S)
             if self._state.exists(STOP):
-                self._shared.stop.set()
+                self._shared.ask_to_stop()
             if self._may_stop() or self._shared.error is not None or self._gone(queries) is not None:
                 break
         self._last_words(queries)
@@ -309,6 +310,21 @@ class _Run:
         self._on_event(events.Finished(status, self._totals, seconds, at_s))
         return RunResult(status, self._totals, seconds, self._pipeline_id, self._state.location)
 
+    def _cut_short(self, wrong: TubeError) -> RunResult:
+        """The end after something failed while the run was ending as it was asked to, as when the same signal ended
+        Spark, too: the next run does again what this one did not finish, and tells what is wrong if it still is.
+        """
+        at_s, seconds = self._ended()
+        message = f"cut short: {wrong.message}"
+        _LOG.warning("pipeline %s, asked to stop, was %s", self._pipeline.name, message)
+        hint = "the next run goes on with the first batch that is not in every sink"
+        try:
+            self._lock.release(RunStatus.STOPPED, at_s=at_s, message=message, hint=hint)
+        except Exception as second:
+            _LOG.warning("pipeline %s: run.json could not be written: %s", self._pipeline.name, second)
+        self._on_event(events.Finished(RunStatus.STOPPED, self._totals, seconds, at_s, message, hint))
+        return RunResult(RunStatus.STOPPED, self._totals, seconds, self._pipeline_id, self._state.location)
+
     def _ended(self) -> tuple[float, float]:
         """When the run ended, and how long it took: the same wherever either is told."""
         at_s = time.time()
@@ -325,11 +341,18 @@ class _Run:
         )
 
 
-def _on_sigterm(stop: threading.Event) -> Callable[[], None]:
+def _end_session(session: SparkSession) -> None:
+    try:
+        session.stop()
+    except Exception as error:  # Spark is gone already; what the run came to is told by then
+        _LOG.warning("Spark's session did not end in order: %s", said(error))
+
+
+def _on_sigterm(ask_to_stop: Callable[[], None]) -> Callable[[], None]:
     """Let SIGTERM end the run after the batch; returns what puts things back."""
     if threading.current_thread() is not threading.main_thread():
         return lambda: None
-    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    before = signal.signal(signal.SIGTERM, lambda *_: ask_to_stop())
 
     def restore() -> None:
         signal.signal(signal.SIGTERM, before)

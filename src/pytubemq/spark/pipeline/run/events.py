@@ -21,7 +21,7 @@ class RunStatus(StrEnum):
     FINISHED = "finished"
     """All that was asked for is done (`once`, or a source that has an end)."""
     STOPPED = "stopped"
-    """Ended after a batch, because someone asked: the file `stop`, or SIGTERM."""
+    """Ended because someone asked, by the file `stop` or SIGTERM: after its batch, or cut short in it."""
     FAILED = "failed"
 
 
@@ -107,6 +107,9 @@ class Finished:
     seconds: float
     """Since the run took its state directory, Spark's start and all."""
     at_s: float
+    message: str | None = None
+    """What cut it short, if it was asked to stop and something failed before its batch was done."""
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,12 +105,27 @@ def open_session(pipeline: Pipeline, *, formats: Iterable[SinkFormat] | None = N
     builder: Any = SparkSession.builder
     submitted = "SPARK_ENV_LOADED" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
     given = _submitted_settings() if submitted else {}
-    for key, value in settings(pipeline, formats, submitted=submitted).items():
+    wanted = settings(pipeline, formats, submitted=submitted)
+    for key, value in wanted.items():
         if key not in given:
             builder = builder.config(key, value)
+    _start_jvm(wanted)
     session: SparkSession = builder.getOrCreate()
     check_session(session)
     return session
+
+
+def _start_jvm(wanted: Mapping[str, str]) -> None:
+    """Start Spark's JVM, if there is none, in a process group of its own: a signal to ours, as of a terminal or of
+    `timeout`, is for the run, which ends after its batch and needs Spark until then. A JVM whose Python process is gone
+    ends by itself.
+    """
+    from pyspark import SparkConf, SparkContext, java_gateway
+
+    if SparkContext._gateway is None:
+        launch: Any = java_gateway.launch_gateway
+        conf = SparkConf().setAll(list(wanted.items()))
+        SparkContext._ensure_initialized(gateway=launch(conf, {"process_group": 0}))
 
 
 def _submitted_settings() -> dict[str, str]:

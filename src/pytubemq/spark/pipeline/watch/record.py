@@ -76,6 +76,7 @@ class RunRecord:
             self._batch(event)
         elif isinstance(event, Finished):
             self.status, self.ended_s = RunStatus(event.status), event.at_s
+            self.message, self.hint = event.message, event.hint
         elif isinstance(event, Failed):
             self.status, self.ended_s = RunStatus.FAILED, event.at_s
             self.message, self.hint = event.message, event.hint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from pytubemq.spark.pipeline.run.faults import PipelineError
 from pytubemq.spark.pipeline.run.ledger import Entry, Ledger
 from pytubemq.spark.pipeline.run.lock import RUN, RunLock
 from pytubemq.spark.pipeline.run.progress import LOG_ROWS, ProgressListener
-from pytubemq.spark.pipeline.run.session import present_session, unheeded
+from pytubemq.spark.pipeline.run.session import _start_jvm, present_session, unheeded
 from pytubemq.spark.pipeline.run.state import StateDirectory
 from pytubemq.spark.pipeline.spec.model import (
     Audit,
@@ -36,10 +37,11 @@ from pytubemq.spark.pipeline.spec.model import (
     TriggerKind,
 )
 from pytubemq.spark.pipeline.spec.normal import as_dict, differences
+from pytubemq.spark.pipeline.watch.files import LocalFiles
+from pytubemq.spark.pipeline.watch.record import recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from pytubemq.spark.pipeline.run.events import Event
 
@@ -328,6 +330,57 @@ def test_a_session_that_somebody_else_made_goes_on_after_the_run(
     playing.run.go(None)
     assert stopped == [True]
     assert [type(event) for event in playing.events[1:]] == [Starting, Finished]
+
+
+def test_what_fails_after_the_end_was_asked_for_cuts_the_run_short_and_is_no_failure(
+    playing: Playing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone() -> None:
+        raise ConnectionRefusedError("no Spark")
+
+    def carry_out(session: object) -> RunStatus:
+        playing.run._shared.ask_to_stop()
+        raise PipelineError("sink lake: Connection refused")
+
+    monkeypatch.setattr(engine, "present_session", lambda: None)
+    monkeypatch.setattr(engine, "open_session", lambda pipeline: SimpleNamespace(stop=gone))
+    monkeypatch.setattr(playing.run, "_carry_out", carry_out)
+    assert playing.run.go(None).status is RunStatus.STOPPED
+    ended = playing.events[-1]
+    assert isinstance(ended, Finished)
+    assert ended.message == "cut short: sink lake: Connection refused"
+    told = recorded(LocalFiles(Path(playing.state.location)))
+    assert (told.status, told.message, told.hint) == (RunStatus.STOPPED, ended.message, ended.hint)
+
+
+def test_a_run_that_could_not_begin_all_its_queries_has_failed_though_it_stops_the_others(
+    playing: Playing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = [Played("main", refused=ConfigError("no such plan"), started=[])]
+    monkeypatch.setattr(engine, "present_session", lambda: SimpleNamespace())
+    monkeypatch.setattr(engine, "check_session", lambda there: None)
+    monkeypatch.setattr(engine, "unheeded", lambda pipeline, there: [])
+    monkeypatch.setattr(playing.run, "_carry_out", lambda there: playing.watch(*queries))
+    with pytest.raises(ConfigError, match="no such plan"):
+        playing.run.go(None)
+    assert playing.run._shared.stop.is_set()
+    assert isinstance(playing.events[-1], Failed)
+
+
+def test_a_signal_to_the_process_group_of_a_run_does_not_reach_its_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark import SparkContext, java_gateway
+
+    def launch(conf: Any, popen_kwargs: dict[str, Any]) -> Any:
+        launched.append((dict(conf.getAll()), popen_kwargs))
+        return SimpleNamespace(jvm=None)
+
+    launched: list[tuple[dict[str, str], dict[str, Any]]] = []
+    monkeypatch.setattr(java_gateway, "launch_gateway", launch)
+    monkeypatch.setattr(SparkContext, "_jvm", None)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    _start_jvm({"spark.jars": "a.jar"})
+    _start_jvm({"spark.jars": "b.jar"})  # there is one by then
+    assert launched == [({"spark.jars": "a.jar"}, {"process_group": 0})]
 
 
 def test_a_session_of_another_thread_is_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
