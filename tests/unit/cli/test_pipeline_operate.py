@@ -537,6 +537,25 @@ def test_a_redrive_tells_what_was_rejected_again(tube: Tube, file: Path, monkeyp
     assert "3 dead letters put through: 1 row into lake; 2 rejected again" in ran.err
 
 
+def test_a_redrive_that_is_stopped_takes_no_dead_letter_away_and_the_next_one_finishes_it(
+    tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(pipeline: Any, *, on_event: Callable[[Event], None], **more: Any) -> RunResult:
+        totals = Totals(0, 0, {}, 0)
+        for event in (STARTED, Finished(status, totals, 1.0, STARTED.at_s + 1)):
+            on_event(event)
+        return RunResult(status, totals, 1.0, "cafe", pipeline.state)
+
+    monkeypatch.setattr("pytubemq.spark.pipeline.run.engine.run", run)
+    status = RunStatus.STOPPED
+    stopped = tube("pipeline", "dlq", "redrive", str(file), "--yes")
+    assert (stopped.code, "no dead letter is taken away yet" in stopped.err) == (1, True)
+    assert "3 dead letters" in tube("pipeline", "dlq", "list", str(file)).err
+    status = RunStatus.FINISHED
+    again = tube("pipeline", "dlq", "redrive", str(file), "--yes", "-o", "json")
+    assert json.loads(again.out)["redriven"] == 3
+
+
 def test_what_was_rejected_stands_below_what_was_read(tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(pipeline: Any, *, on_event: Callable[[Event], None], **more: Any) -> RunResult:
         for event in (STARTED, batch(0)):

@@ -14,7 +14,7 @@ from pytubemq.cli.pipeline.display import Shown
 from pytubemq.cli.pipeline.opened import opened
 from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, set_option
 from pytubemq.cli.words import count_of
-from pytubemq.errors import ConfigError, ExitCode, NotFoundError
+from pytubemq.errors import ConfigError, ExitCode, NotFoundError, TubeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -224,8 +224,13 @@ def _some_meant(letters: DeadLetters, taken: Taken, reason: str | None) -> None:
 
 
 def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive, done: Redriven) -> None:
-    """Run it, then take the dead letters away."""
+    """Run it, then take the dead letters away.
+
+    Raises:
+        TubeError: it was asked to stop; they all stay, and the next redrive puts the rest of them through.
+    """
     from pytubemq.cli.pipeline.run import engine_run
+    from pytubemq.spark.pipeline.run.events import RunStatus
     from pytubemq.spark.pipeline.watch.dead_letters import dead_letters_of
     from pytubemq.spark.pipeline.watch.redrive import APART
 
@@ -233,6 +238,11 @@ def _carry_out(options: GlobalOptions, pipeline: Pipeline, wanted: Redrive, done
         for stage in wanted.stages():
             again = wanted.pipeline(pipeline, stage)
             ran = engine_run(options, again, once=True, progress=Shown.AUTO, apart=APART)
+            if ran.result.status is RunStatus.STOPPED:
+                raise TubeError(
+                    "the redrive was stopped: no dead letter is taken away yet",
+                    hint="the next redrive finishes it, and gives no sink a row twice that is exactly once",
+                )
             done.add(ran.record.rows_out, ran.record.rejected)
     except ConfigError:
         wanted.give_up()
