@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from html import escape
 from typing import Any, Final
 
 from pytubemq.spark.pipeline.spec import model
@@ -68,6 +69,15 @@ def dead_letter_place(spec: Mapping[str, Any], state: str) -> str:
     place = next((letters[name] for name in ("topic", "table", "path", "url") if letters.get(name)), None)
     shown = f"{state}/dead_letter" if place is None else str(redacted(place))
     return f"{kind}: {shown}"
+
+
+def audit_time(spec: Mapping[str, Any]) -> str:
+    """Of which time the audit's minutes are, as a part of a sentence; as HTML."""
+    column = _section(spec, "audit").get("time")
+    if column:
+        return f"the time in their column {escape(str(column))}"
+    example = "inlongmsg_time" if _section(spec, "decode").get("format") == "inlong-msg" else "COLUMN"
+    return f"their message's time (msgTime, else its arrival; with <code>audit: {example}</code> their own)"
 
 
 def is_read_back(spec: Mapping[str, Any]) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytubemq.spark.pipeline.spec.model import OnError
 from pytubemq.spark.pipeline.watch.configuration import (
     as_yaml,
+    audit_time,
     by_itself,
     dead_letter_place,
     is_read_back,
@@ -251,9 +252,10 @@ def _audit(record: RunRecord) -> str:
     left = len(record.audit) - len(rows)
     note = f'<p class="soft">{left:,} earlier minutes are left out.</p>' if left else ""
     heads = ["stream", "minute", "read", "rejected", *sinks]
+    table = _table(heads, rows, numbers=set(range(2, len(heads))))
     return (
-        '<h2>Audit</h2><p class="soft">Records by stream and minute of their own time, over the batches that the '
-        f"ledger still has.</p>{_table(heads, rows, numbers=set(range(2, len(heads))))}{note}"
+        f'<h2>Audit</h2><p class="soft">Records by stream and minute of {audit_time(record.spec)}, over the batches '
+        f"that the ledger still has.</p>{table}{note}"
     )
 
 

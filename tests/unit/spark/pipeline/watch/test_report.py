@@ -103,6 +103,16 @@ def test_text_from_outside_is_escaped_wherever_it_stands(text: str) -> None:
     assert tags.open == []
 
 
+def test_the_audit_says_of_which_time_its_minutes_are() -> None:
+    record = record_of(started())
+    record.audit = [{"stream": "t", "minute": "2026-02-02T02:40", "read": 1, "rejected": 0, "written": {}}]
+    assert "of their message's time (msgTime, else its arrival; with <code>audit: COLUMN</code>" in page(record)
+    record.spec = {"decode": {"format": "inlong-msg"}}
+    assert "with <code>audit: inlongmsg_time</code> their own)" in page(record)
+    record.spec = {"audit": {"time": "<at>"}}
+    assert "minute of the time in their column &lt;at&gt;, over the batches" in page(record)
+
+
 def test_configuration_is_shown_and_secrets_in_it_are_not() -> None:
     shown = redacted(
         {"url": "jdbc:postgresql://h/d?user=u&password=p1", "options": {"password": "p2", "ref": "${env:PW}"},
