@@ -20,8 +20,9 @@ from pytubemq.model.offset import messages_between
 from pytubemq.spark.observe.lag import iso
 from pytubemq.spark.pipeline.run.before.apart import refuse_state
 from pytubemq.spark.pipeline.run.before.log_owner import refuse_log
+from pytubemq.spark.pipeline.sinks.port import DEAD_LETTER
 from pytubemq.spark.pipeline.spec.edges import lies_before, read_edge
-from pytubemq.spark.pipeline.spec.model import SinkFormat, Trigger, TriggerKind
+from pytubemq.spark.pipeline.spec.model import DeadLetter, OnError, SinkFormat, Trigger, TriggerKind
 from pytubemq.spark.pipeline.watch.backfills import backfill_title
 from pytubemq.spark.pipeline.watch.dead_letters import dead_letter_beside
 from pytubemq.spark.pipeline.watch.files import BACKFILLS, RANGE, LocalFiles, read_object
@@ -137,8 +138,13 @@ def ranges(backfill: Backfill) -> list[dict[str, Any]]:
 
 
 def effects(pipeline: Pipeline) -> list[str]:
-    """What writing rows again does to each sink."""
-    return [f"{sink.name}: {_effect(sink.format, keyed=bool(sink.keys))}" for sink in pipeline.sinks]
+    """What writing rows again does to each sink, and rejecting records again to the dead letters."""
+    found = [f"{sink.name}: {_effect(sink.format, keyed=bool(sink.keys))}" for sink in pipeline.sinks]
+    decode = pipeline.decode
+    if decode is not None and decode.format != "raw" and decode.on_error is OnError.DEAD_LETTER:
+        again = _effect((pipeline.dead_letter or DeadLetter()).format, keyed=False)
+        found.append(f"{DEAD_LETTER}, of what is rejected again: {again}")
+    return found
 
 
 def ends_of(pipeline: Pipeline) -> dict[Partition, tuple[int, int]]:

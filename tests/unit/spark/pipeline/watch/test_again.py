@@ -14,7 +14,17 @@ import pytest
 
 from pytubemq.errors import ConfigError, RefusedError
 from pytubemq.spark.decode.columns import parse_columns
-from pytubemq.spark.pipeline.spec.model import DeadLetter, Pipeline, Sink, SinkFormat, Source, Step, TriggerKind
+from pytubemq.spark.pipeline.spec.model import (
+    DeadLetter,
+    Decode,
+    OnError,
+    Pipeline,
+    Sink,
+    SinkFormat,
+    Source,
+    Step,
+    TriggerKind,
+)
 from pytubemq.spark.pipeline.watch.backfill import backfill_of, effects
 from pytubemq.spark.pipeline.watch.files import state_files
 from pytubemq.spark.pipeline.watch.plain import plain
@@ -183,6 +193,9 @@ def test_what_becomes_of_each_sink_is_told_before() -> None:
     assert re.search("twice", said[0])
     assert re.search("replaced", said[1])
     assert re.search("sent again", said[2])
+    decoded = replace(PIPELINE, decode=Decode("json", schema="id INT"))
+    assert effects(decoded)[3:] == [f"dead_letter, of what is rejected again: {said[0].partition(': ')[2]}"]
+    assert effects(replace(decoded, decode=Decode("json", schema="id INT", on_error=OnError.DROP))) == said
 
 
 def test_a_stage_that_is_not_there_is_told_with_the_nearest_one() -> None:
