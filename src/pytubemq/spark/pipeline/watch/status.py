@@ -77,6 +77,7 @@ class Status:
         """For JSON; what is not known is None."""
         record = self.record
         last = record.batches[-1] if record.batches else None
+        ended = not self.runs and self.standing is not Standing.DEAD
         return {
             "pipeline": record.pipeline,
             "status": self.standing.value,
@@ -87,7 +88,7 @@ class Status:
             "host": self.host,
             "started": None if record.began_s is None else iso(record.began_s),
             "ended": None if record.ended_s is None else iso(record.ended_s),
-            "heartbeat_age_s": None if self.heartbeat_age_s is None else round(self.heartbeat_age_s, 1),
+            "heartbeat_age_s": None if ended or self.heartbeat_age_s is None else round(self.heartbeat_age_s, 1),
             "batches": record.batch_count,
             "last_batch": None if last is None else last.batch_id,
             "rows_in": record.rows_in,

@@ -39,7 +39,10 @@ def test_a_run_whose_process_lives_runs(tmp_path: Path) -> None:
     found = status(state_files(str(write_state(tmp_path)))).as_dict()
     assert (found["status"], found["rows_in"], found["rejected"], found["last_batch"]) == ("running", 3_000, 30, 2)
     assert (found["lag_rows"], found["lag_s"], found["rows_per_s"]) == (4_998, 2.5, 1_000.0)
+    assert found["heartbeat_age_s"] is not None
     json.dumps(found)
+    ended = status(state_files(str(write_state(tmp_path / "ended", status="finished")))).as_dict()
+    assert ended["heartbeat_age_s"] is None  # it has none any more
 
 
 def test_a_run_without_a_batch_says_what_it_is_at(tmp_path: Path) -> None:
