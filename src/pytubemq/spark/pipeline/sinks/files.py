@@ -94,7 +94,7 @@ class HadoopFiles:
             return name
         while not self.exists(name) and "/" in name.rstrip("/").removeprefix("file://"):
             above = name.rstrip("/").rpartition("/")[0]
-            if not above or above.endswith(":/"):
+            if not above or above.endswith((":", ":/")):
                 return name[: len(above) + 1]
             name = above
         return name

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError, TubeError
 from pytubemq.spark.pipeline.run.failpoints import reach
-from pytubemq.spark.pipeline.run.faults import PipelineError
+from pytubemq.spark.pipeline.run.faults import PipelineError, of_spark
 from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
 from pytubemq.spark.pipeline.sinks.files import HadoopFiles
-from pytubemq.spark.pipeline.sinks.iceberg_table import iceberg_table, refuse_parts
+from pytubemq.spark.pipeline.sinks.iceberg_table import iceberg_table
 from pytubemq.spark.pipeline.sinks.parquet import batch_label
+from pytubemq.spark.pipeline.sinks.parts import OF_ICEBERG, refuse_other_parts, refuse_parts
 from pytubemq.spark.pipeline.spec.model import Guarantee
 from pytubemq.spark.pipeline.spec.secrets import resolve
 
@@ -51,25 +52,43 @@ class IcebergSink:
         self._name = resolve(spec.table)
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """See that the catalog can be opened, and that the columns fit the table's."""
+        """See that the catalog can be opened, that Iceberg takes the columns, and that files can be put there."""
         from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
 
         try:
             with iceberg_table(spark, self._name) as table:
                 columns = table.columns if table.exists else None
-                if columns is not None:
-                    refuse_parts(table.partition_columns, columns)
-                elif schema is not None:
-                    refuse_parts(self.spec.partition_by, schema)
-        except Py4JJavaError as error:
-            raise ConfigError(
-                f"sink {self.spec.name}: {self._name}: {error.java_exception.getMessage()}",
-                hint="see that the catalog's settings are right and that it can be reached",
-            ) from error
+                self._check_table(table, columns or schema, HadoopFiles(spark))
+        except (Py4JJavaError, PySparkException) as error:
+            hint = (
+                "see that the catalog's settings are right, that it can be reached, and that Iceberg has a type for "
+                "each column: cast it in a step, or leave it out"
+            )
+            raise of_spark(error, f"sink {self.spec.name}: {self._name}", hint=hint) from error
         except TubeError as error:
             raise ConfigError(f"sink {self.spec.name}: {error.message}", hint=error.hint) from error
         if schema is not None and columns is not None:
             reconcile(schema, columns, self.spec.on_schema_change, sink=self.spec.name)
+
+    def _check_table(self, table: IcebergTable, columns: StructType | None, files: HadoopFiles) -> None:
+        """See that a table with these columns can be made, or is divided as asked, and that files can be put there."""
+        if columns is None:
+            return
+        place: str | None
+        if table.exists:
+            refuse_other_parts(self.spec.partition_by, table.partition_columns)
+            refuse_parts(table.partition_columns, columns, only=OF_ICEBERG)
+            place = table.data
+        else:
+            refuse_parts(self.spec.partition_by, columns, only=OF_ICEBERG)
+            place = table.trial(columns, self.spec.partition_by)
+        if place is not None and (why := files.refusal(place)):
+            raise ConfigError(
+                f"{place} cannot be written: {why}",
+                hint="Spark writes the files there: see that the directory may be written, and that the session has "
+                "Hadoop's file system for it (spark.hadoop.fs.SCHEME.impl, and its package)",
+            )
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """Write files, then add them in one snapshot that carries the batch."""

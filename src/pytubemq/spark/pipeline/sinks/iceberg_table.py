@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytubemq.errors import ConfigError
+from pytubemq.spark.pipeline.sinks.columns import spelled
 from pytubemq.spark.pipeline.sinks.iceberg_catalog import iceberg_catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
@@ -22,27 +23,10 @@ if TYPE_CHECKING:
 
 MAPPING: Final = "schema.name-mapping.default"
 """The table's property by which its readers find the columns of files that have names and no field ids, as Spark's."""
-PARTS: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date"})
-"""Spark's types (and decimals) whose values Iceberg reads out of the directories that Spark names by them."""
+DATA: Final = "data/tubemq"
+"""Below a table's location: the directory of our files."""
 LOOKED_BACK: Final = 1000
 """Snapshots among which a batch is looked for."""
-
-
-def refuse_parts(names: Iterable[str], columns: StructType) -> None:
-    """See that files can be parted by columns.
-
-    Raises:
-        ConfigError: there is no such column, or its values cannot be told from the name of a directory.
-    """
-    kinds = {field.name: field.dataType.simpleString() for field in columns}
-    for name in names:
-        if name not in kinds:
-            raise ConfigError(f"partition_by names {name}, which no row has", hint=f"there are {', '.join(kinds)}")
-        if kinds[name] not in PARTS and not kinds[name].startswith("decimal("):
-            raise ConfigError(
-                f"files cannot be parted by {name}, which is a {kinds[name]}",
-                hint="make a column for it in a step, as to_date(at) AS day, and name that in partition_by",
-            )
 
 
 @contextmanager
@@ -103,19 +87,37 @@ class IcebergTable:
     @property
     def data(self) -> str:
         """The directory below which our files lie."""
-        return f"{self._table.location()}/data/tubemq"
+        return f"{self._table.location()}/{DATA}"
+
+    def trial(self, columns: StructType, partition_by: Sequence[str]) -> str | None:
+        """Where its files would lie if it were made with these columns; nothing is made.
+
+        None where the catalog does not tell it as long as the database is not there.
+
+        Raises:
+            Py4JJavaError, UnsupportedOperationException: Iceberg has no type for a column, or the catalog refuses it.
+        """
+        from py4j.java_gateway import is_instance_of
+        from py4j.protocol import Py4JJavaError
+
+        schema, spec = self._layout(columns, partition_by)
+        try:
+            begun = self._catalog.newCreateTableTransaction(self._identifier, schema, spec)
+        except Py4JJavaError as error:
+            gateway, namespace = self._spark.sparkContext._gateway, self._identifier.namespace()
+            of_columns = is_instance_of(gateway, error.java_exception, "java.lang.IllegalStateException")
+            if of_columns or namespace.isEmpty() or self._catalog.namespaceExists(namespace):
+                raise
+            return None
+        return f"{begun.table().location()}/{DATA}"
 
     def create(self, columns: StructType, partition_by: Sequence[str]) -> None:
         """Make it, and its database."""
-        iceberg = self._jvm.org.apache.iceberg
-        schema = iceberg.spark.SparkSchemaUtil.convert(self._struct(columns))
-        spec = iceberg.PartitionSpec.builderFor(schema)
-        for name in partition_by:
-            spec = spec.identity(name)
+        schema, spec = self._layout(columns, partition_by)
         namespace = self._identifier.namespace()
         if not namespace.isEmpty() and not self._catalog.namespaceExists(namespace):
             self._catalog.createNamespace(namespace)
-        self._table = self._catalog.createTable(self._identifier, schema, spec.build())
+        self._table = self._catalog.createTable(self._identifier, schema, spec)
         self._map_names()
 
     def change(self, change: Change) -> None:
@@ -187,6 +189,15 @@ class IcebergTable:
         for name in self.partition_columns:
             values.add(found[name])
         return values
+
+    def _layout(self, columns: StructType, partition_by: Sequence[str]) -> tuple[Any, Any]:
+        """Iceberg's schema and division for these columns."""
+        iceberg = self._jvm.org.apache.iceberg
+        schema = iceberg.spark.SparkSchemaUtil.convert(self._struct(columns))
+        spec = iceberg.PartitionSpec.builderFor(schema)
+        for name in spelled(partition_by, columns.names):
+            spec = spec.identity(name)
+        return schema, spec.build()
 
     def _map_names(self) -> None:
         """Let readers find columns by name; Iceberg itself keeps that up to date when columns change."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 PACKAGE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 SERVERS: Final = "kafka.bootstrap.servers"
 REACH_MS: Final = 10_000
+AUTO_CREATE: Final = "auto.create.topics.enable"
+"""What brokers call making a topic when the first message for it comes."""
 OWN: Final = {
     "key": ("string", "binary"),
     "value": ("string", "binary"),
@@ -49,7 +51,10 @@ class KafkaSink:
             self._options["topic"] = resolve(spec.topic)
 
     def check(self, spark: SparkSession, schema: StructType | None) -> None:
-        """See that the connector is there, that a broker answers, and that the topic exists or may come to be."""
+        """See that the connector is there, that a broker answers, and that the topic is there or will come to be.
+
+        Where it may not be asked whether brokers make topics, they are taken to.
+        """
         from py4j.protocol import Py4JError, Py4JJavaError
 
         if "topic" not in self._options and (schema is None or "topic" not in schema.names):
@@ -66,13 +71,19 @@ class KafkaSink:
                 f"sink {self.spec.name}: the Spark session has no Kafka connector",
                 hint=f"add to the pipeline's spark: packages: [{PACKAGE}]",
             ) from error
+        jvm: Any = spark.sparkContext._jvm
         try:
-            jvm: Any = spark.sparkContext._jvm
-            admin.listTopics().names().get(REACH_MS, jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+            there = admin.listTopics().names().get(REACH_MS, jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+            topic = self._options.get("topic")
+            if topic is not None and not there.contains(topic) and not makes_topics(admin, jvm):
+                raise ConfigError(
+                    f"sink {self.spec.name}: the topic {topic} is not there, and the brokers make none by themselves",
+                    hint="make it, or correct the name",
+                )
         except Py4JJavaError as error:
             raise self._unreachable(str(error.java_exception)) from error
         finally:
-            admin.close(spark.sparkContext._jvm.java.time.Duration.ofSeconds(1))  # type: ignore[union-attr]
+            admin.close(jvm.java.time.Duration.ofSeconds(1))
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """Send the rows; Spark's connector waits for the acknowledgements."""
@@ -112,6 +123,22 @@ class KafkaSink:
             f"sink {self.spec.name}: no Kafka broker answers at {self._options[SERVERS]}: {why}",
             hint=f"see that {SERVERS} is right and reachable from here and from every executor",
         )
+
+
+def makes_topics(admin: Any, jvm: Any) -> bool:
+    """Whether brokers make a topic when the first message for it comes; True where they do not tell."""
+    from py4j.protocol import Py4JJavaError
+
+    resource = jvm.org.apache.kafka.common.config.ConfigResource
+    wait = (REACH_MS, jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+    try:
+        nodes = admin.describeCluster().nodes().get(*wait)
+        broker = resource(resource.Type.BROKER, str(nodes.iterator().next().id()))
+        asked = jvm.java.util.Collections.singletonList(broker)
+        entry = admin.describeConfigs(asked).all().get(*wait).get(broker).get(AUTO_CREATE)
+    except Py4JJavaError:
+        return True
+    return entry is None or str(entry.value()).lower() != "false"
 
 
 def is_kafka_s_own(rows: StructType, keys: Sequence[str]) -> bool:

@@ -16,6 +16,7 @@ from pytubemq.errors import ConfigError
 from pytubemq.spark.pipeline.run.failpoints import reach
 from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
 from pytubemq.spark.pipeline.sinks.files import HadoopFiles
+from pytubemq.spark.pipeline.sinks.parts import refuse_parts
 from pytubemq.spark.pipeline.sinks.rows import write_counted
 from pytubemq.spark.pipeline.spec.model import Guarantee
 from pytubemq.spark.pipeline.spec.object_stores import WHY, object_store
@@ -64,9 +65,11 @@ class ParquetBatches:
         table = self._table(files)
         if schema is not None and table is not None:
             reconcile(schema, table, self.spec.on_schema_change, sink=self.spec.name)
-        unknown = [name for name in self.spec.partition_by if schema is not None and name not in schema.names]
-        if unknown:
-            raise ConfigError(f"sink {self.spec.name}: partition_by names {', '.join(unknown)}, which no row has")
+        if schema is not None:
+            try:
+                refuse_parts(self.spec.partition_by, schema)
+            except ConfigError as error:
+                raise ConfigError(f"sink {self.spec.name}: {error.message}", hint=error.hint) from error
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """Stage the files, then give their directory the batch's name."""

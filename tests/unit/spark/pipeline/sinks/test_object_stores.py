@@ -34,3 +34,4 @@ def test_in_an_object_store_nothing_is_tried_above_the_path_itself() -> None:
     assert _Only("s3a://bucket").nearest("s3a://bucket/lake/t") == "s3a://bucket/lake/t"
     assert _Only("hdfs://name/lake").nearest("hdfs://name/lake/a/t") == "hdfs://name/lake"
     assert _Only("/lake").nearest("/lake/t") == "/lake"
+    assert [_Only("").nearest(name) for name in ("/lake/t", "file:/lake/t")] == ["/", "file:/"]

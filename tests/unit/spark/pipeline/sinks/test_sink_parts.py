@@ -12,13 +12,13 @@ from pytubemq.spark.pipeline.run.source import Opened
 from pytubemq.spark.pipeline.sinks import sql
 from pytubemq.spark.pipeline.sinks.columns import reconcile
 from pytubemq.spark.pipeline.sinks.delta import rows_taken
-from pytubemq.spark.pipeline.sinks.iceberg_table import refuse_parts
 from pytubemq.spark.pipeline.sinks.jdbc_options import jdbc_options
 from pytubemq.spark.pipeline.sinks.jdbc_table import with_local_times
 from pytubemq.spark.pipeline.sinks.jdbc_trial import check_kept
 from pytubemq.spark.pipeline.sinks.kafka import is_kafka_s_own
 from pytubemq.spark.pipeline.sinks.make import make_sink
 from pytubemq.spark.pipeline.sinks.parquet import batch_label
+from pytubemq.spark.pipeline.sinks.parts import OF_ICEBERG, refuse_other_parts, refuse_parts
 from pytubemq.spark.pipeline.spec.model import OnSchemaChange, Sink, SinkFormat
 
 NARROW = [("n", "integer"), ("t", "string")]
@@ -207,11 +207,32 @@ def test_rows_go_to_kafka_as_they_are_only_if_nothing_of_them_would_be_passed_ov
 @pytest.mark.parametrize("kind", ["timestamp", "binary"])
 def test_iceberg_files_are_not_parted_by_what_a_directory_s_name_cannot_tell(kind: str) -> None:
     columns = schema(("at", kind), ("day", "date"), ("d", "decimal(9,2)"), ("t", "string"))
-    refuse_parts(["day", "d", "t"], columns)
+    refuse_parts(["Day", "d", "t"], columns, only=OF_ICEBERG)
     with pytest.raises(ConfigError, match=f"files cannot be parted by at, which is a {kind}"):
-        refuse_parts(["at"], columns)
+        refuse_parts(["at"], columns, only=OF_ICEBERG)
     with pytest.raises(ConfigError, match="partition_by names x, which no row has"):
-        refuse_parts(["x"], columns)
+        refuse_parts(["x"], columns, only=OF_ICEBERG)
+
+
+def test_no_files_are_parted_by_a_nested_column_or_by_all_columns() -> None:
+    from pyspark.sql.types import IntegerType, MapType, NullType, StringType, StructField
+
+    columns = schema(("n", "integer"), ("at", "timestamp"))
+    refuse_parts(["at"], columns)
+    with pytest.raises(ConfigError, match="partition_by names every column"):
+        refuse_parts(["N", "at"], columns)
+    for kind, said in ((MapType(StringType(), IntegerType()), "map<string,int>"), (NullType(), "void")):
+        with pytest.raises(ConfigError, match=f"files cannot be parted by v, which is a {said}"):
+            refuse_parts(["v"], StructType([*columns.fields, StructField("v", kind)]))
+
+
+def test_partition_by_is_what_divides_the_table_that_is_there_or_says_nothing() -> None:
+    refuse_other_parts([], ["day"])
+    refuse_other_parts(["Day"], ["day"])
+    with pytest.raises(ConfigError, match="partition_by is hour, but the table that is there is divided by day"):
+        refuse_other_parts(["hour"], ["day"])
+    with pytest.raises(ConfigError, match="divided by no column"):
+        refuse_other_parts(["hour"], [])
 
 
 def test_a_column_that_a_batch_s_directory_would_hide_is_refused() -> None:
