@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import pytubemq.sync
 from pytubemq.errors import ConfigError, ExitCode, NotFoundError, TransportError
 from pytubemq.spark.pipeline.check.cases import run_cases
 from pytubemq.spark.pipeline.check.dry import dry_run
@@ -179,14 +180,18 @@ def checks(spark: SparkSession, pipeline: Pipeline, places: Places, **more: Any)
 
 
 def test_a_dry_run_reads_real_messages_and_writes_nothing(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
-    topic.send(30)
-    text = NUMBERS.format(tmp=tmp_path, master=topic.master, topic=topic.name).replace("", "")
-    pipeline, places = loaded(tmp_path, text)
+    with pytubemq.sync.connect(topic.master) as tube, tube.producer(topic.name) as producer:
+        for n in range(30):
+            producer.send(f"{n};{-n};?".encode())
+    text = NUMBERS.format(tmp=tmp_path, master=topic.master, topic=topic.name)
+    pipeline, places = loaded(
+        tmp_path, text.replace('schema: "n INT"', 'schema: "n INT", options: {lineDelimiter: ";"}')
+    )
     found = checks(spark, pipeline, places)
     assert {name: check.error for name, check in found.items() if check.error} == {}
     assert list(found) == ["source", "read", "step even", "step counted", "stream", "sink lake", "dead_letter"]
     assert found["source"].text == "4 partitions, 30 messages"
-    assert found["read"].text == "10 rows decoded"
+    assert found["read"].text.startswith("20 rows decoded, 10 rejected: decode.csv 10; ")  # of ten messages
     assert found["stream"].text == "counted keeps state"
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["file.yaml"]
     looked = look(pipeline, None)

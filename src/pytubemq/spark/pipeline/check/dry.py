@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import ConfigError, TubeError
-from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.model.offset import OFFSET_UNIT, messages_between
 from pytubemq.spark.pipeline.check.cases import collected, decoded
 from pytubemq.spark.pipeline.check.compiling import compiled
 from pytubemq.spark.pipeline.check.named import check_named
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 MESSAGES: Final = 10
 """Read unless asked otherwise."""
+MOST_ROWS: Final = 100_000
+"""Of what those messages hold; no more are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +122,12 @@ class _DryRun:
         opened = open_source(self._spark, pipeline, streaming=False)
         if pipeline.audit is not None:
             check_time(opened.rows.schema, pipeline.audit.time)
-        rows = opened.rows.limit(self._messages).cache()
+        whole = pipeline.source.format == "tubemq"  # `_last_messages` bounds it, and a message may hold many records
+        rows = opened.rows.limit(MOST_ROWS if whole else self._messages).cache()
         table, _ = collected(rows)
         self._input = opened.accepted(rows)
         if not opened.decoded:
-            return (
-                f"{_count(len(table), 'message')}" if pipeline.source.format == "tubemq" else _count(len(table), "row")
-            )
+            return _count(len(table), "message" if whole else "row")
         return told_of_decoded(pipeline, [row["_error"] for row in table])
 
     def steps(self) -> Iterator[Check]:
@@ -241,10 +242,20 @@ def _tried(name: str, look_at: Callable[[], str]) -> Check:
 
 
 def _last_messages(pipeline: Pipeline, looked: Looked, messages: int) -> Any:
-    """The source, from so many messages before its end."""
-    each = -(-messages // max(1, len(looked.partitions)))
-    start = {one.partition: max(one.first, one.end - each * OFFSET_UNIT) for one in looked.partitions}
-    return replace(pipeline.source, start=start, end=None)
+    """The source, from so many messages before its end, in all, to its end as it is now."""
+    there = {one.partition: messages_between(one.first, one.end) for one in looked.partitions}
+    taken = shares(there, messages)
+    start = {one.partition: one.end - taken[one.partition] * OFFSET_UNIT for one in looked.partitions}
+    return replace(pipeline.source, start=start, end={one.partition: one.end for one in looked.partitions})
+
+
+def shares(there: Mapping[str, int], wanted: int) -> dict[str, int]:
+    """So many of what each has that they are `wanted` together, or all that there are, and as even as can be."""
+    taken = {}
+    for left, name in zip(range(len(there), 0, -1), sorted(there, key=lambda name: there[name]), strict=True):
+        taken[name] = min(there[name], -(-wanted // left))
+        wanted -= taken[name]
+    return taken
 
 
 def _count(number: int, noun: str) -> str:

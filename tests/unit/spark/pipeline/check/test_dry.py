@@ -120,6 +120,12 @@ def test_topics_that_are_not_there_are_told_with_their_lines_before_anything_els
     assert (sink.error.message, sink.error.exit_code) == (f"p.yaml:1:1 sinks.out.topic: topic 't2' {rest}", 3)
 
 
+def test_so_many_messages_are_read_in_all_and_of_each_partition_what_it_has() -> None:
+    assert dry.shares({"a": 100, "b": 0, "c": 1, "d": 100}, 10) == {"b": 0, "c": 1, "a": 5, "d": 4}
+    assert dry.shares({"a": 3, "b": 2}, 10) == {"a": 3, "b": 2}
+    assert dry.shares({}, 10) == {}
+
+
 ERROR = {"reason": "decode.json", "detail": "no JSON: hello"}
 
 
