@@ -456,6 +456,15 @@ def test_a_topic_that_is_not_there_is_told_with_its_line_unless_a_plan_is_offlin
     assert tube("pipeline", "plan", str(file), "--offline").code == 0
 
 
+def test_a_plan_tells_of_a_run_that_is_at_work(tube: Tube, file: Path) -> None:
+    state = file.parent / "st"
+    (state / "spec.json").write_text('{"name": "orders"}')
+    assert "changed since the last run:" in tube("pipeline", "plan", str(file), "--offline").out
+    run = json.loads((state / "run.json").read_text())
+    (state / "run.json").write_text(json.dumps(run | {"status": "running", "heartbeat": time.time()}))
+    assert "changed since the run that is at work began:" in tube("pipeline", "plan", str(file), "--offline").out
+
+
 def test_a_place_to_begin_at_that_is_not_there_is_told_with_its_line(
     tube: Tube, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
     from pytubemq.spark.pipeline.sinks.strangers import repeating
     from pytubemq.spark.pipeline.spec import load_checked
     from pytubemq.spark.pipeline.watch.files import SPEC, read_object, state_files
+    from pytubemq.spark.pipeline.watch.status import status
 
     options = current()
     loaded = load_checked(file, variables=variables)
@@ -56,7 +57,10 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
     columns = _columns(pipeline, loaded.places, file) if schema else None
     fed = fed_before(files) if files is not None else None
     again = repeating(pipeline) if not offline else ()
-    made = planned(pipeline, looked=looked, last=last, columns=columns, fed=fed, repeating=again)
+    running = files is not None and status(files).runs
+    made = planned(
+        pipeline, looked=looked, last=last, columns=columns, fed=fed, repeating=again, running=running
+    )  # fmt: skip
     if options.output in {None, "table"}:
         click.echo("\n".join(words(made)))
     else:

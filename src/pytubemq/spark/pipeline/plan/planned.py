@@ -109,6 +109,8 @@ class Plan:
     """Where Spark runs, if the runner starts it."""
     state: str
     ran_before: bool
+    running: bool
+    """Whether a run is at work."""
     changes: tuple[Change, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -124,6 +126,7 @@ def plan(
     columns: Mapping[str, str] | None = None,
     fed: Mapping[str, str] | None = None,
     repeating: Collection[str] = (),
+    running: bool = False,
 ) -> Plan:
     """What a run of the pipeline would do.
 
@@ -134,6 +137,7 @@ def plan(
         columns: of `input` and of each step, where they are known.
         fed: by sink, the query that fed it so far, where that has made progress.
         repeating: the sinks by number whose Brokers store repeats.
+        running: whether a run is at work.
     """
     columns = columns or {}
     kind = source_kind(pipeline, java=looked is not None and looked.java)
@@ -166,6 +170,7 @@ def plan(
         spark=pipeline.spark.master,
         state=pipeline.state or f".pytubemq/{pipeline.name}",
         ran_before=last is not None,
+        running=running,
         changes=(*_changes(pipeline, last), *_moves(pipeline, fed or {})),
     )
 

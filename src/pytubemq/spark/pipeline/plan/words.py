@@ -96,9 +96,10 @@ def _parts(plan: Plan) -> list[str]:
 def _changes(plan: Plan) -> list[str]:
     if not plan.ran_before:
         return []
+    last = "the run that is at work began" if plan.running else "the last run"
     if not plan.changes:
-        return ["nothing changed since the last run"]
-    lines = ["changed since the last run:"]
+        return [f"nothing changed since {last}"]
+    lines = [f"changed since {last}:"]
     for change in plan.changes:
         note = f"   ({change.consequence})" if change.consequence else ""
         lines.append(f"  {change.path}: {_value(change.before)} -> {_value(change.after)}{note}")
