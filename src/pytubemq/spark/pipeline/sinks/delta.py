@@ -14,6 +14,7 @@ from pytubemq.spark.pipeline.run.faults import of_spark
 from pytubemq.spark.pipeline.sinks import sql
 from pytubemq.spark.pipeline.sinks.columns import fitted, reconcile
 from pytubemq.spark.pipeline.sinks.delta_table import DeltaTable
+from pytubemq.spark.pipeline.sinks.parts import refuse_other_parts
 from pytubemq.spark.pipeline.sinks.upsert import last_of_each_key
 from pytubemq.spark.pipeline.spec.model import Guarantee
 from pytubemq.spark.pipeline.spec.secrets import resolve
@@ -49,37 +50,39 @@ class DeltaSink:
         A table is made there, or changed, as the first batch would do it, and taken away.
         """
         self._refuse_without_delta(spark)
+        table = self._table(spark)
         with self._told():
-            table = self._table(spark)
             columns = table.columns()
             if why := table.refusal():
                 raise ConfigError(
-                    f"sink {self.spec.name}: {table.name} cannot be written: {why}",
+                    f"{table.name} cannot be written: {why}",
                     hint="see that the directory may be written, from the driver and from every executor",
                 )
-            if schema is None:
-                return
+            if columns is not None and self.spec.partition_by:
+                refuse_other_parts(self.spec.partition_by, table.parts())
+        if schema is None:
+            return
+        change = None
+        if columns is not None:
+            change = reconcile(schema, columns, self.spec.on_schema_change, sink=self.spec.name)
+        with self._told():
             if self.spec.keys:
                 last_of_each_key(spark.createDataFrame([], schema), self.spec.keys)
-            if columns is None:
+            if change is None:
                 table.try_make(schema, self.spec.partition_by)
-                return
-            self._refuse_other_parts(table)
-            change = reconcile(schema, columns, self.spec.on_schema_change, sink=self.spec.name)
-            if not change.is_none:
+            elif not change.is_none:
                 table.try_follow(change)
 
     def write(self, rows: DataFrame, batch_id: int, context: SinkContext) -> int:
         """One commit with the batch's rows, or none if it has been made."""
-        spark = context.spark
-        rows = self._fitted(rows, self._table(spark))
+        table = self._table(context.spark)
+        rows = self._fitted(rows, table)
         if self.spec.keys:
             self._merge(rows, batch_id, context)
         else:
-            writer = rows.write.options(**{key: resolve(value) for key, value in self.spec.options.items()})
-            writer = writer.format("delta").mode("append").option("userMetadata", self._label(batch_id, context))
-            writer = writer.option("txnAppId", self._application(context)).option("txnVersion", str(batch_id))
-            writer.save(self._table(spark).location())
+            given = {key: resolve(value) for key, value in self.spec.options.items()}
+            own = {"txnAppId": self._application(context), "txnVersion": str(batch_id)}
+            table.append(rows, {**given, **own, "userMetadata": self._label(batch_id, context)})
         written = self.done(batch_id, context)
         return rows.count() if written is None else written
 
@@ -125,18 +128,9 @@ class DeltaSink:
         path = resolve(self.spec.path) if self.spec.path else None
         return DeltaTable(spark, path=path, name=resolve(self.spec.table or ""))
 
-    def _refuse_other_parts(self, table: DeltaTable) -> None:
-        asked, parts = self.spec.partition_by, table.parts()
-        if asked and [name.lower() for name in asked] != [name.lower() for name in parts]:
-            raise ConfigError(
-                f"sink {self.spec.name}: partition_by is {', '.join(asked)}, but the table that is there is divided by "
-                f"{', '.join(parts) or 'no column'}",
-                hint="leave partition_by out, or name another path or table",
-            )
-
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """What Spark and Hadoop raise, in our terms."""
+        """What is refused, with the sink's name; what Spark and Hadoop raise, in our terms."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
@@ -145,6 +139,8 @@ class DeltaSink:
         except (Py4JJavaError, PySparkException) as error:
             hint = "mend the sink's path or table, its keys or partition_by, or the columns in a step"
             raise of_spark(error, f"sink {self.spec.name}", hint=hint) from error
+        except ConfigError as error:
+            raise ConfigError(f"sink {self.spec.name}: {error.message}", hint=error.hint) from error
 
     def _refuse_without_delta(self, spark: SparkSession) -> None:
         from py4j.protocol import Py4JError

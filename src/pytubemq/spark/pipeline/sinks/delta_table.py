@@ -16,7 +16,7 @@ from pytubemq.spark.pipeline.sinks.files import HadoopFiles
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from pytubemq.spark.pipeline.sinks.columns import Change
@@ -77,6 +77,10 @@ class DeltaTable:
             column, kind = sql.quoted(field.name), field.dataType.simpleString()
             self._spark.sql(f"ALTER TABLE {self.name} ALTER COLUMN {column} TYPE {kind}")
 
+    def append(self, rows: DataFrame, options: Mapping[str, str] | None = None) -> None:
+        """Add rows that have its columns, in one commit."""
+        rows.write.format("delta").mode("append").options(**options or {}).save(self.location())
+
     def refusal(self) -> str | None:
         """Why its files cannot be written; None if they can, or if the catalog decides where they will lie."""
         if self._path is None and self.columns() is None:
@@ -84,12 +88,13 @@ class DeltaTable:
         return HadoopFiles(self._spark).refusal(self.location())
 
     def try_make(self, columns: StructType, parts: Sequence[str]) -> None:
-        """Make another one, in its place as far as that is there, and take it away."""
+        """Make another one, in its place as far as that is there, add no rows to it, and take it away."""
         with self._beside() as other:
             other.make(columns, parts)
+            other.append(self._spark.createDataFrame([], columns))
 
     def try_follow(self, change: Change) -> None:
-        """Make the change to another one like it, and take that away."""
+        """Make the change to another one like it, add no rows to that, and take it away."""
         columns, detail = self.columns(), self._detail()
         assert columns is not None, "a table that is not there does not change"
         properties = {f"delta.feature.{name}": "supported" for name in _FEATURES if name in detail.tableFeatures}
@@ -98,6 +103,7 @@ class DeltaTable:
         with self._beside() as other:
             other.make(columns, detail.partitionColumns, properties)
             other.follow(change)
+            other.append(self._spark.createDataFrame([], change.columns))
 
     @contextmanager
     def _beside(self) -> Iterator[DeltaTable]:

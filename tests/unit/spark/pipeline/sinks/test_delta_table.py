@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,16 +15,25 @@ COLUMNS = StructType([StructField("n", IntegerType())])
 
 
 class _Spark:
-    """Takes statements; refuses those with a word in them."""
+    """Takes statements, and rows that are saved; refuses a statement with a word in it."""
 
     def __init__(self, refuses: str = "none of them") -> None:
         self.taken: list[str] = []
         self._refuses = refuses
 
-    def sql(self, statement: str) -> None:
+    def sql(self, statement: str) -> Any:
         self.taken.append(re.sub("[0-9a-f]{32}", "1", statement))
         if self._refuses in statement:
             raise ValueError(statement)
+        return SimpleNamespace(collect=lambda: [SimpleNamespace(location="/warehouse/t")])
+
+    def createDataFrame(self, rows: list[Any], columns: StructType) -> Any:
+        writer: Any = SimpleNamespace(
+            save=lambda path: self.taken.append(f"{len(rows)} rows of {columns.names} to {path}")
+        )
+        writer.format = writer.mode = lambda value: writer
+        writer.options = lambda **values: writer
+        return SimpleNamespace(write=writer)
 
 
 def _table(spark: Any, name: str) -> DeltaTable:
@@ -39,6 +49,8 @@ def test_it_lies_in_the_same_schema_whatever_names_it_has(name: str, beside: str
     made = f"{beside}`_tubemq_probe_1`"
     assert spark.taken == [
         f"CREATE TABLE IF NOT EXISTS {made} (`n` int) USING delta PARTITIONED BY (`n`)",
+        f"DESCRIBE DETAIL {made}",
+        "0 rows of ['n'] to /warehouse/t",
         f"DROP TABLE IF EXISTS {made}",
     ]
 
