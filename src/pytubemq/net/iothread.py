@@ -28,8 +28,8 @@ class IoThread:
         self._loop = asyncio.new_event_loop()
         self._pid = os.getpid()
         self._closed = False
-        self._gate = threading.Lock()
-        """Held while something is handed to the loop, so that nothing is behind its end."""
+        self._gate = threading.RLock()
+        """Held while something is handed over: nothing is behind the loop's end, and a signal may come meanwhile."""
         self._waited_for: set[concurrent.futures.Future[Any]] = set()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()

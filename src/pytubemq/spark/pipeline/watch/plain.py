@@ -12,6 +12,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+from pytubemq.spark.pipeline.values import python_values
+
 
 def plain_rows(table: Any) -> list[dict[str, Any]]:
     """The rows of a `pyarrow.Table`."""
@@ -23,29 +25,10 @@ def plain_rows(table: Any) -> list[dict[str, Any]]:
         return plain(dict(value) if name in maps and isinstance(value, list) else value)
 
     names = table.schema.names
-    columns = [_values(table.column(at)) for at in range(len(names))]
+    columns = [python_values(table.column(at)) for at in range(len(names))]
     return [
         {name: cell(name, value) for name, value in zip(names, row, strict=True)} for row in zip(*columns, strict=True)
     ]
-
-
-def _values(column: Any) -> list[Any]:
-    try:
-        return list(column.to_pylist())
-    except (OverflowError, ValueError):
-        return [_value(each) for each in column]
-
-
-def _value(scalar: Any) -> Any:
-    """A value as Python has it; as Arrow's text where a time in it lies beyond the years that Python knows."""
-    import pyarrow as pa
-
-    try:
-        return scalar.as_py()
-    except (OverflowError, ValueError):
-        if isinstance(scalar, pa.StructScalar):
-            return {name: _value(inner) for name, inner in scalar.items()}
-        return str(pa.array([scalar]).to_string(skip_new_lines=True))[1:-1]
 
 
 def plain(value: Any) -> Any:
