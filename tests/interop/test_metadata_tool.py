@@ -41,6 +41,9 @@ QUERIES = (
 )
 NOT_KEPT = {"serialId", "dataVersionId", "isConfChanged", "isConfLoaded"}
 """What a Master gives to a record by itself, and how a Broker is that runs."""
+MADE_BY_MASTER = "__offset_history__"
+"""The topic that a Master makes with each Broker, so when it was made is each Master's own, too."""
+DATES = {"createDate", "modifyDate"}
 
 
 @dataclass
@@ -92,15 +95,15 @@ async def fill(api: WebApi) -> None:
     )
 
 
+def kept(row: dict[str, Any]) -> dict[str, Any]:
+    """A record without what is its Master's own."""
+    left_out = NOT_KEPT | DATES if row.get("topicName") == MADE_BY_MASTER else NOT_KEPT
+    return {key: value for key, value in row.items() if key not in left_out}
+
+
 async def records(api: WebApi) -> dict[str, list[Any]]:
     """All that a Master keeps, without what is its own."""
-    return {
-        query: sorted(
-            ({key: value for key, value in row.items() if key not in NOT_KEPT} for row in await api.query(query)),
-            key=repr,
-        )
-        for query in QUERIES
-    }
+    return {query: sorted(map(kept, await api.query(query)), key=repr) for query in QUERIES}
 
 
 async def test_it_moves_the_metadata_of_a_java_master_into_ours_and_on(tmp_path: Path) -> None:
