@@ -119,8 +119,7 @@ class InLongWrapper:
         repeated = sum(len(group.records) * _size_of(group.attributes) for group in groups)
         if self._attributes_column and repeated > MAX_REPEATED_ATTRIBUTE_BYTES:
             raise InLongError(f"attributes of {repeated} bytes, counted at each record")
-        leading = [len(self.predefined(group)) for group in groups] if self._predefined else []
-        if sum(one != other for one, other in pairwise(leading)) > MAX_LEADING_CHANGES:
+        if len(groups) > MAX_LEADING_CHANGES and self._leading_changes(groups) > MAX_LEADING_CHANGES:
             raise InLongError(
                 f"groups of other numbers of __addcol fields in turn, more than {MAX_LEADING_CHANGES} times"
             )
@@ -131,6 +130,9 @@ class InLongWrapper:
                 if self.time_us(group) is None:
                     raise InLongError("no time that a timestamp can hold: neither dt nor t tells one")
         return groups
+
+    def _leading_changes(self, groups: list[Group]) -> int:
+        return sum(one != other for one, other in pairwise(len(self.predefined(group)) for group in groups))
 
     def _is_protobuf(self, body: bytes, attributes: Mapping[str, str]) -> bool:
         if self._wrap != "auto":

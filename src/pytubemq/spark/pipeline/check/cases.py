@@ -21,7 +21,7 @@ from pytubemq.spark.pipeline.run.faults import said
 from pytubemq.spark.pipeline.run.steps import input_of, make_tables
 from pytubemq.spark.pipeline.spec.model import OnError
 from pytubemq.spark.pipeline.spec.secrets import resolve_all
-from pytubemq.spark.pipeline.values import python_values
+from pytubemq.spark.pipeline.values import python_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -134,9 +134,7 @@ def collected(rows: DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
         raise ConfigError(
             f"the steps fail at these rows: {said(error)}", hint="see the step that the text names"
         ) from error
-    names = list(table.schema.names)
-    columns = [python_values(table.column(at)) for at in range(len(names))]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)], names
+    return python_rows(table), list(table.schema.names)
 
 
 def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:

@@ -12,11 +12,11 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-from pytubemq.spark.pipeline.values import python_values
+from pytubemq.spark.pipeline.values import python_rows
 
 
 def plain_rows(table: Any) -> list[dict[str, Any]]:
-    """The rows of a `pyarrow.Table`."""
+    """The rows of a `pyarrow.Table`, or of a record batch."""
     import pyarrow as pa
 
     maps = {field.name for field in table.schema if pa.types.is_map(field.type)}
@@ -24,11 +24,7 @@ def plain_rows(table: Any) -> list[dict[str, Any]]:
     def cell(name: str, value: Any) -> Any:
         return plain(dict(value) if name in maps and isinstance(value, list) else value)
 
-    names = table.schema.names
-    columns = [python_values(table.column(at)) for at in range(len(names))]
-    return [
-        {name: cell(name, value) for name, value in zip(names, row, strict=True)} for row in zip(*columns, strict=True)
-    ]
+    return [{name: cell(name, value) for name, value in row.items()} for row in python_rows(table)]
 
 
 def plain(value: Any) -> Any:
