@@ -79,7 +79,8 @@ def test_a_batch_by_time_and_type_in_more_tasks_than_partitions(spark: SparkSess
     assert odd.rdd.getNumPartitions() >= 400 // 25
     assert bodies(odd) == list(range(201, 600, 2))
     assert odd.select("partition", "messageId").distinct().count() == 200
-    assert spark.read.format("tubemq").options(**topic.options, minPartitions="10").load().rdd.getNumPartitions() == 12
+    tasks = spark.read.format("tubemq").options(**topic.options, minPartitions="10").load().rdd.getNumPartitions()
+    assert 10 <= tasks < 10 + PARTITIONS, "how many more than asked for depends on how the rows are spread"
 
 
 def test_a_batch_from_and_up_to_where_a_group_is(spark: SparkSession, topic: Topic) -> None:

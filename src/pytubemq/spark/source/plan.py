@@ -184,16 +184,19 @@ def split(
     Args:
         ranges: what is to be read.
         max_rows: most rows of one range.
-        min_tasks: ranges are cut in proportion to their rows until there are as many; never below a row.
+        min_tasks: ranges are cut in proportion to their rows until there are as many; never below a row. How many more
+            there are depends on how the rows are spread: fewer than one for each range.
         whole: partitions that must not be cut.
     """
-    total = sum(messages_between(one.start, one.end) for one in ranges)
+    divisible = [one for one in ranges if one.partition not in whole]
+    total = sum(messages_between(one.start, one.end) for one in divisible)
+    wanted = 0 if min_tasks is None else min_tasks - (len(ranges) - len(divisible))
     parts: list[OffsetRange] = []
     for one in ranges:
         rows = messages_between(one.start, one.end)
         pieces = 1 if max_rows is None else -(-rows // max_rows)
-        if min_tasks is not None and min_tasks > len(ranges):
-            pieces = max(pieces, -(-min_tasks * rows // total))
+        if wanted > len(divisible):
+            pieces = max(pieces, -(-wanted * rows // max(total, 1)))
         if one.partition in whole:
             pieces = 1
         pieces = max(1, min(pieces, rows))

@@ -176,6 +176,34 @@ def test_a_split_has_the_same_rows_once_each(
             assert max(messages_between(part.start, part.end) for part in mine) <= max_rows
 
 
+@pytest.mark.parametrize(
+    ("rows", "tasks"),
+    [
+        ([175, 175, 175, 175], 12),  # 2.5 tasks each: three
+        ([200, 200, 150, 150], 12),
+        ([140, 186, 187, 187], 11),  # two whole ones, and thrice nearly 2.7
+        ([70, 140, 210, 280], 10),
+        ([700, 0, 0, 0], 10),
+        ([697, 1, 1, 1], 13),
+    ],
+)
+def test_as_many_tasks_as_wanted_and_fewer_than_one_more_for_each_partition(rows: list[int], tasks: int) -> None:
+    ranges = [OffsetRange(Partition(1, "demo", n), 0, count * 28) for n, count in enumerate(rows) if count]
+    parts = split(ranges, max_rows=None, min_tasks=10)
+    assert len(parts) == tasks
+
+
+@given(ranges=ranges, min_tasks=st.integers(1, 40), whole=st.booleans())
+def test_there_are_as_many_tasks_as_wanted_whatever_must_stay_whole(
+    ranges: list[OffsetRange], min_tasks: int, whole: bool
+) -> None:
+    kept = [P0] if whole else []
+    rows = [1 if one.partition in kept else messages_between(one.start, one.end) for one in ranges]
+    parts = split(ranges, max_rows=None, min_tasks=min_tasks, whole=kept)
+    assert len(parts) >= min(min_tasks, sum(rows))
+    assert len(parts) < max(min_tasks, len(ranges)) + len(ranges)
+
+
 def test_the_largest_partitions_are_split_most() -> None:
     parts = split([OffsetRange(P0, 0, 28 * 900), OffsetRange(P1, 0, 28 * 100)], max_rows=None, min_tasks=10)
     assert [part.partition for part in parts] == [P0] * 9 + [P1]
