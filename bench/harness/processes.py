@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tests.interop.processes import DIE_WITH_US
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = ROOT / "bench" / "clients"
@@ -29,13 +30,15 @@ class RunError(Exception):
     """A process failed, or did not end in time; the text is the end of what it said."""
 
 
-async def run(command: Sequence[str], *, within_s: float, cwd: Path = ROOT) -> str:
-    """Run a program to its end; its standard output.
+async def run(
+    command: Sequence[str], *, within_s: float, cwd: Path = ROOT, more: Mapping[str, str] | None = None
+) -> str:
+    """Run a program to its end, with `more` in its environment; return its standard output.
 
     Raises:
         RunError: it failed, or took longer than `within_s`; then it was killed.
     """
-    async with started(command, cwd=cwd) as process:
+    async with started(command, cwd=cwd, more=more) as process:
         try:
             async with asyncio.timeout(within_s):
                 out, err = await process.communicate()
@@ -48,11 +51,13 @@ async def run(command: Sequence[str], *, within_s: float, cwd: Path = ROOT) -> s
 
 
 @contextlib.asynccontextmanager
-async def started(command: Sequence[str], *, cwd: Path = ROOT) -> AsyncIterator[asyncio.subprocess.Process]:
+async def started(
+    command: Sequence[str], *, cwd: Path = ROOT, more: Mapping[str, str] | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """A program with pipes to it; killed on leaving when it still runs."""
     process = await asyncio.create_subprocess_exec(
         *DIE_WITH_US, *command, cwd=cwd, stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env={**os.environ, **(more or {})},
     )  # fmt: skip
     try:
         yield process

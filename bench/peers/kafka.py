@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.harness.processes import CLIENTS, RunError, client, run
 from bench.peers.cache import cached, tool
+from scripts.pip_settings import uv_environment
 from tests.interop.fetch import INSTALL
 from tests.interop.processes import DIE_WITH_US, free_port
 
@@ -153,9 +154,10 @@ async def _download(into: Path) -> None:
 
 
 async def _install(into: Path) -> None:
-    """The pinned clients, each package by its hash."""
+    """The pinned clients, each package by its hash, from where this machine's pip installs."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or tool("uv", "run scripts/setup")
     venv = into / "venv"
     await run([uv, "venv", "-q", "--relocatable", "--python", sys.executable, str(venv)], within_s=120)
     pip = [uv, "pip", "install", "-q", "--python", str(venv / "bin" / "python"), "--require-hashes"]
-    await run([*pip, "-r", str(FILES / "requirements.txt")], within_s=300)
+    more = await asyncio.to_thread(uv_environment)
+    await run([*pip, "-r", str(FILES / "requirements.txt")], within_s=300, more=more)
