@@ -5,11 +5,8 @@ from __future__ import annotations
 import signal
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-# A machine that is slow just now is no fault of what is tested.
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("house")
+from tests.properties import choose_profile
 
 # A shell that starts this in the background makes it ignore Ctrl-C, and every process it starts; the tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -19,6 +16,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run the long versions of the crash tests")
     parser.addoption("--interop-matrix", metavar="FILE", help="write the results of the interop tests there, as JSON")
+
+
+@pytest.hookimpl(tryfirst=True)  # before Hypothesis's own plugin, which reads the seed
+def pytest_configure(config: pytest.Config) -> None:
+    choose_profile(config)
 
 
 @pytest.fixture(scope="session")

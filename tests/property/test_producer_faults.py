@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytubemq import connect
@@ -18,6 +18,7 @@ from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.messages.extension import PackResult, PackSpan, SendBatchResponseB2P, SendPacksResponseB2P
 from pytubemq.wire.methods import Method
 from pytubemq.wire.pack import read_columns
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +44,7 @@ faults = st.lists(st.sampled_from(list(Fault)), max_size=8)
 
 
 @pytest.mark.parametrize("packs", [False, True])
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40))
 @given(faults=faults, groups=st.lists(group_sizes, min_size=1, max_size=8))
 def test_every_message_arrives_in_order(packs: bool, faults: list[Fault], groups: list[int]) -> None:
     asyncio.run(_check(packs, faults, groups))

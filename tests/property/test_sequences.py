@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.core import sequences
@@ -92,7 +92,6 @@ def test_what_was_stored_is_known_where_it_was_stored_and_nothing_else_is(
     _work(work, exact=True)
 
 
-@settings(deadline=None)
 @given(work=sends, gaps=st.integers(1, 4), places=st.integers(1, 4))
 def test_a_window_without_room_refuses_what_it_cannot_tell_and_never_stores_twice(
     work: list[tuple[int, int, int, int]], gaps: int, places: int

@@ -23,6 +23,7 @@ from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.staging import Appended
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
+from tests.properties import examples
 from tests.unit.storage.helpers import columns, split
 
 if TYPE_CHECKING:
@@ -333,7 +334,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStore = StoreMachine.TestCase
-TestStore.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestStore.settings = settings(max_examples=examples(60), stateful_step_count=40)
 
 
 class ProcessMachine(StoreMachine):
@@ -343,7 +344,7 @@ class ProcessMachine(StoreMachine):
 
 
 TestProcessStore = ProcessMachine.TestCase
-TestProcessStore.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestProcessStore.settings = settings(max_examples=examples(30), stateful_step_count=40)
 
 
 class WholeDiskMachine(StoreMachine):
@@ -353,4 +354,4 @@ class WholeDiskMachine(StoreMachine):
 
 
 TestWholeDiskStore = WholeDiskMachine.TestCase
-TestWholeDiskStore.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestWholeDiskStore.settings = settings(max_examples=examples(30), stateful_step_count=40)

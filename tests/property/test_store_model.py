@@ -26,6 +26,7 @@ from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage.staging import AppendedRun
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
+from tests.properties import examples
 from tests.unit.storage.helpers import columns, split
 
 if TYPE_CHECKING:
@@ -494,4 +495,4 @@ class StoreModel(RuleBasedStateMachine):
 
 
 TestStoreModel = StoreModel.TestCase
-TestStoreModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestStoreModel.settings = settings(max_examples=examples(60), stateful_step_count=40)

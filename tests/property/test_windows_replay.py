@@ -16,6 +16,7 @@ from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage import windows
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk
+from tests.properties import examples
 from tests.unit.storage.helpers import NOW_MS, commit, open_store, send
 
 _SMALL = StoreSettings(reserve_bytes=0, segment_bytes=400, journal_segment_bytes=900, checkpoint_bytes=1500)
@@ -37,7 +38,7 @@ _steps = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(_steps, st.integers(2, 3))
 @example(
     # The first producer stays known all the time; replayed on top of the newest windows, the second one pushes it out.

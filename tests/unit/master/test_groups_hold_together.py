@@ -10,6 +10,7 @@ from pytubemq.core.balance.consistency import GroupKind, Terms
 from pytubemq.core.balance.facts import Reported
 from pytubemq.master.group import MemberInfo
 from pytubemq.model.ids import Partition
+from tests.properties import examples
 from tests.unit.master.test_groups import JAVA, OURS, Line, Room
 
 NAMES = st.sampled_from("abcd")
@@ -86,4 +87,4 @@ class Books(RuleBasedStateMachine):
 
 
 TestBooks = Books.TestCase
-TestBooks.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestBooks.settings = settings(max_examples=examples(80), stateful_step_count=40)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytubemq.errors import EnvelopeError
@@ -17,6 +17,7 @@ from pytubemq.wire.messages.broker import SendMessageRequestP2B, SendMessageResp
 from pytubemq.wire.messages.master import CloseRequestP2M, HeartRequestP2M
 from pytubemq.wire.messages.rpc import ResponseHeader
 from pytubemq.wire.schema import Label, Status, proto_name, specs
+from tests.properties import examples
 from tests.unit.wire.strategies import fault, messages
 
 CLASSES = all_classes()
@@ -25,7 +26,7 @@ ORIGINALS = [cls for cls in CLASSES if cls.__module__ != extension.__name__]
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_round_trip(cls: type):
-    @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=examples(25))
     @given(messages(cls))
     def holds(message: Any) -> None:
         assert decode(cls, encode(message)) == message
@@ -38,7 +39,7 @@ def test_a_peer_without_extensions_reads_ours(cls: type):
     """The messages as the original declares them: no field from 1000 up."""
     plain = PLAIN[cls]
 
-    @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=examples(15))
     @given(messages(cls))
     def holds(message: Any) -> None:
         theirs = plain.FromString(encode(message))

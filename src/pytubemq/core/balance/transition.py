@@ -5,7 +5,9 @@ one event that it has not acknowledged; what it is told to give up stays its own
 So a partition is never told to two members at once. (In a group that is not planned nothing is told at all: there
 only time and what members say change anything.)
 
-Events are made when they can be told (`Asked`), never queued: nothing that is told can be out of date.
+Events are made when they can be told (`Asked`), never queued, and an event is repeated only while it holds: nothing
+that is told can be out of date. A connect that holds no longer is superseded; what it may have done all the same stays
+its member's until the event that followed it is acknowledged, since a member carries out its events in order.
 """
 
 from __future__ import annotations
@@ -98,6 +100,7 @@ def _acked(view: GroupView, fact: Acked, now_s: float) -> tuple[GroupView, tuple
     done = replace(
         member,
         event=None,
+        superseded=_NOTHING,
         forgone=0,
         holds=member.holds - member.leaving,
         stray=member.stray - member.leaving,
@@ -124,6 +127,7 @@ def _failed(view: GroupView, fact: Failed, now_s: float) -> tuple[GroupView, tup
     failed = replace(
         member,
         event=None,
+        superseded=_NOTHING,
         after_disconnect=False,
         barred={**member.barred, **dict.fromkeys(missed, now_s + view.timing.barred_s)},
         quiet_until_s=now_s + view.timing.retry_s,
@@ -147,8 +151,12 @@ def _asked(view: GroupView, fact: Asked, now_s: float) -> tuple[GroupView, tuple
     event = _next_event(view, member, now_s)
     if event is None:
         return _put(view, member), ()
-    is_new = member.event is None
-    told = replace(member, event=event, again=member.again.difference(event.partitions))
+    before = member.event
+    is_new = before is None or before.rebalance_id != event.rebalance_id
+    told = replace(member, event=event)
+    if is_new and before is not None:
+        told = _superseded(told, before)
+    told = replace(told, again=told.again.difference(event.partitions))
     if event.connects:
         told = replace(told, holds=member.holds.union(event.partitions), shed=_NOTHING)
     view = _put(view, told)
@@ -282,7 +290,13 @@ def _renewed(member: Member, view: GroupView, now_s: float) -> Member:
 def _forgo(member: Member) -> Member:
     """Drop an event nobody acknowledged. What it told to take may have been taken, so the member goes on holding it
     and, as it is then not told again, only its own report can free it."""
-    return replace(member, event=None, forgone=member.forgone + 1, after_disconnect=False)
+    return replace(member, event=None, superseded=_NOTHING, forgone=member.forgone + 1, after_disconnect=False)
+
+
+def _superseded(member: Member, connect: Event) -> Member:
+    """Return the member after another event took the place of `connect`, which it may or may not have carried out."""
+    unsure = member.holds.intersection(connect.partitions)
+    return replace(member, superseded=member.superseded | unsure, again=member.again | unsure)
 
 
 def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> GroupView:
@@ -291,7 +305,7 @@ def _report(view: GroupView, name: str, reported: frozenset[Partition]) -> Group
     member = view.members[name]
     if not view.planned:
         return _put(view, replace(member, holds=reported))
-    told = frozenset(member.event.partitions) if member.event is not None else _NOTHING
+    told = member.superseded.union(member.event.partitions) if member.event is not None else _NOTHING
     others = {partition for partition in reported if view.owners.get(partition, name) != name}
     holds = (reported - others) | (told & member.holds)
     stray = frozenset(others) | (member.stray & member.leaving)
@@ -369,17 +383,34 @@ def _next_event(view: GroupView, member: Member, now_s: float) -> Event | None:
     if not view.planned:
         return None
     if member.event is not None:
-        sent_s = member.event.sent_s
-        return replace(member.event, sent_s=now_s) if sent_s is None or sent_s + view.timing.resend_s <= now_s else None
+        return _repeated(view, member, member.event, now_s)
     if now_s < member.quiet_until_s:
         return None
+    return _new_event(view, member, now_s)
+
+
+def _repeated(view: GroupView, member: Member, event: Event, now_s: float) -> Event | None:
+    """Return the event once more when that is due, or what follows from its not holding any longer.
+
+    A disconnect is repeated as it is: the member may have given up the partitions, and only its acknowledgement tells.
+    """
+    if event.sent_s is not None and now_s < event.sent_s + view.timing.resend_s:
+        return None
+    target = view.target.get(member.name, _NOTHING)
+    if not event.connects or all(p in target and _can_be_taken_again(view, p, member, now_s) for p in event.partitions):
+        return replace(event, sent_s=now_s)
+    return _new_event(view, _superseded(member, event), now_s)
+
+
+def _new_event(view: GroupView, member: Member, now_s: float) -> Event | None:
+    """Return what the difference between what the member holds and should hold asks for now."""
     target = view.target.get(member.name, _NOTHING)
     surplus = (member.holds - target) | member.stray
     gain = target - member.holds
     if surplus:
         op = OpType.DISCONNECT if gain else OpType.ONLY_DISCONNECT
         return Event(view.next_rebalance_id, op, tuple(sorted(surplus)), now_s, now_s)
-    taken = {p for p in member.again if p in view.available and p not in view.strays}
+    taken = {p for p in member.again if _can_be_taken_again(view, p, member, now_s)}
     if now_s >= view.settle_until_s:
         taken.update(p for p in gain if _can_be_told(view, p) and not _is_on_its_way(view, p, member, now_s))
     if not taken:
@@ -394,6 +425,15 @@ def _can_be_told(view: GroupView, partition: Partition) -> bool:
         and partition not in view.owners
         and partition not in view.resting
         and partition not in view.strays
+    )
+
+
+def _can_be_taken_again(view: GroupView, partition: Partition, member: Member, now_s: float) -> bool:
+    """Return True if the member, which holds the partition, can be told to take it once more."""
+    return (
+        partition in view.available
+        and partition not in view.strays
+        and not _is_on_its_way(view, partition, member, now_s)
     )
 
 

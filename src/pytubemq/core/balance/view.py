@@ -50,7 +50,8 @@ class Member:
 
     `stray` partitions are reported by this member while another holds them: it is told to give them up.
     `again` partitions it holds and may have lost at the Broker: it is told to take them once more.
-    `forgone` counts events in a row that it has not acknowledged in time.
+    `forgone` counts events in a row that it has not acknowledged in time. `superseded` partitions are of connects that
+    held no longer before they were acknowledged: it may take them until it acknowledges `event`, which came after.
 
     `claims` is where a bound consumer wants to begin. `barred` partitions, each until then, it could not take.
     `quiet_until_s`: it failed at its last event and is told nothing new before. `out_until_s`: an operator wants it to
@@ -63,6 +64,7 @@ class Member:
     stray: frozenset[Partition] = frozenset()
     again: frozenset[Partition] = frozenset()
     event: Event | None = None
+    superseded: frozenset[Partition] = frozenset()
     after_disconnect: bool = False
     forgone: int = 0
     claims: Mapping[Partition, int] = field(default_factory=dict)

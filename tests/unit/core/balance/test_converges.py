@@ -32,6 +32,7 @@ from pytubemq.core.balance.facts import (
 from pytubemq.core.balance.transition import apply
 from pytubemq.core.balance.view import GroupView
 from pytubemq.model.ids import Partition
+from tests.properties import examples
 
 NAMES = st.sampled_from("abcde")
 PARTITIONS = [Partition(broker, "demo", n) for broker in (1, 2) for n in range(5)]
@@ -42,18 +43,24 @@ class Consumer:
 
     def __init__(self) -> None:
         self.held: set[Partition] = set()
-        self.event: Event | None = None
+        self.events: list[Event] = []
+        """Received and not carried out, in order."""
+
+    def receive(self, event: Event) -> None:
+        """Queue an event, once."""
+        if all(known.rebalance_id != event.rebalance_id for known in self.events):
+            self.events.append(event)
 
     def do(self) -> int | None:
-        """Carry out the event; its id is then to be acknowledged."""
-        if self.event is None:
+        """Carry out the next event; its id is then to be acknowledged."""
+        if not self.events:
             return None
-        if self.event.connects:
-            self.held.update(self.event.partitions)
+        event = self.events.pop(0)
+        if event.connects:
+            self.held.update(event.partitions)
         else:
-            self.held.difference_update(self.event.partitions)
-        done, self.event = self.event.rebalance_id, None
-        return done
+            self.held.difference_update(event.partitions)
+        return event.rebalance_id
 
 
 class Group(RuleBasedStateMachine):
@@ -91,10 +98,9 @@ class Group(RuleBasedStateMachine):
                     assert other.held.isdisjoint(action.event.partitions), "told while another has it"
             member = self.view.members[action.member]
             assert not self.claiming or set(action.event.partitions) <= set(member.claims), "claims come first"
-            if action.event.told_s == self.now_s:
-                self.told_anew(action)
+            self.holds_now(action)
         if not lose:
-            self.consumers[action.member].event = action.event
+            self.consumers[action.member].receive(action.event)
 
     def claims_are_done(self, fact: Fact) -> bool:
         """Whether there was something to be had and every claim on it has gone to one that claims it."""
@@ -108,7 +114,9 @@ class Group(RuleBasedStateMachine):
             and all(p in self.view.owners for p in claimed)
         )
 
-    def told_anew(self, action: Tell) -> None:
+    def holds_now(self, action: Tell) -> None:
+        """An event that is repeated must hold as one that is new."""
+        assert set(action.event.partitions) <= self.view.available, "told what nobody can have"
         assert self.out_until_s.get(action.member, 0) <= self.now_s, "told while an operator keeps it out"
         if self.now_s < self.view.leases_until_s:
             readers = {self.view.leases.get(partition, action.member) for partition in action.event.partitions}
@@ -126,12 +134,13 @@ class Group(RuleBasedStateMachine):
         if name in self.consumers:
             self.apply(Asked(name), lose=lose)
 
-    @rule(name=NAMES, report=st.booleans())
-    def acknowledge(self, name: str, report: bool) -> None:
+    @rule(name=NAMES, report=st.booleans(), lose=st.booleans())
+    def acknowledge(self, name: str, report: bool, lose: bool = False) -> None:
         consumer = self.consumers.get(name)
         done = consumer.do() if consumer is not None else None
         if consumer is not None and done is not None:
-            self.apply(Acked(name, done))
+            if not lose:
+                self.apply(Acked(name, done))
             if report:
                 self.apply(Reported(name, frozenset(consumer.held)))
 
@@ -139,9 +148,9 @@ class Group(RuleBasedStateMachine):
     def fail(self, name: str, taken: int, tells: bool) -> None:
         """An event is carried out in part; one that does not say which part has done nothing of it."""
         consumer = self.consumers.get(name)
-        if consumer is None or consumer.event is None:
+        if consumer is None or not consumer.events:
             return
-        event, consumer.event = consumer.event, None
+        event = consumer.events.pop(0)
         some = event.partitions[:taken] if tells else ()
         if event.connects:
             consumer.held.update(some)
@@ -224,4 +233,4 @@ class Group(RuleBasedStateMachine):
 
 
 TestGroup = Group.TestCase
-TestGroup.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestGroup.settings = settings(max_examples=examples(150, soak_factor=100), stateful_step_count=40)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytubemq.core.balance.facts import (
@@ -10,10 +12,12 @@ from pytubemq.core.balance.facts import (
     Asked,
     CameBack,
     ConnectionLost,
+    Drained,
     Dropped,
     Event,
     Fact,
     Joined,
+    Leased,
     Left,
     OpType,
     PartitionsChanged,
@@ -348,3 +352,61 @@ def test_a_fact_about_nobody_changes_nothing(fact: Fact) -> None:
     before = story.view
     assert story(fact) == ()
     assert story.view == before
+
+
+def test_a_connect_that_was_not_acknowledged_is_not_repeated_to_who_is_drained() -> None:
+    story = Story(parts(0))
+    story(Joined("c"))
+    connect = story.told("c")
+    story(ConnectionLost("c"))
+    story(Drained(frozenset("c"), story.now_s + 60))
+    instead = story.told("c")
+    assert (instead.op, instead.partitions) == (OpType.ONLY_DISCONNECT, (Partition(1, "demo", 0),))
+    assert instead.rebalance_id != connect.rebalance_id
+    story(Acked("c", instead.rebalance_id))
+    assert story.ask("c") is None
+    assert story.view.owners == {}
+
+
+def test_a_connect_that_was_not_acknowledged_is_not_repeated_while_its_reader_is_on_its_way() -> None:
+    story = Story(parts(0))
+    story(Joined("a"))
+    connect = story.told("a")
+    story(Leased({Partition(1, "demo", 0): "b"}, story.now_s + 15))
+    story(Joined("a"))
+    assert story.ask("a") is None
+    story.now_s += 16
+    story(Tick())
+    assert story.told("a") == replace(connect, sent_s=story.now_s)
+
+
+def test_of_a_connect_that_was_not_acknowledged_only_what_still_holds_is_told_and_the_rest_later() -> None:
+    story = Story()
+    story(Joined("a"))
+    connect = story.told("a")
+    story(PartitionsChanged(parts(0, 1, 2), parts(3)))
+    story(Joined("a"))
+    rest = story.told("a")
+    assert rest.rebalance_id != connect.rebalance_id
+    assert (rest.op, frozenset(rest.partitions)) == (OpType.ONLY_CONNECT, parts(0, 1, 2))
+    story(Acked("a", connect.rebalance_id))
+    assert story.view.members["a"].event == rest, "an acknowledgement of what was superseded settles nothing"
+    story(Acked("a", rest.rebalance_id))
+    story(PartitionsChanged(FOUR))
+    assert frozenset(story.serve("a").partitions) == parts(3)
+    assert story.view.balanced
+
+
+def test_what_a_superseded_connect_may_have_done_stays_its_members_until_what_followed_is_acknowledged() -> None:
+    story = Story()
+    story(Joined("a"))
+    story.told("a")
+    story(PartitionsChanged(parts(0, 1)))
+    story(Joined("a"))
+    instead = story.told("a")
+    assert (instead.op, frozenset(instead.partitions)) == (OpType.ONLY_DISCONNECT, parts(2, 3))
+    story(Reported("a", frozenset()))
+    story(Joined("b"))
+    assert story.ask("b") is None, "the first may be taking them just now"
+    story(Acked("a", instead.rebalance_id))
+    assert len(story.told("a").partitions) == 1

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pytubemq.spark.decode import make_decoder
 from pytubemq.spark.decode.inlong.encode import encode_inlong, encode_inlong_protobuf
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from pytubemq.spark.decode.decoder import Decoder
@@ -142,7 +143,7 @@ def with_times_as_numbers(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("case", CASES)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_records_together_are_decoded_as_each_alone(case: str, data: st.DataObject) -> None:
     decoder, bodies_of = CASES[case]

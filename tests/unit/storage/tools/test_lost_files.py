@@ -15,6 +15,7 @@ from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.storage.tools.findings import Severity
 from pytubemq.storage.tools.repair import plan, repair
 from pytubemq.storage.tools.verify import verify
+from tests.properties import examples
 
 from .making import LARGE, NOW_MS, Messages, fill, held_in
 
@@ -80,7 +81,7 @@ def test_a_directory_that_is_gone_is_made_from_the_journal(tmp_path: Path, what:
         assert after == b"".join(data[64:] for data in before.values())
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_files_of_logs_may_be_gone_while_the_journal_has_it_all(tmp_path: Path, data: st.DataObject) -> None:
     root = tmp_path / "broker-1"

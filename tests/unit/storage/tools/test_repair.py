@@ -18,10 +18,13 @@ from pytubemq.storage.tools.findings import Severity
 from pytubemq.storage.tools.looking import looked_into
 from pytubemq.storage.tools.repair import plan, repair
 from pytubemq.storage.tools.verify import verify
+from tests.properties import examples
 
 from .making import LARGE, NOW_MS, Messages, fill, held_in
 
-HYPOTHESIS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HYPOTHESIS = settings(
+    max_examples=examples(120), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 ROUND = re.compile(rb"round (\d+)")
 
 

@@ -19,6 +19,7 @@ from pytubemq.storage.store import BrokerStore
 from pytubemq.storage.tools.findings import Severity
 from pytubemq.storage.tools.holding import ReadingDisk
 from pytubemq.storage.tools.verify import verify
+from tests.properties import examples
 
 from .making import LARGE, fill, held_in
 
@@ -102,7 +103,7 @@ def needless(root: Path) -> Iterator[tuple[Path, range]]:
         yield last.with_suffix(".index"), range(HEADER_BYTES + end.last_records * INDEX_BYTES, 1 << 30)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_damaged_byte_is_found_unless_nobody_needs_it(master: Path, tmp_path: Path, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(files(master)))

@@ -32,6 +32,7 @@ from pytubemq.spark.pipeline.spec.model import (
     TriggerKind,
     Watermark,
 )
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -272,7 +273,7 @@ def test_a_place_inside_of_a_query_is_a_place_in_the_file(tmp_path: Path) -> Non
     assert (places.inside("steps[1].sql", 1, 8).line, places.inside("steps[1].sql", 1, 8).column) == (6, 28)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.text(alphabet=st.sampled_from(list("abn: -[]{}\"'\n&*!|>#%,$0123456789.\t")), max_size=60))
 def test_whatever_stands_in_a_file_it_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     directory = tmp_path_factory.getbasetemp()

@@ -1,0 +1,70 @@
+"""A property test that fails says so with code, in time, and the same on every run of the checks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from hypothesis import settings
+from hypothesis.internal.conjecture import engine
+
+from tests.properties import CHECKS, SHRINKING_S, SOAK, SOAK_FACTOR, examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+FAILING = """
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+from tests.properties import examples
+
+class Counter(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.total = 0
+
+    @rule(step=st.integers(0, 1_000_000))
+    def add(self, step):
+        self.total += step
+        assert self.total % 7 != 3
+
+TestCounter = Counter.TestCase
+TestCounter.settings = settings(max_examples=examples(50))
+
+def test_seed(pytestconfig):
+    print("seed", pytestconfig.option.hypothesis_seed)
+    assert False
+"""
+
+
+def run(file: Path, *options: str) -> str:
+    command = [sys.executable, "-m", "pytest", "-q", "-c", "pyproject.toml", "--rootdir=.", "-p", "tests.conftest"]
+    done = subprocess.run([*command, *options, str(file)], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_failure_prints_its_steps_as_code_and_is_found_again(tmp_path: Path) -> None:
+    file = tmp_path / "test_counter.py"
+    file.write_text(FAILING)
+    first, second = run(file), run(file)
+    for output in (first, second):
+        assert "state = Counter()" in output
+        assert "state.add(step=" in output
+        assert "@reproduce_failure" in output
+    assert "seed 20240229" in first
+    assert "seed None" in run(file, "--soak")
+
+
+def test_the_search_for_the_shortest_steps_ends_before_the_time_out(request: pytest.FixtureRequest, soak: bool) -> None:
+    timeout_s = float(request.config.getoption("--timeout") or request.config.getini("timeout"))
+    assert timeout_s >= 3 * engine.MAX_SHRINKING_SECONDS
+    assert soak or engine.MAX_SHRINKING_SECONDS == SHRINKING_S
+
+
+def test_a_soak_tries_more(soak: bool) -> None:
+    assert settings.get_current_profile_name() == (SOAK if soak else CHECKS)
+    assert examples(7) == (7 * SOAK_FACTOR if soak else 7)
