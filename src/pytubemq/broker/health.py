@@ -68,6 +68,7 @@ def problems(
         found.append(f"partition logs: {applier.error}")
     found += troubles.problems(state)
     said = (
+        orders.problem if orders is not None else None,
         orders.removal.problem if orders is not None else None,
         state.resets.problem,
         state.resets.loss,

@@ -10,19 +10,18 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from pytubemq.broker import topics as topic_file
 from pytubemq.broker.removal import TopicRemoval
+from pytubemq.broker.topics import TopicReader
 from pytubemq.core.flow import parse_rules
 from pytubemq.observe.story import PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from pytubemq.broker.state import BrokerState
+    from pytubemq.broker.topic_file import TopicFile
     from pytubemq.broker.topics import MasterConfig
     from pytubemq.model.topic import TopicConfig
-    from pytubemq.storage.disk import Disk
     from pytubemq.wire.messages.master import EnableBrokerFunInfo
 
 logger = logging.getLogger(__name__)
@@ -31,12 +30,17 @@ logger = logging.getLogger(__name__)
 class Orders:
     """What the Master said to one Broker. Event loop only."""
 
-    def __init__(self, state: BrokerState, disk: Disk, directory: Path) -> None:
+    def __init__(self, state: BrokerState, file: TopicFile) -> None:
         self.removal = TopicRemoval(state, on_change=self._serve)
         self._state = state
-        self._disk = disk
-        self._directory = directory
+        self._file = file
+        self._reader = TopicReader()
         self._topics: tuple[TopicConfig, ...] = ()
+
+    @property
+    def problem(self) -> str | None:
+        """Why the topics of before the start are not served; None as soon as the Master has sent them again."""
+        return self._file.loss
 
     def serve(self, topics: Iterable[TopicConfig]) -> None:
         """Serve these topics from now on, and no others."""
@@ -48,6 +52,9 @@ class Orders:
         for gone in {topic.config.name for topic in self._state.topics} - {topic.name for topic in served}:
             self._state.store.set_retention(gone, None)
         for topic in served:
+            known = self._state.topics.get(topic.name)
+            if known is not None and known.config is topic:
+                continue
             self._state.store.set_durability(topic.name, topic.durability)
             self._state.store.set_retention(topic.name, topic.retention)
             for partition_id in topic.partition_ids():
@@ -67,7 +74,7 @@ class Orders:
 
     def restore(self, config: MasterConfig) -> None:
         """Go on with what the Master said before the start."""
-        self.serve(config.topics())
+        self.serve(self._reader.topics(config))
         self._flow(config)
 
     async def configure(self, config: MasterConfig) -> None:
@@ -76,9 +83,9 @@ class Orders:
         Raises:
             FormatError: it cannot be used; nothing was changed. OSError: it cannot be written; likewise.
         """
-        topics = config.topics()
+        topics = self._reader.topics(config)
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, topic_file.save, self._disk, self._directory, config)
+        await loop.run_in_executor(None, self._file.save, config)
         self.serve(topics)
         self._flow(config)
         logger.info("the Master's configuration %d is in force: %d topics", config.conf_id, len(topics))

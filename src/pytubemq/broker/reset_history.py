@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pytubemq.errors import CorruptError, NewerVersionError
+from pytubemq.errors import CorruptError, FormatError, NewerVersionError
 from pytubemq.model.limits import MAX_RESET_RECORDS
 from pytubemq.storage.aside import set_aside
-from pytubemq.storage.disk import read_exactly, write_all
+from pytubemq.storage.sealed_file import read_whole, replace_whole, seal, unseal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+_UNCHECKED_VERSION: Final = 1
+"""Of files without a check, which programs before this one wrote."""
 FILE: Final = "resets.jsonl"
 
 
@@ -72,12 +74,8 @@ class ResetHistory:
         """
         history = cls(disk, directory)
         path = directory / FILE
-        if disk.exists(path):
-            file = disk.open(path)
-            try:
-                data = read_exactly(file, file.size(), 0)
-            finally:
-                file.close()
+        data = read_whole(disk, path)
+        if data is not None:
             try:
                 history._records.extend(decode(path, data))
             except CorruptError as error:
@@ -106,30 +104,23 @@ class ResetHistory:
         return list(islice(wanted, most))
 
     def _write(self, lines: list[msgspec.Struct]) -> None:
-        disk = self._disk
-        path, fresh = self._directory / FILE, self._directory / f"{FILE}.new"
-        if disk.exists(fresh):
-            disk.unlink(fresh)
-        file = disk.open(fresh, create=True)
-        try:
-            write_all(file, [msgspec.json.Encoder().encode_lines(lines)], 0)
-            file.fdatasync()
-        finally:
-            file.close()
-        disk.rename(fresh, path)
-        disk.fsync_dir(self._directory)
+        replace_whole(self._disk, self._directory / FILE, seal(msgspec.json.Encoder().encode_lines(lines) + b"{"))
 
 
 def decode(path: Path, data: bytes) -> list[Reset]:
     """What the file `path` says. Raises CorruptError, NewerVersionError."""
-    head, _, rest = data.partition(b"\n")
+    text = unseal(data)
+    head, _, rest = (data if text is None else text[:-1]).partition(b"\n")
     try:
-        if msgspec.json.decode(head, type=_Header).version > _VERSION:
+        version = msgspec.json.decode(head, type=_Header).version
+        if text is not None and version > _VERSION:
             raise NewerVersionError(
                 f"{path} was written by a newer version", hint="run that version; the file was left untouched"
             )
+        if version != (_UNCHECKED_VERSION if text is None else _VERSION):
+            raise FormatError("the check of its content fails")
         return msgspec.json.Decoder(Reset).decode_lines(rest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, FormatError) as error:
         raise CorruptError(
-            f"{path} cannot be read: {error}", hint="remove it; only the history of resets is lost with it"
+            f"{path} is damaged: {error}", hint="remove it; only the history of resets is lost with it"
         ) from error

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytubemq.broker import topics as topic_file
 from pytubemq.broker.append import AppendPath
 from pytubemq.broker.applier import Applier
 from pytubemq.broker.checks import Gate
@@ -34,7 +33,8 @@ from pytubemq.broker.reset_history import ResetHistory
 from pytubemq.broker.settings import BrokerSettings
 from pytubemq.broker.state import BrokerState
 from pytubemq.broker.sweep import Sweep
-from pytubemq.broker.topics import MasterConfig, TopicTable
+from pytubemq.broker.topic_file import TopicFile
+from pytubemq.broker.topics import TopicTable
 from pytubemq.broker.waiters import Waiters
 from pytubemq.errors import ClosedError, TubeError
 from pytubemq.model.ids import BrokerInfo
@@ -54,6 +54,7 @@ from pytubemq.storage.store import BrokerStore, StoreSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from pytubemq.broker.topics import MasterConfig
     from pytubemq.model.durability import Durability
     from pytubemq.model.ids import Address
     from pytubemq.net.server_connection import ServerConnection
@@ -122,10 +123,10 @@ class BrokerService:
         )
         resets = await loop.run_in_executor(None, ResetHistory.open, self._disk, self.directory)
         state = self._state = self._make_state(self._store, resets)
-        config = await loop.run_in_executor(None, topic_file.load, self._disk, self.directory) or MasterConfig()
-        orders = self._orders = Orders(state, self._disk, self.directory)
+        known = await loop.run_in_executor(None, TopicFile.open, self._disk, self.directory)
+        orders = self._orders = Orders(state, known)
         if settings.masters:
-            orders.restore(config)
+            orders.restore(known.config)
         else:
             orders.serve(settings.topics)
         self._applier = Applier(self._store, on_progress=self._progress(loop, state.path))
@@ -149,7 +150,7 @@ class BrokerService:
         self._spawn("housekeeping", self.housekeeping.run())
         if settings.masters:
             self._spawn("removal of topics", orders.removal.run())
-            await self._join(config, orders)
+            await self._join(known.config, orders)
         logger.info("Broker %d serves %d topics on %s", settings.broker_id, len(state.topics), self.address)
 
     @staticmethod

@@ -1,19 +1,18 @@
-"""The topics this Broker serves, and their memory on disk.
+"""The topics this Broker serves, as the Master's configuration describes them.
 
-The invariant: what the Master said last is on disk before it is acted on, so that a Broker that starts while no Master
-can be reached serves the same topics as before.
+The invariant: a topic is served only with a name that can name a directory and with partitions within bounds.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from pytubemq.errors import BadRequestError, CorruptError, FormatError, NewerVersionError
+from pytubemq.errors import BadRequestError, FormatError
 from pytubemq.model.durability import parse_durability
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import (
@@ -24,7 +23,6 @@ from pytubemq.model.limits import (
 )
 from pytubemq.model.policy import parse_delete_policy, understood_policy
 from pytubemq.model.topic import TopicConfig
-from pytubemq.storage.disk import read_exactly, write_all
 from pytubemq.wire.confstrings import (
     BrokerDefaultConf,
     BrokerTopicConf,
@@ -33,19 +31,11 @@ from pytubemq.wire.confstrings import (
     parse_topic_values,
 )
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pytubemq.storage.disk import Disk
-
 HISTORY_TOPIC: Final = "__offset_history__"
 """The original's own topic; producers are refused there."""
 READABLE_STATUS: Final = 1
 """Up to this status (soft deleted) a topic is read; only status 0 is written."""
 
-_VERSION: Final = 1
-_MAX_FILE_BYTES: Final = 64 * 1024 * 1024
-FILE: Final = "topics.json"
 _NAME_FORM: Final = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)
 
 
@@ -71,7 +61,6 @@ class ServedTopic:
 class MasterConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration as the Master wrote it: its own strings, which are reported back to it unchanged."""
 
-    version: int = _VERSION
     conf_id: int = 0
     check_sum: int = 0
     default_conf: str = ""
@@ -92,16 +81,42 @@ class MasterConfig(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             FormatError: a string is not in the form of the protocol; names it.
         """
-        if not self.default_conf.strip():
+        return TopicReader().topics(self)
+
+
+_Said = tuple[str, str | None, str | None]
+"""A topic's string, and its durability and retention beside it."""
+
+
+class TopicReader:
+    """Reads the topics of one configuration after the other, of which mostly one topic is another than before: what
+    was read stays the same object, so that a new topic costs the same however many there are."""
+
+    def __init__(self) -> None:
+        self._common: tuple[str, int] | None = None
+        """What all topics share."""
+        self._read: dict[_Said, TopicConfig] = {}
+
+    def topics(self, config: MasterConfig) -> list[TopicConfig]:
+        """The topics that a configuration describes. Raises as `MasterConfig.topics`."""
+        if not config.default_conf.strip():
             return []
-        default = parse_broker_default_conf(self.default_conf)
-        durability = parse_topic_values(self.topic_durability, "a topic's durability")
-        retention = parse_topic_values(self.topic_retention, "a topic's retention")
-        found = []
-        for text in self.topic_confs:
-            topic = _topic(parse_broker_topic_conf(text), default, self.max_message_bytes)
-            found.append(_beyond(topic, durability.get(topic.name), retention.get(topic.name)))
-        return found
+        default = parse_broker_default_conf(config.default_conf)
+        durability = parse_topic_values(config.topic_durability, "a topic's durability")
+        retention = parse_topic_values(config.topic_retention, "a topic's retention")
+        common = config.default_conf, config.max_message_bytes
+        before = self._read if self._common == common else {}
+        read: dict[_Said, TopicConfig] = {}
+        for text in config.topic_confs:
+            name = text.partition(":")[0].strip()
+            said = text, durability.get(name), retention.get(name)
+            topic = before.get(said)
+            if topic is None:
+                topic = _topic(parse_broker_topic_conf(text), default, config.max_message_bytes)
+                topic = _beyond(topic, durability.get(topic.name), retention.get(topic.name))
+            read[said] = topic
+        self._common, self._read = common, read
+        return list({topic.name: topic for topic in read.values()}.values())
 
 
 class TopicTable:
@@ -122,7 +137,11 @@ class TopicTable:
 
     def replace(self, configs: Iterable[TopicConfig]) -> None:
         """Serve these and no others."""
-        self._topics = {config.name: served(config) for config in configs}
+        before = self._topics
+        self._topics = {}
+        for config in configs:
+            known = before.get(config.name)
+            self._topics[config.name] = known if known is not None and known.config is config else served(config)
 
 
 def _topic(conf: BrokerTopicConf, default: BrokerDefaultConf, max_message_bytes: int) -> TopicConfig:
@@ -180,54 +199,3 @@ def served(config: TopicConfig) -> ServedTopic:
     """A topic's limits worked out, with the original's bounds for the size of a message."""
     size = min(max(config.max_message_bytes, DEFAULT_MAX_MESSAGE_BYTES), MAX_MESSAGE_BYTES)
     return ServedTopic(config, frozenset(config.partition_ids()), size + ATTRIBUTE_ALLOWANCE_BYTES)
-
-
-def load(disk: Disk, directory: Path) -> MasterConfig | None:
-    """What `save` wrote last, None if nothing yet. Blocks.
-
-    Raises:
-        CorruptError, NewerVersionError: the file is not what this version wrote.
-    """
-    path = directory / FILE
-    if not disk.exists(path):
-        return None
-    file = disk.open(path)
-    try:
-        data = read_exactly(file, min(file.size(), _MAX_FILE_BYTES), 0)
-    finally:
-        file.close()
-    return decode(path, data)
-
-
-def decode(path: Path, data: bytes) -> MasterConfig:
-    """What the file `path` says. Raises CorruptError, NewerVersionError."""
-    try:
-        version = msgspec.json.decode(data, type=Mapping[str, msgspec.Raw])["version"]
-        if msgspec.json.decode(version, type=int) > _VERSION:
-            raise NewerVersionError(
-                f"{path} was written by a newer version", hint="run that version; the file was left untouched"
-            )
-        return msgspec.json.decode(data, type=MasterConfig)
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
-        raise CorruptError(
-            f"{path} cannot be read: {error}", hint="remove it; the Master sends the topics again at the next start"
-        ) from error
-
-
-def save(disk: Disk, directory: Path, config: MasterConfig) -> None:
-    """Put the configuration on disk, whole or not at all. Blocks.
-
-    Raises:
-        OSError: as the disk raised it; the previous file is intact.
-    """
-    path, fresh = directory / FILE, directory / f"{FILE}.new"
-    if disk.exists(fresh):
-        disk.unlink(fresh)
-    file = disk.open(fresh, create=True)
-    try:
-        write_all(file, [msgspec.json.encode(config)], 0)
-        file.fdatasync()
-    finally:
-        file.close()
-    disk.rename(fresh, path)
-    disk.fsync_dir(directory)

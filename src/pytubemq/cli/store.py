@@ -138,9 +138,9 @@ def _emit_inspected(options: GlobalOptions, found: Inspected, directory: Path) -
 
 def _beside() -> Decoders:
     """How a Broker reads what it keeps beside its store."""
-    from pytubemq.broker import reset_history, topics
+    from pytubemq.broker import reset_history, topic_file
 
-    return {topics.FILE: topics.decode, reset_history.FILE: reset_history.decode}
+    return {topic_file.FILE: topic_file.decode, reset_history.FILE: reset_history.decode}
 
 
 @store.command("verify", cls=StoreCommand)

@@ -332,6 +332,27 @@ async def test_topics_that_cannot_be_written_down_are_not_served_yet() -> None:
         await until(lambda: broker.health()["topics"] == 2)
 
 
+async def test_damaged_topics_are_named_set_aside_and_sent_again_by_the_master() -> None:
+    disk = FaultyDisk()
+    async with master(topic("demo")) as scripted:
+        async with running(disk, masters=(scripted.address,)) as broker, connected(broker) as peer:
+            assert (await peer.send()).success
+            path = broker.directory / "topics.json"
+        disk.flip_bit(path, disk.content(path).index(b"168h"))
+        await scripted.stop()
+        async with running(disk, masters=(scripted.address,)) as broker:
+            assert any(f"{path} is damaged" in problem for problem in broker.health()["problems"])
+            assert broker.health()["topics"] == 0, "nothing of it is believed"
+            asked = len(scripted.registrations)
+            await scripted.start()
+            await until(lambda: broker.health()["status"] == "ok")
+            assert scripted.registrations[asked].broker_topic_set_conf_info == ()
+            async with connected(broker) as peer:
+                assert (await peer.send()).success
+                assert broker.inspect.partitions(["demo"])[0].max_offset == 2 * 28
+        assert disk.exists(broker.directory / "topics.json.damaged")
+
+
 async def test_a_start_that_fails_leaves_nothing_behind() -> None:
     disk, before = FaultyDisk(), asyncio.all_tasks()
     async with running() as other:

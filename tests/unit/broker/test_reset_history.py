@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pytubemq.broker import reset_history
 from pytubemq.broker.reset_history import Reset, ResetHistory
 from pytubemq.errors import NewerVersionError
 from pytubemq.storage.disk import write_all
+from pytubemq.storage.sealed_file import seal, unseal
 from pytubemq.testing.disk import FaultyDisk, Operation
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +74,7 @@ async def test_a_full_disk_is_told_and_the_next_write_brings_all() -> None:
 
 def test_a_file_of_a_newer_version_is_refused_and_named() -> None:
     with pytest.raises(NewerVersionError, match=r"resets\.jsonl"):
-        ResetHistory.open(disk_with(b'{"version":2}\n'), ROOT)
+        ResetHistory.open(disk_with(seal(b'{"version":3}\n{')), ROOT)
 
 
 @pytest.mark.parametrize("data", [b"", b'{"version":1}\n{"time_ms":', b'{"version":1}\n{"user":"\xff"}', b"\xff\xfe"])
@@ -89,3 +91,26 @@ async def test_a_damaged_file_is_set_aside_told_and_a_new_one_begun(data: bytes)
     again = ResetHistory.open(disk, ROOT)
     assert again.newest() == [reset(1)]
     assert again.loss is None
+
+
+async def test_any_flipped_bit_is_named_and_changes_nothing_in_silence() -> None:
+    disk = disk_with()
+    await ResetHistory.open(disk, ROOT).add([reset(0), reset(1)])
+    whole = disk.content(FILE)
+    for position in range(len(whole)):
+        for bit in range(8):
+            disk = disk_with(whole)
+            disk.flip_bit(FILE, position, bit)
+            history = ResetHistory.open(disk, ROOT)
+            assert history.newest() == [], (position, bit)
+            assert history.loss is not None
+            assert str(FILE) in history.loss
+
+
+async def test_a_file_of_before_the_check_is_read_and_the_next_one_has_it() -> None:
+    disk = disk_with(b'{"version":1}\n' + msgspec.json.Encoder().encode_lines([reset(0)]))
+    history = ResetHistory.open(disk, ROOT)
+    assert history.newest() == [reset(0)]
+    await history.add([reset(1)])
+    assert unseal(disk.content(FILE)) is not None
+    assert ResetHistory.open(disk, ROOT).newest() == [reset(1), reset(0)]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
-from pytubemq.broker.topics import MasterConfig, TopicTable, load, save, served
-from pytubemq.errors import CorruptError, FormatError, NewerVersionError
+from pytubemq.broker import topics
+from pytubemq.broker.topics import MasterConfig, TopicReader, TopicTable, served
+from pytubemq.errors import FormatError
 from pytubemq.model.durability import Durability
 from pytubemq.model.limits import ATTRIBUTE_ALLOWANCE_BYTES, MIB
 from pytubemq.model.policy import DEFAULT_RETENTION, RetentionPolicy
 from pytubemq.model.topic import TopicConfig
-from pytubemq.testing.disk import FaultyDisk, Operation
 
 DEFAULT = "3:true:true:1000:10000: :delete,168h:1:0:3:10:20000"
-ROOT = Path("/data/broker-1")
 
 
 def config(*topics: str) -> MasterConfig:
@@ -59,6 +56,31 @@ def test_what_is_said_in_words_of_a_newer_version_is_refused_and_no_guess_is_mad
         told.topics()
 
 
+def test_of_many_topics_only_the_one_that_changed_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    parse = topics.parse_broker_topic_conf
+    monkeypatch.setattr(topics, "parse_broker_topic_conf", lambda text: (parsed.append(text), parse(text))[1])
+    reader = TopicReader()
+    texts = [f"t{number}: : : : : : : : :0: : : : : " for number in range(100)]
+    before = reader.topics(config(*texts))
+    changed = msgspec.structs.replace(config(*texts, "new: : : : : : : : :0: : : : : "), topic_durability=("t7:memory",))
+    after = reader.topics(changed)
+    assert parsed[100:] == [texts[7], "new: : : : : : : : :0: : : : : "]
+    assert after == changed.topics()
+    assert [one is other for one, other in zip(before, after, strict=False)] == [number != 7 for number in range(100)]
+    wider = msgspec.structs.replace(changed, default_conf=DEFAULT.replace("3:", "4:", 1))
+    assert reader.topics(wider) == wider.topics(), "what all share has changed"
+
+
+def test_a_topic_that_stays_what_it_was_is_not_made_again() -> None:
+    table = TopicTable()
+    one = TopicConfig("a", 1)
+    table.replace([one])
+    before = table.get("a")
+    table.replace([one, TopicConfig("b", 1)])
+    assert table.get("a") is before
+
+
 def test_without_defaults_there_is_no_topic() -> None:
     assert MasterConfig(topic_confs=("demo: : : : : : : : :0: : : : : ",)).topics() == []
 
@@ -90,39 +112,3 @@ def test_replace_forgets_what_is_not_named() -> None:
     table.replace([TopicConfig("b", 2)])
     assert table.get("a") is None
     assert [topic.config.partitions for topic in table] == [2]
-
-
-@pytest.fixture
-def disk() -> FaultyDisk:
-    disk = FaultyDisk()
-    disk.makedirs(ROOT)
-    for directory in (Path("/"), ROOT.parent, ROOT):
-        disk.fsync_dir(directory)
-    return disk
-
-
-def test_what_was_saved_is_loaded_after_a_crash(disk: FaultyDisk) -> None:
-    assert load(disk, ROOT) is None
-    save(disk, ROOT, config("demo: : : : : : : : :0: : : : : "))
-    save(disk, ROOT, config("other: : : : : : : : :0: : : : : "))
-    disk.crash()
-    assert load(disk, ROOT) == config("other: : : : : : : : :0: : : : : ")
-
-
-def test_a_failed_save_leaves_the_previous_one(disk: FaultyDisk) -> None:
-    save(disk, ROOT, config("demo: : : : : : : : :0: : : : : "))
-    disk.fail(Operation.FDATASYNC, times=1)
-    with pytest.raises(OSError, match="error"):
-        save(disk, ROOT, config())
-    assert load(disk, ROOT) == config("demo: : : : : : : : :0: : : : : ")
-    save(disk, ROOT, config())
-    assert load(disk, ROOT) == config()
-
-
-def test_a_newer_file_and_a_damaged_one_are_refused_by_name(disk: FaultyDisk) -> None:
-    disk.put(ROOT / "topics.json", b'{"version": 2, "surprise": {}}')
-    with pytest.raises(NewerVersionError, match=r"topics\.json"):
-        load(disk, ROOT)
-    disk.put(ROOT / "topics.json", b'{"version": 1, "conf_id"')
-    with pytest.raises(CorruptError, match=r"topics\.json"):
-        load(disk, ROOT)

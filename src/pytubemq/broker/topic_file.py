@@ -1,0 +1,121 @@
+"""The Master's last configuration on disk, so that a Broker that starts without a Master serves the same topics.
+
+The invariants: the file is replaced in one step and proves itself by a check over all its bytes; one that does not is
+set aside and named, never used in part, and the Master sends its configuration again. A file of the version before the
+check is read once and written again with one.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pytubemq.broker.topics import MasterConfig
+from pytubemq.errors import CorruptError, FormatError, NewerVersionError
+from pytubemq.storage.aside import set_aside
+from pytubemq.storage.sealed_file import read_whole, replace_whole, seal, unseal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytubemq.storage.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+FILE: Final = "topics.json"
+_VERSION: Final = 2
+_UNCHECKED_VERSION: Final = 1
+"""Of files without a check, which programs before this one wrote."""
+
+
+class _Stored(MasterConfig, frozen=True, kw_only=True):
+    """The configuration as it is in the file."""
+
+    version: int
+
+
+class TopicFile:
+    """The configuration of one Broker on disk; `open` and `save` block."""
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        """Use `open`: this does not read."""
+        self._disk = disk
+        self._path = directory / FILE
+        self.config = MasterConfig()
+        """As `open` found it or `save` wrote it last; without topics if there was none to be read."""
+        self.loss: str | None = None
+        """Why the topics that this Broker had are not known; None as soon as the Master has sent them again."""
+
+    @classmethod
+    def open(cls, disk: Disk, directory: Path) -> TopicFile:
+        """Read what `save` wrote last; a file that cannot be read gets another name.
+
+        Raises:
+            NewerVersionError: a newer version wrote it; it is left untouched. OSError: as the disk did.
+        """
+        found = cls(disk, directory)
+        path = found._path
+        data = read_whole(disk, path)
+        if data is None:
+            return found
+        try:
+            found.config = decode(path, data)
+        except CorruptError as error:
+            target = set_aside(disk, path)
+            found.loss = (
+                f"topics: {error.message}; the file is now {target}, and no topic is served until the Master has "
+                "sent them again"
+            )
+            logger.error("%s", found.loss)
+            return found
+        if unseal(data) is None:
+            try:
+                found.save(found.config)
+            except OSError as error:  # the next change of a topic writes it
+                logger.warning("%s stays without a check for now: %s", path, error)
+        return found
+
+    def save(self, config: MasterConfig) -> None:
+        """Put the configuration on disk, whole or not at all.
+
+        Raises:
+            OSError: as the disk raised it; the previous file is intact.
+        """
+        replace_whole(self._disk, self._path, encode(config))
+        self.config, self.loss = config, None
+
+
+def encode(config: MasterConfig) -> bytes:
+    """Return the content of the file: one JSON object, its check the last member."""
+    text = msgspec.json.encode(_Stored(version=_VERSION, **msgspec.structs.asdict(config)))
+    return seal(text[:-1] + b",")
+
+
+def decode(path: Path, data: bytes) -> MasterConfig:
+    """Return the configuration that the content `data` of `path` holds.
+
+    Raises:
+        CorruptError: the check fails, or the content makes no sense. NewerVersionError: a newer version wrote it.
+    """
+    text = unseal(data)
+    try:
+        version = msgspec.json.decode(data, type=dict[str, msgspec.Raw])["version"]
+        number = msgspec.json.decode(version, type=int)
+        if text is not None and number > _VERSION:
+            raise NewerVersionError(
+                f"{path} was written by a newer version", hint="run that version; the file was left untouched"
+            )
+        if number != (_UNCHECKED_VERSION if text is None else _VERSION):
+            raise FormatError("the check of its content fails")
+        stored = msgspec.structs.asdict(msgspec.json.decode(data, type=_Stored))
+        del stored["version"]
+        config = MasterConfig(**stored)
+        if text is None:
+            config.topics()  # nothing else proves what it says
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, FormatError) as error:
+        raise CorruptError(
+            f"{path} is damaged: {error}", hint="remove it; the Master sends the topics again at the next start"
+        ) from error
+    return config
