@@ -6,9 +6,8 @@ The invariant: a topic is served only with a name that can name a directory and 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -30,6 +29,9 @@ from pytubemq.wire.confstrings import (
     parse_broker_topic_conf,
     parse_topic_values,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 HISTORY_TOPIC: Final = "__offset_history__"
 """The original's own topic; producers are refused there."""

@@ -63,7 +63,9 @@ def test_of_many_topics_only_the_one_that_changed_is_read_again(monkeypatch: pyt
     reader = TopicReader()
     texts = [f"t{number}: : : : : : : : :0: : : : : " for number in range(100)]
     before = reader.topics(config(*texts))
-    changed = msgspec.structs.replace(config(*texts, "new: : : : : : : : :0: : : : : "), topic_durability=("t7:memory",))
+    changed = msgspec.structs.replace(
+        config(*texts, "new: : : : : : : : :0: : : : : "), topic_durability=("t7:memory",)
+    )
     after = reader.topics(changed)
     assert parsed[100:] == [texts[7], "new: : : : : : : : :0: : : : : "]
     assert after == changed.topics()
