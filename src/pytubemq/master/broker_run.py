@@ -37,8 +37,8 @@ class BrokerRun:
     online: bool = False
     topics: dict[str, TopicConfig] = field(default_factory=dict)
     reported_defaults: str = ""
-    reported_topics: tuple[str, ...] = ()
-    """The strings that `topics` were read from."""
+    reported_topics: dict[str, TopicConfig] = field(default_factory=dict)
+    """By the strings that `topics` were read from."""
     read_status: int = 0
     write_status: int = 0
     durability: str = ""

@@ -6,7 +6,7 @@ the strings until then and only the pair after; what a Broker carries is what it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -25,10 +25,10 @@ from pytubemq.wire.confstrings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytubemq.master.catalogue import Catalogue
-    from pytubemq.model.records import DeployRecord, TopicProps
+    from pytubemq.model.records import DeployRecord, TopicProps, TopicStatus
 
 DEFAULTS = BrokerDefaultConf(partitions=1)
 """The original's built-in defaults for a Broker."""
@@ -58,6 +58,18 @@ class SyncId:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicStrings:
+    """A topic's part of a Broker's configuration, and the values that it was made of."""
+
+    props: TopicProps
+    status: TopicStatus
+    max_message_bytes: int
+    text: str
+    durability: str | None
+    retention: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerConf:
     """What a Broker must carry, and what it must remove, in the strings that tell it."""
 
@@ -70,6 +82,10 @@ class BrokerConf:
     """Beside the strings, which have no room for it; topics that leave it to the Broker's own setting are not there."""
     retention: tuple[str, ...] = ()
     """The policies that the original's form cannot say; a Broker of the original goes by the ages in the strings."""
+    base: tuple[TopicProps, int] | None = field(default=None, compare=False, repr=False)
+    """The Broker's properties and the largest message, on which every topic's strings depend."""
+    made_of: Mapping[str, TopicStrings] = field(default_factory=dict, compare=False, repr=False)
+    """By topic, so that the next configuration makes anew only what has changed."""
 
 
 def broker_conf(catalogue: Catalogue, broker_id: int, before: BrokerConf | None, *, first_id: int) -> BrokerConf:
@@ -79,32 +95,46 @@ def broker_conf(catalogue: Catalogue, broker_id: int, before: BrokerConf | None,
     """
     base = catalogue.broker_props(broker_id)
     limit = catalogue.cluster.max_message_bytes
-    kept: list[str] = []
-    removed: list[str] = []
-    durability: list[str] = []
-    retention: list[str] = []
+    known = before.made_of if before is not None and before.base == (base, limit) else {}
+    made_of: dict[str, TopicStrings] = {}
     for deploy in catalogue.deployed_on(broker_id):
-        text = format_broker_topic_conf(_conf_of(deploy, base, catalogue.max_message_bytes(deploy.topic), limit))
-        if deploy.topic_status.removed:
-            removed.append(text)
-            continue
-        kept.append(text)
-        props = deploy.props.over(base)
-        if props.durability is not None:
-            durability.append(format_topic_value(deploy.topic, props.durability.value))
-        if props.delete_policy and original_form(props.delete_policy) != props.delete_policy:
-            retention.append(format_topic_value(deploy.topic, props.delete_policy))
+        size, strings = catalogue.max_message_bytes(deploy.topic), known.get(deploy.topic)
+        if strings is None or (strings.props, strings.status, strings.max_message_bytes) != (
+            deploy.props,
+            deploy.topic_status,
+            size,
+        ):
+            strings = _strings_of(deploy, base, size, limit)
+        made_of[deploy.topic] = strings
+    carried = [strings for strings in made_of.values() if not strings.status.removed]
+    kept = tuple(strings.text for strings in carried)
+    removed = tuple(strings.text for strings in made_of.values() if strings.status.removed)
+    durability = tuple(strings.durability for strings in carried if strings.durability is not None)
+    retention = tuple(strings.retention for strings in carried if strings.retention is not None)
     defaults = format_broker_default_conf(_default_conf(base))
     said = (defaults, *sorted(kept), *sorted(durability), *sorted(retention))
     checksum = crc32("".join(said).encode()) & 0x7FFFFFFF
     made = BrokerConf(
-        SyncId(first_id, checksum), defaults, tuple(kept), tuple(removed), tuple(durability), tuple(retention)
+        SyncId(first_id, checksum), defaults, kept, removed, durability, retention, (base, limit), made_of
     )
     if before is None:
         return made
     same = replace(made, sync_id=before.sync_id, removed=before.removed) == before
     made = replace(made, sync_id=before.sync_id if same else SyncId(before.sync_id.conf_id + 1, checksum))
     return before if made == before else made
+
+
+def _strings_of(deploy: DeployRecord, base: TopicProps, size: int, limit: int) -> TopicStrings:
+    props = deploy.props.over(base)
+    beyond_original = props.delete_policy and original_form(props.delete_policy) != props.delete_policy
+    return TopicStrings(
+        deploy.props,
+        deploy.topic_status,
+        size,
+        text=format_broker_topic_conf(_conf_of(deploy, base, size, limit)),
+        durability=None if props.durability is None else format_topic_value(deploy.topic, props.durability.value),
+        retention=format_topic_value(deploy.topic, props.delete_policy or "") if beyond_original else None,
+    )
 
 
 def _default_conf(props: TopicProps) -> BrokerDefaultConf:
@@ -130,17 +160,25 @@ def _told(value: Any, prop: str) -> Any:
     return original_form(value) if prop == "delete_policy" and value else value
 
 
-def reported_topics(defaults: str | None, topics: Sequence[str]) -> dict[str, TopicConfig]:
-    """What a Broker says it carries.
+def reported_topics(
+    defaults: str | None, topics: Sequence[str], known: Mapping[str, TopicConfig] | None = None
+) -> dict[str, TopicConfig]:
+    """Return what a Broker says it carries, by the string that says so.
+
+    `known` is what this returned for the same `defaults` before: a report mostly repeats the last one.
 
     Raises:
         FormatError: a string is not a configuration.
     """
     base = parse_broker_default_conf(defaults) if defaults and defaults.strip() else DEFAULTS
+    known = known or {}
     found = {}
     for text in topics:
+        if (same := known.get(text)) is not None:
+            found[text] = same
+            continue
         conf = parse_broker_topic_conf(text)
-        found[conf.topic] = TopicConfig(
+        found[text] = TopicConfig(
             conf.topic,
             base.partitions if conf.partitions is None else conf.partitions,
             base.stores if conf.stores is None else conf.stores,

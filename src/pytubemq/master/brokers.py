@@ -39,7 +39,7 @@ from pytubemq.wire.messages.master import (
 from pytubemq.wire.strings import TopicBroker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.master.settings import MasterSettings
@@ -209,11 +209,11 @@ class Brokers:
             over_tls=request.enable_tls,
             holds_heartbeats=Capability.HEARTBEAT_WAIT in call.connection.capabilities,
             online=request.broker_online,
-            topics=topics if request.broker_online else {},
+            topics=_by_name(topics) if request.broker_online else {},
             read_status=request.read_status_rpt,
             write_status=request.write_status_rpt,
             reported_defaults=request.broker_default_conf_info or "",
-            reported_topics=request.broker_topic_set_conf_info,
+            reported_topics=topics,
             durability=(request.own_durability or "")[:MAX_PROBLEM_CHARS],
             since_ms=self._clock.wall_ms(),
             heard_ms=self._clock.wall_ms(),
@@ -308,9 +308,10 @@ class Brokers:
         run.read_status, run.write_status = request.read_status_rpt, request.write_status_rpt
         run.problems = tuple(problem[:MAX_PROBLEM_CHARS] for problem in request.problems[:MAX_REPORTED_PROBLEMS])
         if request.take_conf_info:
-            run.topics = reported_topics(request.broker_default_conf_info, request.broker_topic_set_conf_info)
-            run.reported_defaults = request.broker_default_conf_info or ""
-            run.reported_topics = request.broker_topic_set_conf_info
+            defaults = request.broker_default_conf_info or ""
+            known = run.reported_topics if defaults == run.reported_defaults else None
+            run.reported_topics = reported_topics(defaults, request.broker_topic_set_conf_info, known)
+            run.topics, run.reported_defaults = _by_name(run.reported_topics), defaults
         if before != (run.online, run.topics, run.read_status, run.write_status):
             self._on_change()
 
@@ -367,6 +368,10 @@ class Brokers:
         self.waiting.release(broker_id)
         self._expected_until[broker_id] = self._clock.now_s() + self._settings.broker_absence_s
         self._on_change()
+
+
+def _by_name(topics: Mapping[str, TopicConfig]) -> dict[str, TopicConfig]:
+    return {topic.name: topic for topic in topics.values()}
 
 
 def _broker_id(text: str) -> int:

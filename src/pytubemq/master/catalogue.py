@@ -66,7 +66,7 @@ class Catalogue:
         self._consumers: dict[str, dict[str, ConsumeRecord]] = {}
         self._disabled: dict[str, dict[str, ConsumeRecord]] = {}
         self._configs: dict[tuple[str, int], TopicConfig] = {}
-        """What `config` has made since the last change."""
+        """What `config` has made, until a record that it was made of changes."""
 
     async def open(self, make: Callable[[], MetaStore]) -> None:
         """Open the store and read all of it."""
@@ -105,7 +105,8 @@ class Catalogue:
             return
         self._last_serial_id = serial_id
         await self._run(lambda: store.apply(renewed, gone))
-        self._configs.clear()
+        for record in chain(gone, renewed):
+            self._forget_configs(record)
         if self._moves_brokers(renewed, gone):
             self.broker_checksum = max(self._clock.wall_ms(), self.broker_checksum + SERIAL_STEP)
         for record in gone:
@@ -179,6 +180,16 @@ class Catalogue:
                 if known is None or (known.address, known.tls_port) != (record.address, record.tls_port):
                     return True
         return any(isinstance(record, BrokerRecord) for record in deletes)
+
+    def _forget_configs(self, record: Record) -> None:
+        match record:
+            case ClusterRecord() | BrokerRecord():
+                self._configs.clear()
+            case TopicRecord():
+                for broker_id in self.deployed(record.topic):
+                    self._configs.pop((record.topic, broker_id), None)
+            case DeployRecord():
+                self._configs.pop((record.topic, record.broker_id), None)
 
     def _enter(self, record: Record) -> None:
         match record:

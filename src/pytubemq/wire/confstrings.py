@@ -61,6 +61,11 @@ class BrokerTopicConf:
     max_message_bytes: int | None = None
 
 
+_FIELDS: Final = {
+    cls: ([field.name for field in fields(cls)], [str(field.type) for field in fields(cls)])
+    for cls in (BrokerDefaultConf, BrokerTopicConf)
+}
+"""The names and the types of the fields, looked up once."""
 _DEFAULT_SHAPE: Final = "12 fields, numPartitions:acceptPublish:acceptSubscribe:...:memCacheFlushIntvl"
 _TOPIC_SHAPE: Final = "15 fields, topic:numPartitions:acceptPublish:...:maxMsgSizeInBytes"
 
@@ -115,15 +120,14 @@ def format_topic_value(topic: str, value: str) -> str:
 
 def _parse(cls: type[C], text: str, *, least: int, what: str, shape: str) -> C:
     parts = text.split(":")
-    names = [field.name for field in fields(cls)]
-    kinds = [field.type for field in fields(cls)]
+    names, kinds = _FIELDS[cls]
     if not least <= len(parts) <= len(names):
         raise FormatError(f"not {what}: {text[:200]!r} has {len(parts)} fields", hint=f"its form is {shape}")
     values: dict[str, Any] = {}
     for name, kind, part in zip(names, kinds, parts, strict=False):
         part = part.strip()
         if part:
-            values[name] = _value(str(kind), part, f"{what}: {name} is {part[:80]!r}", shape)
+            values[name] = _value(kind, part, f"{what}: {name} is {part[:80]!r}", shape)
     if cls is BrokerTopicConf and "topic" not in values:
         raise FormatError(f"not {what}: {text[:200]!r} names no topic", hint=f"its form is {shape}")
     return cls(**values)
@@ -141,7 +145,7 @@ def _value(kind: str, part: str, what: str, shape: str) -> object:
 
 
 def _format(conf: BrokerDefaultConf | BrokerTopicConf) -> str:
-    return ":".join([_text(getattr(conf, field.name)) for field in fields(conf)])
+    return ":".join([_text(getattr(conf, name)) for name in _FIELDS[type(conf)][0]])
 
 
 def _text(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytubemq.errors import FormatError
+from pytubemq.master import broker_sync
 from pytubemq.master.broker_sync import BrokerConf, broker_conf, reported_removals, reported_topics
 from pytubemq.master.catalogue import Catalogue
 from pytubemq.model.durability import Durability
@@ -128,7 +130,7 @@ def test_what_goes_down_comes_up_again(record: DeployRecord, size: int) -> None:
     made = conf(TopicRecord("demo", max_message_bytes=size), record)
     props = record.props
     assert reported_topics(made.defaults, made.topics) == {
-        "demo": TopicConfig(
+        made.topics[0]: TopicConfig(
             "demo",
             props.num_partitions or 0,
             props.num_topic_stores or 0,
@@ -142,7 +144,9 @@ def test_what_goes_down_comes_up_again(record: DeployRecord, size: int) -> None:
 
 def test_blank_fields_take_the_reported_defaults() -> None:
     found = reported_topics("5:false:true:1000:10000: :delete,1h:2:0:3:10:20000", ["a: : : : : : : : :0: : : : : "])
-    assert found["a"] == TopicConfig("a", 5, 2, accept_publish=False, delete_policy="delete,1h")
+    assert found["a: : : : : : : : :0: : : : : "] == TopicConfig(
+        "a", 5, 2, accept_publish=False, delete_policy="delete,1h"
+    )
 
 
 def test_an_empty_report_is_no_topics_and_a_bad_one_an_error() -> None:
@@ -150,6 +154,32 @@ def test_an_empty_report_is_no_topics_and_a_bad_one_an_error() -> None:
     assert reported_topics(None, []) == {}
     with pytest.raises(FormatError):
         reported_topics(None, ["demo:x"])
+
+
+def test_one_more_topic_makes_and_reads_its_own_strings_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    read: list[str] = []
+    formatting, parsing = broker_sync.format_broker_topic_conf, broker_sync.parse_broker_topic_conf
+    monkeypatch.setattr(broker_sync, "format_broker_topic_conf", lambda c: made.append(c.topic) or formatting(c))
+    monkeypatch.setattr(broker_sync, "parse_broker_topic_conf", lambda text: read.append(text) or parsing(text))
+    many = [place(f"t{number:03d}", num_partitions=2, durability=Durability.MEMORY) for number in range(50)]
+    first = conf(*many)
+    known = reported_topics(first.defaults, first.topics)
+    made.clear(), read.clear()
+    second = conf(*many, place("z", num_partitions=2, delete_policy="keep"), before=first)
+    after = reported_topics(second.defaults, second.topics, known)
+    assert (made, len(read)) == (["z"], 1)
+    alone = conf(*many, place("z", num_partitions=2, delete_policy="keep"))
+    assert second == replace(alone, sync_id=second.sync_id)
+    assert after == reported_topics(alone.defaults, alone.topics)
+
+
+def test_another_default_makes_every_topic_anew() -> None:
+    many = [place(f"t{number}") for number in range(3)]
+    first = conf(*many)
+    for record in (ClusterRecord(max_message_bytes=2 * MIB), ClusterRecord(props=TopicProps(delete_policy="keep"))):
+        made = conf(*many, record, before=first)
+        assert made == replace(conf(*many, record), sync_id=made.sync_id)
 
 
 def test_reported_removals_are_names() -> None:

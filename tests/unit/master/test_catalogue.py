@@ -26,6 +26,8 @@ from pytubemq.storage.metastore.memory import MemoryMetaStore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from pytubemq.model.records import Record
+
 pytestmark = pytest.mark.anyio
 
 ONE = BrokerRecord(1, Address("127.0.0.1", 8123))
@@ -136,3 +138,26 @@ async def test_who_holds_the_lock_reads_what_it_writes() -> None:
         await c.apply([DEMO])
         await asyncio.gather(*(grow(c) for _ in range(20)))
         assert c.topics["demo"].topic_name_id == 20
+
+
+async def test_what_holds_for_a_topic_follows_every_record_that_it_is_made_of() -> None:
+    async with catalogue() as c:
+        other = DeployRecord("other", 1)
+        await c.apply([ONE, DEMO, TopicRecord("other"), DeployRecord("demo", 1), other])
+        changes: list[Record] = [
+            ClusterRecord(props=TopicProps(num_partitions=2)),
+            replace(ONE, props=TopicProps(num_partitions=3)),
+            replace(DEMO, max_message_bytes=3 << 20),
+            DeployRecord("demo", 1, props=TopicProps(num_partitions=5)),
+        ]
+        for change in changes:
+            for deploy in c.deploys.values():
+                c.config(deploy)
+            await c.apply([change])
+            found = [c.config(deploy) for deploy in c.deploys.values()]
+            c._configs.clear()
+            assert found == [c.config(deploy) for deploy in c.deploys.values()]
+        assert c.config(c.deploys["demo", 1]).partitions == 5
+        kept = c.config(c.deploys["other", 1])
+        await c.apply([DeployRecord("demo", 1, props=TopicProps(num_partitions=6))])
+        assert c.config(c.deploys["other", 1]) is kept, "one topic's change makes no other anew"

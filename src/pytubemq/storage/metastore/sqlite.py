@@ -77,19 +77,29 @@ class SqliteMetaStore:
                 self._db.execute(_put(TABLE_OF[type(record)]), row_of(record))
             last = max((record.stamp.serial_id for record in puts), default=0)
             self._db.execute("UPDATE serial SET last = MAX(?, last) WHERE id = 1", (last,))
-            self._check_deploys()
+            self._check_deploys(puts, deletes)
 
     def close(self) -> None:
         self._db.close()
 
-    def _check_deploys(self) -> None:
-        """As the commit would, which cannot say what is missing."""
-        lost = self._db.execute(
-            "SELECT topic, broker_id FROM deploy WHERE topic NOT IN (SELECT topic FROM topic)"
-            " OR broker_id NOT IN (SELECT broker_id FROM broker) LIMIT 1"
-        ).fetchone()
-        if lost is not None:
-            raise dangling(*lost)
+    def _check_deploys(self, puts: Sequence[Record], deletes: Sequence[Record]) -> None:
+        """As the commit would, which cannot say what is missing; looks only at what the change may have touched."""
+        missing = " (topic NOT IN (SELECT topic FROM topic) OR broker_id NOT IN (SELECT broker_id FROM broker)) LIMIT 1"
+        asked: list[tuple[str, tuple[object, ...]]] = []
+        for record in puts:
+            if isinstance(record, DeployRecord):
+                asked.append(("topic = ? AND broker_id = ?", (record.topic, record.broker_id)))
+        for record in deletes:
+            if isinstance(record, TopicRecord):
+                asked.append(("topic = ?", (record.topic,)))
+            elif isinstance(record, BrokerRecord):
+                asked.append(("broker_id = ?", (record.broker_id,)))
+        for where, values in asked:
+            lost = self._db.execute(
+                f"SELECT topic, broker_id FROM deploy WHERE {where} AND{missing}", values
+            ).fetchone()
+            if lost is not None:
+                raise dangling(*lost)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
