@@ -49,6 +49,8 @@ class Positions:
         self._writes: dict[HoldKey, list[_Write]] = {}
         """In the order they were asked for; at most one of a key has failed."""
         self._unwritten: set[HoldKey] = set()
+        self._deferred: dict[HoldKey, list[Callable[[], None]]] = {}
+        """What waits until no confirm of a position is in flight any more."""
 
     @property
     def unwritten(self) -> int:
@@ -77,6 +79,19 @@ class Positions:
     def has_room(self, key: HoldKey) -> bool:
         """Whether the group's position in the partition can be kept: it is known, or the bound is not reached."""
         return self.current(key) is not None or not self.full
+
+    def when_decided(self, key: HoldKey, then: Callable[[], None]) -> bool:
+        """Call `then` once no confirm of this position is in flight; False if none is, and `then` is not called.
+
+        A consumer that began while one is in flight would begin before it or, should it be refused, behind it.
+        """
+        if not self._is_undecided(key):
+            return False
+        self._deferred.setdefault(key, []).append(then)
+        return True
+
+    def _is_undecided(self, key: HoldKey) -> bool:
+        return any(not (write.keep or write.chosen) for write in self._writes.get(key, ()))
 
     def settled(self, key: HoldKey) -> int | None:
         """The newest position that was chosen, or that no refusal takes back any more: a consumer begins there."""
@@ -146,8 +161,13 @@ class Positions:
 
         def ended(refusal: Refusal | None) -> None:
             self._ended(key, write, refusal)
-            if done is not None:
-                done(refusal)
+            try:
+                if done is not None:
+                    done(refusal)
+            finally:
+                if key in self._deferred and not self._is_undecided(key):
+                    for then in self._deferred.pop(key):
+                        then()
 
         offset = FORGOTTEN if write.offset is None else write.offset
         self._path.submit(ConfirmSubmission(Confirmation(key.group, key.topic, key.partition_id, offset), ended))

@@ -2,7 +2,8 @@
 
 The invariants: a registration is answered only when its starting position is durable (or cannot be now, which is
 logged), so that the group begins there again after a crash; what was handed out to the previous holder and not
-confirmed is handed out again.
+confirmed is handed out again; while a confirm is in flight nobody begins and nobody leaves, so that neither undoes it
+nor keeps what is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pytubemq.broker.cursor import NOT_GIVEN, Cursor, start_offset
 from pytubemq.broker.registry import HoldKey, RegistryFullError
 from pytubemq.errors import Code, FormatError
 from pytubemq.model.ids import UNDEFINED
-from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
+from pytubemq.model.limits import MAX_HEARTBEAT_PARTITIONS
 from pytubemq.observe.story import GROUP
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.messages.broker import (
@@ -45,7 +46,9 @@ class RegisterHandlers:
 
     def register(self, call: Call) -> None:
         """RegisterRequestC2B: take or give back a partition."""
-        request = decode(RegisterRequestC2B, call.request.body)
+        self._serve(call, decode(RegisterRequestC2B, call.request.body))
+
+    def _serve(self, call: Call, request: RegisterRequestC2B) -> None:
         state = self._state
         try:
             state.gate.check_started()
@@ -54,6 +57,8 @@ class RegisterHandlers:
             served = checks.topic(request.topic_name, state.topics)
             codes = checks.filter_codes(request.filter_cond_str)
             key = HoldKey(group, served.config.name, request.partition_id)
+            if state.positions.when_decided(key, lambda: self._resume(call, request)):
+                return
             if request.op_type == REGISTER:
                 # 500 as the original has it: its clients try again, which is right while a topic grows
                 checks.partition(served, request.partition_id, code=Code.INTERNAL_SERVER_ERROR)
@@ -66,6 +71,16 @@ class RegisterHandlers:
                 )
         except Refused as refused:
             _answer(call, refused.refusal)
+
+    def _resume(self, call: Call, request: RegisterRequestC2B) -> None:
+        """Serve a registration that waited for a confirm, unless its caller has given up meanwhile."""
+        if call.connection.closed or call.expired:
+            call.drop()
+            return
+        try:
+            self._serve(call, request)
+        except Exception as error:
+            call.crash(error)
 
     def _register(
         self, call: Call, request: RegisterRequestC2B, key: HoldKey, consumer_id: str, codes: frozenset[int] | None
@@ -140,8 +155,12 @@ class RegisterHandlers:
             state.visits.check_consumer(request.auth_info, now_s=state.clock.now_s())
             consumer_id = checks.client(request.client_id)
             group = checks.group(request.group_name)
-            if len(request.partition_info) > MAX_PARTITIONS_PER_TOPIC:
-                raise Refused(Code.BAD_REQUEST, f"{len(request.partition_info)} partitions in one heartbeat")
+            if len(request.partition_info) > MAX_HEARTBEAT_PARTITIONS:
+                raise Refused(
+                    Code.BAD_REQUEST,
+                    f"{len(request.partition_info)} partitions in one heartbeat, {MAX_HEARTBEAT_PARTITIONS} are taken; "
+                    "send several",
+                )
             now_s = state.clock.now_s()
             priority_id = UNDEFINED if request.qry_priority_id is None else request.qry_priority_id
             for item in request.partition_info:

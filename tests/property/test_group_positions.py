@@ -1,0 +1,258 @@
+"""Registrations, confirms and flushes in all orders: the position of a group never moves back, and a refused confirm
+leaves no trace.
+
+Real handlers, append path and store over a disk in memory; each write of the journal waits until a rule lets it go on,
+well or onto a full disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from pytubemq.broker.fetch import FetchHandlers
+from pytubemq.broker.register import RegisterHandlers
+from pytubemq.broker.registry import HoldKey
+from pytubemq.errors import Code
+from pytubemq.testing.disk import FaultyDisk
+from pytubemq.wire import stored
+from pytubemq.wire.codec import decode, encode
+from pytubemq.wire.extensions import OURS
+from pytubemq.wire.messages.broker import (
+    CommitOffsetRequestC2B,
+    CommitOffsetResponseB2C,
+    GetMessageRequestC2B,
+    RegisterRequestC2B,
+    RegisterResponseB2C,
+)
+from tests.scenario.broker.support import connected, item, service
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KEY = HoldKey("g", "demo", 0)
+MEMBERS = ("g_127.0.0.1-1-1-1-Pull-1.0", "g_127.0.0.1-2-1-1-Pull-1.0")
+MESSAGES = 6
+members = st.sampled_from(MEMBERS)
+
+
+class Connection:
+    """Where a call comes from."""
+
+    closed = False
+    capabilities = OURS
+    block_bytes = None
+    backlogged = False
+
+    def __init__(self) -> None:
+        self.context: dict[Any, Any] = {}
+
+
+class Request:
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+
+class RecordedCall:
+    """A call that keeps its response."""
+
+    peer = "127.0.0.1:1"
+    expired = False
+    received_s = 0.0
+    deadline_s = float("inf")
+
+    def __init__(self, message: object, connection: Connection) -> None:
+        self.request = Request(encode(message))
+        self.connection = connection
+        self.body: bytes | None = None
+
+    def reply(self, body: Any) -> None:
+        """Keep the response."""
+        self.body = body if isinstance(body, bytes) else b"".join(body)
+
+
+class GroupPositions(RuleBasedStateMachine):
+    """Two members of a group and one partition."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.disk = FaultyDisk()
+        self.broker = service(self.disk)
+        self.loop.run_until_complete(self._start())
+        self.gate = threading.Semaphore(0)
+        self.full = False
+        self.durable = -1
+        self.confirmed = 0
+        """The largest offset whose confirm was answered with success."""
+        self.connection = Connection()
+        self.handed_out = dict.fromkeys(MEMBERS, 0)
+        self.confirms: list[tuple[RecordedCall, int]] = []
+        self.registrations: list[tuple[RecordedCall, str, int]] = []
+
+    async def _start(self) -> None:
+        await self.broker.start()
+        assert self.broker._state is not None
+        self.state = self.broker._state
+        async with connected(self.broker) as peer:
+            await peer.send_batch([item(b"%d" % n) for n in range(MESSAGES)])
+        self.register_handlers, self.fetch_handlers = RegisterHandlers(self.state), FetchHandlers(self.state)
+        assert self.broker._store is not None
+        self.store = self.broker._store
+        write = self.store.write
+
+        def gated(prepared: Any) -> None:
+            self.gate.acquire()
+            self.disk.capacity_bytes = 0 if self.full else None
+            try:
+                write(prepared)
+            finally:
+                self.disk.capacity_bytes = None
+
+        self.store.write = gated  # type: ignore[method-assign]
+
+    def teardown(self) -> None:
+        self._drain()
+        try:
+            assert self.durable in self._allowed()
+        finally:
+            self.gate.release(1000)
+            self.loop.run_until_complete(self.broker.close())
+            self.loop.close()
+
+    # --- steps ----------------------------------------------------------------------------------------------
+
+    @rule(member=members, unregister=st.booleans())
+    def register(self, member: str, unregister: bool) -> None:
+        request = RegisterRequestC2B(
+            op_type=32 if unregister else 31,
+            client_id=member,
+            group_name=KEY.group,
+            topic_name=KEY.topic,
+            partition_id=KEY.partition_id,
+            read_status=1 if unregister else 0,
+        )
+        call = RecordedCall(request, self.connection)
+        self._serve(self.register_handlers.register, call)
+        if not unregister:
+            self.registrations.append((call, member, self.confirmed))
+
+    @rule()
+    def lease_runs_out(self) -> None:
+        hold = self.state.registry._holds.get(KEY)
+        if hold is not None:
+            self.state.registry.drop(hold)
+
+    @rule(member=members, most=st.integers(1, MESSAGES))
+    def fetch(self, member: str, most: int) -> None:
+        request = GetMessageRequestC2B(
+            client_id=member,
+            partition_id=KEY.partition_id,
+            group_name=KEY.group,
+            topic_name=KEY.topic,
+            last_pack_consumed=False,
+            manual_commit_offset=False,
+            max_messages=most,
+        )
+        call = RecordedCall(request, self.connection)
+        self._serve(self.fetch_handlers.get, call, answered=True)
+        assert call.body is not None
+        head, _ = stored.decode_get_message(call.body)
+        if head.err_code == Code.SUCCESS:
+            assert head.next_offset is not None
+            self.handed_out[member] = head.next_offset
+
+    @rule(member=members, less=st.integers(0, 2))
+    def confirm(self, member: str, less: int) -> None:
+        up_to = max(0, self.handed_out[member] - 28 * less)
+        request = CommitOffsetRequestC2B(
+            client_id=member,
+            topic_name=KEY.topic,
+            partition_id=KEY.partition_id,
+            group_name=KEY.group,
+            last_pack_consumed=True,
+            up_to=up_to,
+        )
+        call = RecordedCall(request, self.connection)
+        self._serve(self.fetch_handlers.commit, call)
+        self.confirms.append((call, up_to))
+
+    @rule(full=st.booleans())
+    def flush(self, full: bool) -> None:
+        self._flush(full=full)
+
+    @invariant()
+    def the_position_never_moves_back(self) -> None:
+        for call, up_to in self.confirms:
+            if call.body is not None and decode(CommitOffsetResponseB2C, call.body).err_code == Code.SUCCESS:
+                self.confirmed = max(self.confirmed, up_to)
+        durable = self.store.confirmed(*KEY)
+        now = -1 if durable is None else durable
+        assert now >= self.durable, "the position moved back"
+        self.durable = now
+        assert self.confirmed == 0 or now >= self.confirmed, "an answered confirm was undone"
+        for call, _, confirmed in self.registrations:
+            if call.body is not None:
+                answer = decode(RegisterResponseB2C, call.body)
+                if answer.err_code == Code.SUCCESS:
+                    assert answer.curr_offset is not None
+                    assert answer.curr_offset >= confirmed, "begins before what was confirmed"
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _allowed(self) -> set[int]:
+        """Where the group may be when nothing is under way."""
+        allowed = {-1, 0}
+        for call, _ in self.confirms:
+            assert call.body is not None, "a confirm was never answered"
+            answer = decode(CommitOffsetResponseB2C, call.body)
+            if answer.err_code == Code.SUCCESS:  # one below another that is in flight confirms that one as well
+                allowed.add(answer.curr_offset or 0)
+        return allowed
+
+    def _serve(self, handler: Callable[[Any], object], call: RecordedCall, *, answered: bool = False) -> None:
+        async def serve() -> None:
+            handler(call)
+            if answered:
+                await until(lambda: call.body is not None)
+
+        self.loop.run_until_complete(serve())
+        self._settle()
+
+    def _settle(self) -> None:
+        async def turns() -> None:
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+        self.loop.run_until_complete(turns())
+
+    def _flush(self, *, full: bool) -> None:
+        path = self.state.path
+
+        async def one_write() -> None:
+            stats = path.stats
+            before = stats.writes + stats.failed_writes
+            self.full = full
+            self.gate.release()
+            await until(lambda: stats.writes + stats.failed_writes > before)
+
+        if path._under_way:
+            self.loop.run_until_complete(one_write())
+            self._settle()
+
+    def _drain(self) -> None:
+        while self.state.path._under_way:
+            self._flush(full=False)
+        self.the_position_never_moves_back()
+
+
+GroupPositions.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=25, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate)
+)
+TestGroupPositions = GroupPositions.TestCase
