@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pytubemq.model.ids import BrokerInfo
 from pytubemq.wire.messages.broker import (
     CommitOffsetRequestC2B,
     GetMessageRequestC2B,
     HeartBeatRequestC2B,
     RegisterRequestC2B,
 )
-from pytubemq.wire.strings import PartitionInfo, format_partition_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from pytubemq.client.cluster import Cluster
     from pytubemq.client.flow import Flow
     from pytubemq.client.options import ConsumerOptions, FetchOptions
-    from pytubemq.model.ids import Address, Partition
+    from pytubemq.model.ids import Partition
 
 REGISTER, UNREGISTER = 31, 32
 DISCARD = 1
@@ -74,16 +72,13 @@ def unregistration(who: Asker, partition: Partition) -> RegisterRequestC2B:
     )
 
 
-def heartbeat(who: Asker, address: Address, partitions: Iterable[Partition]) -> HeartBeatRequestC2B:
-    """Go on holding these for us; `address` is where their Broker is."""
+def heartbeat(who: Asker, partition_infos: Iterable[str]) -> HeartBeatRequestC2B:
+    """Go on holding these partitions for us, each as `brokerId:host:port#topic:partitionId`."""
     return HeartBeatRequestC2B(
         client_id=who.client_id,
         group_name=who.options.group,
         read_status=0,
-        partition_info=tuple(
-            format_partition_info(PartitionInfo(BrokerInfo(partition.broker_id, address), partition))
-            for partition in partitions
-        ),
+        partition_info=tuple(partition_infos),
         qry_priority_id=who.flow.priority,
         auth_info=who.cluster.auth_info,
     )

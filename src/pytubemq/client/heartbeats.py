@@ -1,7 +1,8 @@
 """A consumer's heartbeats to the Brokers that hold partitions for it.
 
-The invariant: each Broker is told from time to time of all that it holds, in one request; what it does not know of any
-more is registered again.
+The invariants: each Broker hears from time to time of all that it holds, in requests within the Broker's bounds; a
+registration is lost only where the answer says so: for a partition that it names, or for all of a request that is
+refused with a code that means it. Any other failure loses nothing.
 """
 
 from __future__ import annotations
@@ -11,49 +12,107 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytubemq.client import asks
-from pytubemq.errors import TransportError, TubeError
-from pytubemq.model.limits import HEARTBEAT_PERIOD_S
+from pytubemq.client.cluster import is_refusal
+from pytubemq.client.confirms import LOST
+from pytubemq.errors import FormatError, TransportError, TubeError
+from pytubemq.model.ids import BrokerInfo
+from pytubemq.model.limits import HEARTBEAT_PERIOD_S, MAX_HEARTBEAT_BYTES, MAX_HEARTBEAT_PARTITIONS
 from pytubemq.wire.messages.broker import HeartBeatResponseB2C
 from pytubemq.wire.methods import Method
-from pytubemq.wire.strings import parse_failure_info
+from pytubemq.wire.strings import PartitionInfo, format_partition_info, parse_failure_info
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pytubemq.client.held import HeldPartition
     from pytubemq.model.ids import Address, Partition
 
 logger = logging.getLogger(__name__)
 
+_ITEM_BYTES = 4
+"""Of one text in a request, beside its characters (names are ASCII): its tag and length."""
+
 
 async def beat(who: asks.Asker, held: Mapping[Partition, HeldPartition]) -> None:
-    """Tell the Brokers of what is `held` at the time, until cancelled."""
+    """Report what is `held` to its Brokers periodically, until cancelled."""
+    heartbeats = BrokerHeartbeats(who)
     while True:
         await asyncio.sleep(HEARTBEAT_PERIOD_S)
         by_broker: dict[Address, list[HeldPartition]] = {}
         for one in held.values():
             if one.registered:
                 by_broker.setdefault(one.address, []).append(one)
-        await asyncio.gather(*(_beat_one(who, address, members) for address, members in by_broker.items()))
+        await asyncio.gather(*(heartbeats.send(address, members) for address, members in by_broker.items()))
 
 
-async def _beat_one(who: asks.Asker, address: Address, members: list[HeldPartition]) -> None:
-    try:
-        answer = await who.cluster.ask_broker(
-            await who.cluster.pool.get(address),
-            asks.heartbeat(who, address, [one.partition for one in members]),
-            HeartBeatResponseB2C,
-            Method.CONSUMER_HEARTBEAT_C2B,
-        )
-    except TransportError as error:
-        logger.info("heartbeat to the Broker at %s: %s", address, error.message)
-        return  # each held partition sees by itself that its connection is gone
-    except TubeError as error:
-        logger.warning("heartbeat to the Broker at %s: %s", address, error.message)
+class BrokerHeartbeats:
+    """The heartbeats of one consumer."""
+
+    def __init__(self, who: asks.Asker) -> None:
+        self._who = who
+        self._problems: dict[Address, str] = {}
+        """Why the last heartbeat to a Broker failed: logged once, not every period."""
+
+    async def send(self, address: Address, members: list[HeldPartition]) -> None:
+        """Report these to their Broker, in as many requests as its bounds ask for."""
+        problem: str | None = None
+        for texts, part in _parts(address, members):
+            problem = await self._send_part(address, texts, part) or problem
+        if problem is None:
+            self._problems.pop(address, None)
+        elif self._problems.get(address) != problem:
+            self._problems[address] = problem
+            logger.warning("heartbeat to the Broker at %s: %s", address, problem)
+
+    async def _send_part(self, address: Address, texts: list[str], members: list[HeldPartition]) -> str | None:
+        """Send one request; return what is wrong with its response, None if nothing is."""
+        cluster = self._who.cluster
+        try:
+            answer = await cluster.ask_broker(
+                await cluster.pool.get(address),
+                asks.heartbeat(self._who, texts),
+                HeartBeatResponseB2C,
+                Method.CONSUMER_HEARTBEAT_C2B,
+            )
+        except TransportError as error:
+            logger.info("heartbeat to the Broker at %s: %s", address, error.message)
+            return None  # each held partition notices on its own that its connection is gone
+        except TubeError as error:
+            if is_refusal(error, *LOST):
+                for one in members:
+                    one.registration_lost()
+            return error.message
+        unknown, problem = _unknown(answer.failure_info if answer.has_part_failure else ())
         for one in members:
-            one.registration_lost()
-        return
-    unknown = {parse_failure_info(text).partition for text in answer.failure_info if answer.has_part_failure}
+            if one.partition in unknown:
+                one.registration_lost()
+        return problem
+
+
+def _parts(address: Address, members: list[HeldPartition]) -> Iterator[tuple[list[str], list[HeldPartition]]]:
+    """The partitions of one Broker as requests of bounded count and size, each with its texts."""
+    texts: list[str] = []
+    part: list[HeldPartition] = []
+    size_bytes = 0
     for one in members:
-        if one.partition in unknown:
-            one.registration_lost()
+        text = format_partition_info(PartitionInfo(BrokerInfo(one.partition.broker_id, address), one.partition))
+        if part and (len(part) >= MAX_HEARTBEAT_PARTITIONS or size_bytes + len(text) > MAX_HEARTBEAT_BYTES):
+            yield texts, part
+            texts, part, size_bytes = [], [], 0
+        texts.append(text)
+        part.append(one)
+        size_bytes += len(text) + _ITEM_BYTES
+    if part:
+        yield texts, part
+
+
+def _unknown(failures: Iterable[str]) -> tuple[set[Partition], str | None]:
+    """The partitions that a response names as failed, and what of it cannot be read."""
+    found: set[Partition] = set()
+    problem: str | None = None
+    for text in failures:
+        try:
+            found.add(parse_failure_info(text).partition)
+        except FormatError as error:
+            problem = error.message
+    return found, problem

@@ -228,6 +228,12 @@ PRODUCER_BUFFER_BYTES: Final = 64 * MIB
 MAX_BATCH_BYTES: Final = 1 * MIB
 MAX_BATCH_MESSAGES: Final = 2_000
 HEARTBEAT_PERIOD_S: Final = 10.0
+MAX_HEARTBEAT_PARTITIONS: Final = 10_000
+"""Partitions in one heartbeat of a consumer to a Broker; a Broker of ours refuses more (400), a Java Broker has no
+bound of its own but the frame. A consumer that holds more sends several."""
+MAX_HEARTBEAT_BYTES: Final = 1 * MIB
+"""Partitions in one such heartbeat, as text: half of what a frame other than a send may have, so that the response,
+which may name each of them as failed, fits as well."""
 CONFIRM_TIMEOUT_S: Final = 60.0
 """A batch that nobody confirmed or rejected by then goes back (Java's pullProtectConfirmTimeoutMs)."""
 

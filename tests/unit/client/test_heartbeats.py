@@ -54,3 +54,51 @@ async def test_a_broker_that_refuses_a_heartbeat_is_registered_at_again() -> Non
         )
         await mock.until(lambda: len(registrations(mock)) == 4)
         await until(lambda: consumer.assignment == (P0, P1))
+
+
+async def test_a_heartbeat_that_is_refused_for_another_reason_loses_no_registration() -> None:
+    async with MockBroker(topics=TWO) as mock, connect(mock.masters) as tube, tube.consumer("g", "demo") as consumer:
+        await until(lambda: consumer.assignment == (P0, P1))
+        for code in (400, 500, 503):
+            before = len(mock.received(Method.CONSUMER_HEARTBEAT_C2B))
+            mock.respond(
+                Method.CONSUMER_HEARTBEAT_C2B, HeartBeatResponseB2C(success=False, err_code=code, err_msg="not now")
+            )
+            await mock.until(lambda before=before: len(mock.received(Method.CONSUMER_HEARTBEAT_C2B)) > before + 1)
+            assert consumer.assignment == (P0, P1)
+        assert sorted(registrations(mock)) == [0, 1]
+
+
+async def test_a_failure_that_cannot_be_read_does_not_end_the_consumer() -> None:
+    async with MockBroker(topics=TWO) as mock, connect(mock.masters) as tube, tube.consumer("g", "demo") as consumer:
+        await until(lambda: consumer.assignment == (P0, P1))
+        bad = ("", "411:", "x:1:127.0.0.1:1#demo:0", f"411:1:{mock.broker_address}#demo:1")
+        mock.respond(
+            Method.CONSUMER_HEARTBEAT_C2B,
+            HeartBeatResponseB2C(success=True, err_code=200, err_msg="OK!", has_part_failure=True, failure_info=bad),
+        )
+        await mock.until(lambda: len(registrations(mock)) == 3)
+        assert sorted(registrations(mock)) == [0, 1, 1], "what could be read of it holds"
+        await until(lambda: consumer.assignment == (P0, P1))
+
+
+@pytest.mark.parametrize(("most", "size_bytes"), [(2, 1 << 20), (10, 100)], ids=["by count", "by bytes"])
+async def test_what_is_too_much_for_one_heartbeat_goes_in_several(
+    monkeypatch: pytest.MonkeyPatch, most: int, size_bytes: int
+) -> None:
+    monkeypatch.setattr(heartbeats_module, "MAX_HEARTBEAT_PARTITIONS", most)
+    monkeypatch.setattr(heartbeats_module, "MAX_HEARTBEAT_BYTES", size_bytes)
+    async with (
+        MockBroker(topics={"demo": 5}) as mock,
+        connect(mock.masters) as tube,
+        tube.consumer("g", "demo") as consumer,
+    ):
+        await until(lambda: len(consumer.assignment) == 5)
+        before = len(mock.received(Method.CONSUMER_HEARTBEAT_C2B))
+        mock.partitions["demo", 4].owners.clear()
+        await mock.until(lambda: mock.partitions["demo", 4].owners)
+        await mock.until(lambda: len(mock.received(Method.CONSUMER_HEARTBEAT_C2B)) > before + 6)
+        told = [one.partition_info for one in mock.received(Method.CONSUMER_HEARTBEAT_C2B)[before:]]
+        assert max(map(len, told)) <= 3
+        assert {text for part in told for text in part} == {f"1:{mock.broker_address}#demo:{n}" for n in range(5)}
+        assert sorted(registrations(mock)) == [0, 1, 2, 3, 4, 4], "only what was named as failed is registered again"
