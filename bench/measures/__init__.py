@@ -8,6 +8,7 @@ NAMES = (
     "durability",
     "consume",
     "many-topics",
+    "create-topics",
     "latency",
     "memory",
     "restart",

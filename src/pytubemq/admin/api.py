@@ -13,7 +13,15 @@ import msgspec
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pytubemq.admin.bodies import ChangedDefaults, ChangedTopic, NewReset, NewTopic, policy_of
+from pytubemq.admin.bodies import (
+    ChangedDefaults,
+    ChangedTopic,
+    NewReset,
+    NewTopic,
+    NewTopics,
+    changes_of,
+    policy_of,
+)
 from pytubemq.admin.guard import read_body
 from pytubemq.admin.openapi import describe
 from pytubemq.admin.problems import ApiError
@@ -47,6 +55,7 @@ class Api:
             Route(f"{PREFIX}/cluster/defaults", self.alter_defaults, methods=["PATCH"]),
             Route(f"{PREFIX}/topics", _all_of(master.topics), methods=["GET"]),
             Route(f"{PREFIX}/topics", self.create_topic, methods=["POST"]),
+            Route(f"{PREFIX}/topics:batch", self.create_topics, methods=["POST"]),
             Route(f"{PREFIX}/topics/{{name}}", _one_of(master.topic), methods=["GET"]),
             Route(f"{PREFIX}/topics/{{name}}", self.alter_topic, methods=["PATCH"]),
             Route(f"{PREFIX}/topics/{{name}}", self.delete_topic, methods=["DELETE"]),
@@ -79,6 +88,13 @@ class Api:
             durability=new.durability,
         )
         return _json(made, HTTPStatus.CREATED)
+
+    async def create_topics(self, request: Request) -> Response:
+        """201 when all can be used; 200 when all were there already."""
+        self._check_token(request)
+        wanted = await read_body(request, NewTopics)
+        made = await self._master.create_topics(changes_of(wanted), exist_ok=wanted.exist_ok)
+        return _json(made, HTTPStatus.CREATED if made.created else HTTPStatus.OK)
 
     async def alter_topic(self, request: Request) -> Response:
         """What the body does not name stays."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from pytubemq.errors import BadRequestError, Code
-from pytubemq.master.topic_change import DEFAULT
+from pytubemq.master.topic_change import DEFAULT, TopicChange, topic_change
 from pytubemq.model.policy import policy_of_retention
 
 
@@ -39,6 +39,13 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     durability: str | None = None
 
 
+class NewTopics(msgspec.Struct, frozen=True, kw_only=True):
+    """Topics to be made in one step, all or none; with `exist_ok` those that are in use already are left out."""
+
+    topics: list[NewTopic]
+    exist_ok: bool = False
+
+
 class NewReset(msgspec.Struct, frozen=True, kw_only=True):
     """Where a group is to go.
 
@@ -51,6 +58,28 @@ class NewReset(msgspec.Struct, frozen=True, kw_only=True):
     partitions: list[str] = []
     dry_run: bool = False
     user: str | None = None
+
+
+def changes_of(body: NewTopics) -> dict[str, TopicChange]:
+    """Return what a body says of each topic, by name.
+
+    Raises:
+        BadRequestError: a topic is named twice, or what is said of one cannot be; names it.
+    """
+    found: dict[str, TopicChange] = {}
+    for new in body.topics:
+        if new.name in found:
+            raise BadRequestError(f"topic {new.name} is named twice", hint="name it once", code=Code.BAD_REQUEST)
+        try:
+            found[new.name] = topic_change(
+                partitions=new.partitions,
+                max_message_bytes=new.max_message_bytes,
+                delete_policy=policy_of(new),
+                durability=new.durability,
+            )
+        except BadRequestError as error:
+            raise BadRequestError(f"topic {new.name}: {error.message}", hint=error.hint, code=error.code) from error
+    return found
 
 
 def policy_of(body: ChangedDefaults | NewTopic) -> str | None:

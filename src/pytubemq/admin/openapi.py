@@ -27,6 +27,8 @@ def describe(version: str) -> dict[str, Any]:
         "moved": views.GroupReset,
         "resets": views.ResetHistory,
         "new_topic": bodies.NewTopic,
+        "new_topics": bodies.NewTopics,
+        "created": views.TopicsCreated,
         "changed_topic": bodies.ChangedTopic,
         "changed_defaults": bodies.ChangedDefaults,
         "new_reset": bodies.NewReset,
@@ -53,6 +55,8 @@ def describe(version: str) -> dict[str, Any]:
         "requestBody": {"required": True, "content": _content(schema["new_topic"])},
         "responses": {"201": made, "default": failure},
     }
+    batch = change("created", "new_topics", "make topics in one step, all or none; 200 when all were there already")
+    batch["responses"]["201"] = {"description": "made, and ready to use", "content": _content(schema["created"])}
     delete = {
         "summary": "remove a topic with its messages from all Brokers",
         "parameters": name,
@@ -80,6 +84,7 @@ def describe(version: str) -> dict[str, Any]:
             "/api/v1/cluster": {"get": get("cluster", "Masters, Brokers, versions")},
             "/api/v1/topics": {"get": get("topics", "all topics"), "post": create},
             "/api/v1/cluster/defaults": defaults,
+            "/api/v1/topics:batch": {"post": batch},
             "/api/v1/topics/{name}": {"get": topic, "patch": alter, "delete": delete},
             "/api/v1/brokers": {"get": get("brokers", "all Brokers")},
             "/api/v1/groups": {"get": get("groups", "all groups with their lag")},

@@ -18,6 +18,7 @@ from pytubemq.model.policy import policy_of_retention, retention_of_policy, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TextIO
 
 _PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SIZE: Final = re.compile(r"([0-9]{1,12}) ?(B|KB|MB|)")
@@ -28,6 +29,29 @@ _UNITS: Final = {"": 1, "B": 1, "KB": KIB, "MB": MIB}
 def topic_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Callback of a parameter that names a topic."""
     return _checked(check_topic, value, context, parameter)
+
+
+def topic_names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Callback of a parameter that names topics."""
+    return tuple(topic_name(context, parameter, name) for name in value)
+
+
+def read_topic_names(file: TextIO | None) -> list[str]:
+    """Return the names in a file, one a line; blank lines and what follows # are passed over.
+
+    Raises:
+        UsageError: a line is no topic's name; names file and line.
+    """
+    found = []
+    for number, line in enumerate(file or (), 1):
+        name = line.partition("#")[0].strip()
+        if name:
+            try:
+                found.append(check_topic(name))
+            except MessageError as error:
+                where = getattr(file, "name", "the file")
+                raise click.UsageError(f"{where}, line {number}: {error.message}; {error.hint}") from error
+    return found
 
 
 def group_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pytubemq.cli.api import SERVER_WAIT_S, Api
-from pytubemq.cli.names import topic_name
+from pytubemq.cli.names import read_topic_names, topic_name, topic_names
 from pytubemq.cli.options import GlobalOptions, current, global_options, http_option
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.target import http_url
 from pytubemq.cli.topic_options import given, settings_options
 from pytubemq.cli.words import count_of
+from pytubemq.errors import TubeError
+from pytubemq.model.limits import MAX_TOPICS_PER_CALL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from typing import TextIO
 
 COLUMNS = ["name", "partitions", "brokers", "messages"]
 
@@ -26,17 +29,36 @@ def topic() -> None:
 
 
 @topic.command("create")
-@click.argument("name", callback=topic_name)
+@click.argument("names", metavar="NAME...", nargs=-1, callback=topic_names)
+@click.option("--file", "listed", type=click.File(encoding="utf-8"), metavar="FILE",
+              help="A file with further names, one a line (- reads them from standard input).")  # fmt: skip
 @click.option("-p", "--partitions", type=click.IntRange(1, 10_000), default=4, show_default=True,
               help="Partitions on each Broker.")  # fmt: skip
 @settings_options
 @click.option("--exist-ok", is_flag=True, help="A topic that exists already is no error.")
 @http_option
 @global_options
-def create(name: str, partitions: int, exist_ok: bool, http: str | None, **settings: str | int | None) -> None:
-    """Create a topic; it can be used as soon as this returns."""
+def create(
+    names: tuple[str, ...],
+    listed: TextIO | None,
+    partitions: int,
+    exist_ok: bool,
+    http: str | None,
+    **settings: str | int | None,
+) -> None:
+    """Create topics; they can be used as soon as this returns.
+
+    Several are created in one step, all of them or none (1,000 at a time).
+    """
     options = current()
     api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
+    wanted = list(dict.fromkeys([*names, *read_topic_names(listed)]))
+    if not wanted:
+        raise click.UsageError("name a topic, or give a file of names with --file")
+    if len(wanted) > 1:
+        _create_many(options, api, wanted, {"partitions": partitions, **given(settings)}, exist_ok=exist_ok)
+        return
+    name = wanted[0]
     if exist_ok and any(row["name"] == name and row["brokers"] for row in api.rows("topics")):
         options.say(f"the topic {name} exists already")
         return
@@ -46,6 +68,29 @@ def create(name: str, partitions: int, exist_ok: bool, http: str | None, **setti
     options.say(f"created {name} with {count_of(partitions, 'partition')}")
     _say_away(options, made, "makes it on return")
     options.say(f"Next:  echo hello | {options.next(f'pytubemq produce {name}')}")
+
+
+def _create_many(
+    options: GlobalOptions, api: Api, names: Sequence[str], settings: Mapping[str, Any], *, exist_ok: bool
+) -> None:
+    """Create topics, so many in a step as the API takes; what an error names is not created, steps before it are."""
+    created: list[str] = []
+    existing: list[str] = []
+    for begin in range(0, len(names), MAX_TOPICS_PER_CALL):
+        topics = [{"name": name, **settings} for name in names[begin : begin + MAX_TOPICS_PER_CALL]]
+        try:
+            made = api.post("topics:batch", body={"topics": topics, "exist_ok": exist_ok})
+        except TubeError:
+            if created or existing:
+                options.say(f"the first {begin} of {len(names)} topics are there")
+            raise
+        created += made["created"]
+        existing += made["existing"]
+    if options.output:
+        emit_rows(options, [{"name": name, "created": name not in set(existing)} for name in names],
+                  ["name", "created"], name="name")  # fmt: skip
+    there = f"; {len(existing)} existed already" if existing else ""
+    options.say(f"created {count_of(len(created), 'topic')}{there}")
 
 
 @topic.command("list")

@@ -17,7 +17,7 @@ import msgspec
 
 from pytubemq._version import __version__
 from pytubemq.core.reset_target import parse_reset_target
-from pytubemq.errors import Code, NotFoundError, UnavailableError
+from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableError
 from pytubemq.master.catalogue import Catalogue
 from pytubemq.master.group_reports import GroupReports
 from pytubemq.master.group_resets import GroupResets, chosen
@@ -34,8 +34,9 @@ from pytubemq.master.timeouts import Timeouts
 from pytubemq.master.topic_change import topic_change
 from pytubemq.master.topic_life import API_USER, TopicLife
 from pytubemq.master.verdict import Verdict
+from pytubemq.master.views import TopicsCreated
 from pytubemq.model.ids import check_group
-from pytubemq.model.limits import RESET_TIMEOUT_S
+from pytubemq.model.limits import MAX_TOPICS_PER_CALL, RESET_TIMEOUT_S
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.pool import ConnectionPool
 from pytubemq.net.server import RpcServer
@@ -45,11 +46,12 @@ from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from pytubemq.wire.methods import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytubemq.master.brokers import Brokers
     from pytubemq.master.groups import Groups
     from pytubemq.master.producers import Producers
+    from pytubemq.master.topic_change import TopicChange
     from pytubemq.master.views import (
         BrokerView,
         ClusterView,
@@ -188,6 +190,24 @@ class MasterService:
         )
         await self._topic_life.create(name, change)
         return await self._reports.topic(name)
+
+    async def create_topics(self, changes: Mapping[str, TopicChange], *, exist_ok: bool = False) -> TopicsCreated:
+        """Make topics in one step, all or none, each as `create_topic` does, and wait until they are there.
+
+        With `exist_ok` those that are in use already are left as they are.
+
+        Raises:
+            BadRequestError: there are more than `MAX_TOPICS_PER_CALL`, or none.
+            MessageError, AlreadyExistsError, UnavailableError: as `create_topic`.
+        """
+        if not 1 <= len(changes) <= MAX_TOPICS_PER_CALL:
+            raise BadRequestError(
+                f"{len(changes)} topics in one call",
+                hint=f"give 1 to {MAX_TOPICS_PER_CALL}, and the others in further calls",
+                code=Code.BAD_REQUEST,
+            )
+        created = await self._topic_life.create_all(changes, exist_ok=exist_ok)
+        return TopicsCreated(created=created, existing=[name for name in changes if name not in set(created)])
 
     async def alter_topic(
         self,

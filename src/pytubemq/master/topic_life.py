@@ -68,25 +68,67 @@ class TopicLife:
             UnavailableError: no Broker is online, a topic of this name is still being removed, or some Broker did not
                 report the topic in time (it is created all the same).
         """
-        check_topic(name)
-        props = TopicProps(**change.props)
+        await self.create_all({name: change})
+
+    async def create_all(self, changes: Mapping[str, TopicChange], *, exist_ok: bool = False) -> list[str]:
+        """Create topics in one step, all of them or none, and return the names of those that were not there.
+
+        Args:
+            changes: the topics, each with what `create` takes.
+            exist_ok: leave out those that are in use already.
+
+        Raises:
+            MessageError, AlreadyExistsError, UnavailableError: as `create`; all are created in the last case only.
+        """
+        for name in changes:
+            check_topic(name)
         async with self._catalogue.lock:
-            if places := self._catalogue.deployed(name):
-                raise self._there_already(name, places)
+            new = {name: change for name, change in changes.items() if not (exist_ok and self._in_use(name))}
+            there = [name for name in new if self._catalogue.deployed(name)]
+            if there:
+                raise self._there_already(there[0], self._catalogue.deployed(there[0]), among=len(changes))
+            if not new:
+                return []
             # Brokers that are away now get it as well, when they come back.
             on = [b for b, record in self._catalogue.brokers.items() if record.manage_status in _IN_USE]
             online = [broker_id for broker_id in on if self._online(broker_id)]
             if not online:
                 raise UnavailableError(
-                    f"topic {name} was not created: no Broker is online",
+                    f"{_topics(new)} not created: no Broker is online",
                     hint="start one: pytubemq server run broker",
                     code=Code.SERVICE_UNAVAILABLE,
                 )
-            stamp = self._stamp()
-            deploys = [DeployRecord(name, broker_id, props=props, stamp=stamp) for broker_id in on]
-            await self._catalogue.apply([self._record(name, change.max_message_bytes, stamp), *deploys])
-        logger.info("topic %s created on brokers %s: %s", name, sorted(on), change.props)
-        await self._until_ready(name, "created", online, lambda: self._late(name, online))
+            await self._catalogue.apply(self._new_records(new, on))
+        logger.info("%s created on brokers %s", _topics(new), sorted(on))
+        late = set(new)
+
+        def left() -> list[int]:
+            waiting: set[int] = set()
+            for name in [*late]:
+                behind = self._late(name, online)
+                waiting.update(behind)
+                if not behind:
+                    late.discard(name)
+            return sorted(waiting)
+
+        await self._until_ready(_topics(new), "created", online, left)
+        return list(new)
+
+    def _new_records(self, new: Mapping[str, TopicChange], on: Collection[int]) -> list[Record]:
+        stamp = self._stamp()
+        topics = [self._record(name, change.max_message_bytes, stamp) for name, change in new.items()]
+        return [
+            *topics,
+            *(
+                DeployRecord(name, broker_id, props=TopicProps(**change.props), stamp=stamp)
+                for name, change in new.items()
+                for broker_id in on
+            ),
+        ]
+
+    def _in_use(self, name: str) -> bool:
+        """Return True if the topic is there as `create` would leave it."""
+        return any(place.topic_status is TopicStatus.NORMAL for place in self._catalogue.deployed(name).values())
 
     # --- change -------------------------------------------------------------------------------------------------
 
@@ -122,7 +164,9 @@ class TopicLife:
             await self._catalogue.apply(changed)
             on = [place.broker_id for place in places if self._online(place.broker_id)]
         logger.info("topic %s altered on brokers %s: %s", name, sorted(on), change)
-        await self._until_ready(name, "altered", on, lambda: sorted({*self._late(name, on), *self._behind(on)}))
+        await self._until_ready(
+            f"topic {name} is", "altered", on, lambda: sorted({*self._late(name, on), *self._behind(on)})
+        )
 
     def _altered(self, place: DeployRecord, change: TopicChange) -> DeployRecord:
         config, wanted = self._catalogue.config(place), change.props.get("num_partitions")
@@ -155,7 +199,7 @@ class TopicLife:
         renewed = replace(left.stamp, modify_user=stamp.modify_user, modify_ms=stamp.modify_ms)
         return replace(left, max_message_bytes=max_message_bytes or left.max_message_bytes, stamp=renewed)
 
-    def _there_already(self, name: str, places: Mapping[int, DeployRecord]) -> TubeError:
+    def _there_already(self, name: str, places: Mapping[int, DeployRecord], *, among: int) -> TubeError:
         leaving = [b for b, deploy in places.items() if deploy.topic_status.removed]
         deleted = [b for b, deploy in places.items() if deploy.topic_status is TopicStatus.SOFT_DELETED]
         if len(leaving) == len(places):
@@ -180,6 +224,8 @@ class TopicLife:
                 f"topic {name} exists already",
                 "choose another name, or use the topic as it is (--exist-ok makes that no error of `topic create`)",
             )
+        if among > 1:
+            text += f"; none of the {among} topics was created"
         return AlreadyExistsError(text, hint=hint, code=Code.BAD_REQUEST)
 
     def _late(self, topic: str, online: Iterable[int]) -> list[int]:
@@ -193,12 +239,18 @@ class TopicLife:
         runs = {broker: self._brokers.runs.get(broker) for broker in online}
         return [broker for broker, run in runs.items() if run is None or not run.in_sync]
 
-    async def _until_ready(self, topic: str, done: str, online: Collection[int], left: Callable[[], list[int]]) -> None:
+    async def _until_ready(self, what: str, done: str, online: Collection[int], left: Callable[[], list[int]]) -> None:
+        """Wait for the Brokers that are `left`; one that goes away meanwhile follows on its return, unless all do."""
         timeout_s = self._timeout_s(online)
-        if waiting := await self._wait_while(left, timeout_s):
+
+        def awaited() -> list[int]:
+            behind = left()
+            return [one for one in behind if self._online(one)] if any(map(self._online, online)) else behind
+
+        if waiting := await self._wait_while(awaited, timeout_s):
             raise UnavailableError(
-                f"topic {topic} is {done}, but broker {_names(waiting)} did not report it within {timeout_s:g} s",
-                hint=f"it is so there as soon as the Broker has: pytubemq topic show {topic}",
+                f"{what} {done}, but broker {_names(waiting)} did not report it within {timeout_s:g} s",
+                hint="it is so there as soon as the Broker has: `pytubemq topic show` says when",
                 code=Code.SERVICE_UNAVAILABLE,
             )
 
@@ -263,7 +315,8 @@ class TopicLife:
     def _timeout_s(self, broker_ids: Collection[int]) -> float:
         """How long Brokers may take; one whose heartbeats cannot be held hears of a change with its next one only."""
         settings = self._settings
-        if all(self._brokers.runs[broker_id].holds_heartbeats for broker_id in broker_ids):
+        runs = [self._brokers.runs.get(broker_id) for broker_id in broker_ids]
+        if all(run.holds_heartbeats for run in runs if run is not None):
             return settings.topic_ready_timeout_s
         return max(settings.topic_ready_timeout_s, settings.foreign_topic_timeout_s)
 
@@ -274,6 +327,11 @@ class TopicLife:
     def _stamp(self) -> Stamp:
         now_ms = self._clock.wall_ms()
         return Stamp(API_USER, now_ms, API_USER, now_ms)
+
+
+def _topics(names: Collection[str]) -> str:
+    """As the subject of a sentence, with its verb."""
+    return f"topic {next(iter(names))} is" if len(names) == 1 else f"{len(names)} topics are"
 
 
 def _names(broker_ids: Collection[int]) -> str:

@@ -101,6 +101,13 @@ class TopicRemoval(View, frozen=True, kw_only=True):
     record_kept: bool
 
 
+class TopicsCreated(View, frozen=True, kw_only=True):
+    """The names of the topics that a call has created, and of those that were in use already."""
+
+    created: list[str]
+    existing: list[str]
+
+
 class BrokerView(View, frozen=True, kw_only=True):
     """A Broker. `state` is `online`, `starting` (registered, not yet serving) or `away`; `why` says more.
 

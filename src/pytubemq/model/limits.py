@@ -118,6 +118,9 @@ MAX_HELD_HEARTBEATS: Final = 20_000
 """Heartbeats the Master holds at once; beyond it they are answered at once, which costs traffic and nothing else."""
 TOPIC_READY_TIMEOUT_S: Final = 5.0
 """How long the creation or removal of a topic waits for the Brokers to report it."""
+MAX_TOPICS_PER_CALL: Final = 1_000
+"""Topics that one call creates; the Brokers have `TOPIC_READY_TIMEOUT_S` for all of them. (Kafka's createTopics has no
+number of its own, its frame is the limit; the original's batch call takes what fits into a form.)"""
 FOREIGN_TOPIC_TIMEOUT_S: Final = 18.0
 """The same where a Broker does not hold its heartbeats: with one it hears of the change, with the next it reports it,
 and the original sends one every 8 s."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.errors import AlreadyExistsError, BadRequestError, NotFoundError, UnavailableError
+from pytubemq.errors import AlreadyExistsError, BadRequestError, MessageError, NotFoundError, UnavailableError
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.consumes import ConsumeChange
 from pytubemq.master.registry.outcome import BAD_VALUE
 from pytubemq.master.registry.topics import DeploySpec, TopicSpec
 from pytubemq.master.removal import DELETED_BY
+from pytubemq.master.topic_change import topic_change
 from pytubemq.master.topic_life import API_USER
 from pytubemq.model.ids import Address
+from pytubemq.model.limits import MAX_TOPICS_PER_CALL
 from pytubemq.model.records import ManageStatus, TopicProps
 from pytubemq.wire.extensions import Capability
 from tests.scenario.master.town import WAIT_MS, FakeBroker, town
@@ -216,3 +218,69 @@ async def test_the_systems_own_topic_stays() -> None:
     async with lively() as t:
         with pytest.raises(BadRequestError, match="the system's own"):
             await t.master.delete_topic("__offset_history__")
+
+
+async def test_many_are_created_in_one_step_and_all_can_be_used_when_it_returns() -> None:
+    async with lively() as t:
+        tasks = [await serving(t), await serving(t, 2)]
+        wanted = {f"t{number}": topic_change(partitions=number + 1) for number in range(20)}
+        before = t.master.broker_room.runs[1].conf.sync_id.conf_id
+        made = await t.master.create_topics(wanted)
+        assert (made.created, made.existing) == (list(wanted), [])
+        assert len(t.master.broker_room.publishing("t19")) == 2
+        assert t.master.catalogue.config(t.master.catalogue.deploys["t19", 2]).partitions == 20
+        assert t.master.broker_room.runs[1].conf.sync_id.conf_id == before + 1, "the Brokers hear of it once"
+        again = await t.master.create_topics({**wanted, "new": topic_change()}, exist_ok=True)
+        assert (again.created, again.existing) == (["new"], list(wanted))
+        for task in tasks:
+            task.cancel()
+
+
+async def test_of_many_none_is_created_when_one_cannot_be() -> None:
+    async with lively() as t:
+        task = await serving(t)
+        await t.master.create_topic("there", 1)
+        with pytest.raises(AlreadyExistsError, match="topic there exists already; none of the 3 topics was created"):
+            await t.master.create_topics(dict.fromkeys(["a", "there", "b"], topic_change()))
+        with pytest.raises(MessageError, match="not a topic name"):
+            await t.master.create_topics(dict.fromkeys(["a", "../b"], topic_change()))
+        for count in (0, MAX_TOPICS_PER_CALL + 1):
+            with pytest.raises(BadRequestError, match=f"{count} topics in one call"):
+                await t.master.create_topics({f"t{number}": topic_change() for number in range(count)})
+        assert not {"a", "b", "t0"} & t.master.catalogue.topics.keys()
+        task.cancel()
+
+
+async def test_a_broker_that_leaves_during_a_creation_is_not_waited_for_while_another_has_the_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with lively() as t:
+        tasks = [await serving(t), await serving(t, 2)]
+        leave_after_writes(t, monkeypatch, 2)
+        made = await t.master.create_topic("demo", 1)
+        assert [(place.broker, place.ready) for place in made.places] == [(1, True), (2, False)]
+        for task in tasks:
+            task.cancel()
+
+
+async def test_when_the_only_broker_leaves_during_a_creation_the_error_says_what_is_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with town(topic_ready_timeout_s=0.01) as t:
+        await t.broker()
+        leave_after_writes(t, monkeypatch, 1)
+        with pytest.raises(UnavailableError, match="topic demo is created, but broker 1 did not report it"):
+            await t.master.create_topic("demo", 1)
+        assert (await t.master.topic("demo")).places[0].ready is False
+
+
+def leave_after_writes(t: Town, monkeypatch: pytest.MonkeyPatch, broker_id: int) -> None:
+    """Let a Broker say good-bye while the records are written."""
+    apply = t.master.catalogue.apply
+
+    async def slow(*args: Any, **more: Any) -> None:
+        await apply(*args, **more)
+        if broker_id in t.master.broker_room.runs:
+            t.master.broker_room._release(broker_id, "closed")
+
+    monkeypatch.setattr(t.master.catalogue, "apply", slow)

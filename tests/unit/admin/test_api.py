@@ -23,7 +23,7 @@ from pytubemq.errors import (
     UnreachableError,
     UntoldError,
 )
-from pytubemq.master.views import PendingRemoval, TopicRemoval
+from pytubemq.master.views import PendingRemoval, TopicRemoval, TopicsCreated
 from pytubemq.model.limits import MAX_HTTP_BODY_BYTES
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from pytubemq.master.service import MasterService
+    from pytubemq.master.topic_change import TopicChange
 
 pytestmark = pytest.mark.anyio
 
@@ -90,6 +91,10 @@ class Master:
         self.deleted.append(name)
         pending = [] if self.removes else [PendingRemoval(broker=2, why="away")]
         return TopicRemoval(name=name, removed=self.removes, pending=pending, record_kept=False)
+
+    async def create_topics(self, changes: dict[str, TopicChange], *, exist_ok: bool = False) -> TopicsCreated:
+        existing = [name for name in changes if exist_ok and name == "there"]
+        return TopicsCreated(created=[name for name in changes if name not in existing], existing=existing)
 
     async def topics(self) -> list[Found]:
         return [self._answer("topics")]
@@ -393,3 +398,18 @@ async def test_without_a_token_only_this_machine_changes_something(master: Maste
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8080/api/v1") as client:
         answer = await client.post("/topics", json={"name": "demo"})
     assert (answer.status_code, bool(master.created)) == (status, local)
+
+
+async def test_many_topics_in_one_call(api: httpx.AsyncClient) -> None:
+    topics = [{"name": "there"}, {"name": "b", "partitions": 3, "retention": "1h"}]
+    answer = await api.post("/topics:batch", json={"topics": topics, "exist_ok": True})
+    assert (answer.status_code, answer.json()) == (201, {"created": ["b"], "existing": ["there"]})
+    answer = await api.post("/topics:batch", json={"topics": topics[:1], "exist_ok": True})
+    assert answer.status_code == 200
+    for more, says in (
+        ({"name": "b"}, "b is named twice"),
+        ({"name": "c", "partitions": 0}, "topic c: partitions is 0"),
+    ):
+        answer = await api.post("/topics:batch", json={"topics": [*topics, more]})
+        assert answer.status_code == 400
+        assert says in answer.text

@@ -58,6 +58,8 @@ class FakeApi:
         self.deletes: tuple[int, Any] = (
             200, {"name": "flights", "removed": True, "pending": [], "record_kept": False},
         )  # fmt: skip
+        self.batches: list[dict[str, Any]] = []
+        """The next answers to calls that create many topics."""
         self.places: list[dict[str, Any]] = []
         """Where a topic is that was made or changed."""
         outer = self
@@ -72,6 +74,9 @@ class FakeApi:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 outer.asked.append(("POST", self.path, body))
+                if self.path.endswith("batch"):
+                    self._answer(201, outer.batches.pop(0))
+                    return
                 self._answer(201, MOVED if self.path.endswith("/resets") else {**TOPIC, **body, "places": outer.places})
 
             def do_PATCH(self) -> None:

@@ -12,6 +12,8 @@ from pytubemq.errors import ExitCode
 from .conftest import Ran
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .fake_api import FakeApi
 
 Tube = Callable[..., Ran]
@@ -63,3 +65,27 @@ def test_the_longest_message_may_be_given_in_units(tube: Tube, api: FakeApi) -> 
     for text in ("100KB", "2 mb", "1500000", "7b"):
         assert tube("topic", "alter", "a", "--max-message-size", text, "--http", api.url).code == ExitCode.DONE
     assert [body["max_message_bytes"] for _, _, body in api.asked] == [102_400, 2_097_152, 1_500_000, 7]
+
+
+def test_many_topics_are_created_in_steps_of_a_thousand(tube: Tube, api: FakeApi, tmp_path: Path) -> None:
+    listed = tmp_path / "names"
+    listed.write_text("# by number\n" + "".join(f"t{number}  # one\n\n" for number in range(1_000)))
+    api.batches = [{"created": ["a"], "existing": ["t0"]}, {"created": ["t998", "t999"], "existing": []}]
+    found = tube("topic", "create", "a", "b", "a", "--file", str(listed), "-p", "2", "--exist-ok", "--http", api.url)
+    assert (found.code, found.out) == (ExitCode.DONE, "")
+    assert "created 3 topics; 1 existed already" in found.err
+    (_, path, first), (_, _, second) = api.asked
+    assert path == "/api/v1/topics%3Abatch"
+    assert [topic["name"] for topic in first["topics"][:3]] == ["a", "b", "t0"]
+    assert (len(first["topics"]), len(second["topics"])) == (1_000, 2)
+    assert second == {"topics": [{"name": f"t{n}", "partitions": 2} for n in (998, 999)], "exist_ok": True}
+
+
+def test_a_wrong_name_in_a_file_is_named_with_its_line(tube: Tube, api: FakeApi, tmp_path: Path) -> None:
+    listed = tmp_path / "names"
+    listed.write_text("good\nnot good\n")
+    found = tube("topic", "create", "--file", str(listed), "--http", api.url)
+    assert found.code == ExitCode.USAGE
+    assert f"{listed}, line 2: " in found.err
+    assert tube("topic", "create", "--http", api.url).code == ExitCode.USAGE
+    assert api.asked == []
