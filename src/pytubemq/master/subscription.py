@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import Code
 from pytubemq.master import answers
 from pytubemq.master.answers import RefusalError
+from pytubemq.model.limits import MAX_TOPIC_CHARS
 from pytubemq.wire.strings import parse_topic_condition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytubemq.master.brokers import Brokers
+
+_SHOWN_NAMES = 10
 
 Subscription = tuple[frozenset[str], "Mapping[str, frozenset[str]]"]
 
@@ -34,9 +37,15 @@ def check_subscription(
         raise RefusalError(Code.BAD_REQUEST, f"{client_id} subscribes to no topic")
     missing = [topic for topic in topics if not brokers.deployed(topic)]
     if missing:
-        raise RefusalError(Code.TOPIC_NOT_DEPLOYED, f"no such topic: {', '.join(missing)}")
+        raise RefusalError(Code.TOPIC_NOT_DEPLOYED, f"no such topic: {_some(missing)}")
     said = [parse_topic_condition(text) for text in topic_condition]
     strangers = sorted({condition.topic for condition in said} - set(topics))
     if strangers:
-        raise RefusalError(Code.BAD_REQUEST, f"{client_id} filters topics it does not subscribe to: {strangers}")
+        raise RefusalError(Code.BAD_REQUEST, f"{client_id} filters topics it does not subscribe to: {_some(strangers)}")
     return frozenset(topics), {condition.topic: frozenset(condition.items) for condition in said if condition.items}
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, shortened: a peer may send a million, each as long as a frame."""
+    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    return ", ".join(name[:MAX_TOPIC_CHARS] for name in names[:_SHOWN_NAMES]) + more

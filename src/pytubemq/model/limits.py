@@ -18,6 +18,12 @@ MAX_FRAME_BYTES: Final = 28 * MIB
 """Content of one frame (the Java limit: 20 MiB message + 8 MiB rest)."""
 MAX_FRAME_BLOCKS: Final = 3584
 """Blocks in one frame (Java's limit: MAX_FRAME_BYTES / BLOCK_BYTES)."""
+MAX_REQUEST_BYTES: Final = 2 * MIB
+"""Frame of a request that carries no messages and reports no state: the longest, a heartbeat for 10,000 partitions, has
+1.3 MB."""
+MAX_REPORT_BYTES: Final = 8 * MIB
+"""Frame of a request that reports a state: a Broker's configuration (80 bytes for each topic) and leases, a member's
+partitions (100 bytes each), or that asks about many partitions. Also of the answer to a batch."""
 MAX_HEADER_BYTES: Final = 4 * KIB
 """One header of the envelope; the real ones have under 100."""
 MAX_ANSWER_BYTES: Final = 8 * MIB
@@ -224,6 +230,31 @@ MAX_SHOWN_MESSAGES: Final = 50
 """Messages that one answer of the Broker's HTTP shows (the original's bound)."""
 MAX_ORDERED_PRODUCERS: Final = 1024
 """Producers of one connection whose refused batches are counted; beyond it the longest quiet one is forgotten."""
+
+# --- repeated fields --------------------------------------------------------------------------------------------
+# Values that all occurrences of a field in one message may have; beyond it the message is not read. Where a handler has
+# a bound of its own and a code for it (400), the bound here is twice that, so that a caller who is just above it gets
+# the code. Protobuf takes 16 bytes for an empty string of two bytes and 96 for an empty message.
+MAX_WIRE_FILTERS: Final = 2 * MAX_FILTER_ITEMS
+MAX_WIRE_TOPICS: Final = 2 * MAX_TOPICS_PER_CLIENT
+MAX_WIRE_PARTITIONS: Final = 2 * MAX_PARTITIONS_PER_TOPIC
+MAX_WIRE_SUBSCRIPTIONS: Final = 100_000
+"""Partitions of one member, or that one question names: more than fit into `MAX_REPORT_BYTES`."""
+MAX_WIRE_POSITIONS: Final = 500_000
+"""Partitions or positions that one answer tells of: more than fit into a frame with names of usual length."""
+MAX_WIRE_ENTRIES: Final = 2 * MAX_BATCH_ENTRIES
+MAX_WIRE_PACKS: Final = 2 * MAX_PACKS
+MAX_WIRE_SPANS: Final = 2 * (MAX_PACKS + 2 * MAX_PACK_FAULTS)
+"""A pack has one span, and two more for each message that is refused by itself."""
+MAX_WIRE_RESETS: Final = 2 * MAX_RESETS
+MAX_WIRE_BROKERS: Final = 10 * MAX_BROKERS
+"""Brokers that a Master tells of; more than ours enters by itself, for an administrator may record others."""
+MAX_WIRE_SETTINGS: Final = 100_000
+"""Topics of one Broker in its configuration: more than fit into `MAX_REPORT_BYTES`."""
+MAX_WIRE_LEASES: Final = 2 * MAX_TOLD_LEASES
+MAX_WIRE_PROBLEMS: Final = 2 * MAX_REPORTED_PROBLEMS
+MAX_WIRE_FOREIGN_FIELDS: Final = 10_000
+"""Fields beyond those bounds that are looked at when they are counted: unknown ones, and known ones that repeat."""
 
 # --- the client -------------------------------------------------------------------------------------------------
 PRODUCER_BUFFER_MESSAGES: Final = 100_000

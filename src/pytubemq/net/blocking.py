@@ -25,7 +25,6 @@ from pytubemq.model.limits import (
     CONNECT_TIMEOUT_S,
     FRAME_TIMEOUT_S,
     MAX_FRAME_BLOCKS,
-    MAX_FRAME_BYTES,
     MIB,
     VANISHED_PEER_S,
 )
@@ -36,7 +35,7 @@ from pytubemq.wire.codec import encode
 from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.frame import FRAME_HEAD, TOKEN, Frame
 from pytubemq.wire.messages.broker import AuthorizedInfo, HeartBeatRequestC2B
-from pytubemq.wire.methods import Method, Service
+from pytubemq.wire.methods import METHODS, Method, Service
 from pytubemq.wire.rpc import decode_response, encode_request, usual_body_at
 from pytubemq.wire.schema import Status
 
@@ -60,7 +59,7 @@ class BlockingConnection:
         self.closed = False
         self._socket = handle
         self._serial = 0
-        self._due: list[int] = []
+        self._due: list[tuple[int, int]] = []
         """Requests without an answer yet."""
         self._room = bytearray(_FIRST_ROOM_BYTES)
         """Where answers are read into; it grows to the largest."""
@@ -154,7 +153,7 @@ class BlockingConnection:
             self._socket.sendall(b"".join(request))
         except OSError as error:
             raise self._lost(error) from error
-        self._due.append(serial)
+        self._due.append((serial, METHODS[method].response_bytes))
 
     def _frame(self, timeout_s: float) -> memoryview:
         """The content of the next frame."""
@@ -179,14 +178,15 @@ class BlockingConnection:
         token, serial, blocks = FRAME_HEAD.unpack(head)
         if token != TOKEN or not 1 <= blocks <= MAX_FRAME_BLOCKS:
             raise FrameError(f"{self.peer} sent what is no frame: 0x{token:08x} with {blocks} blocks")
-        if not self._due or serial != self._due.pop(0):
+        due, most_bytes = self._due.pop(0) if self._due else (None, 0)
+        if serial != due:
             raise FrameError(f"{self.peer} answered request {serial}, which is not the one whose turn it is")
         size = 0
         length = bytearray(_LENGTH_BYTES)
         for _ in range(blocks):
             self._read(memoryview(length), until_s)
             block_bytes = int.from_bytes(length, "big", signed=True)
-            if block_bytes < 0 or size + block_bytes > MAX_FRAME_BYTES:
+            if block_bytes < 0 or size + block_bytes > most_bytes:
                 raise FrameError(f"{self.peer} sent a block of {block_bytes} bytes behind {size} others")
             self._make_room(size, size + block_bytes)
             self._read(memoryview(self._room)[size : size + block_bytes], until_s)

@@ -22,13 +22,20 @@ from pytubemq.errors import (
     TubeError,
     UnreachableError,
 )
-from pytubemq.model.limits import BLOCK_BYTES, CONNECT_TIMEOUT_S, SILENT_CONNECTION_S, VANISHED_PEER_S
+from pytubemq.model.limits import (
+    BLOCK_BYTES,
+    CONNECT_TIMEOUT_S,
+    MAX_FRAME_BYTES,
+    SILENT_CONNECTION_S,
+    VANISHED_PEER_S,
+)
 from pytubemq.net.outbox import Outbox
 from pytubemq.net.sockets import watch_peer
 from pytubemq.net.waiting import AskedRun, Waiting
 from pytubemq.net.waitlist import Waitlist
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import OURS, Capability
+from pytubemq.wire.methods import METHODS
 from pytubemq.wire.rpc import Response, encode_request
 from pytubemq.wire.stream import ResponseStream
 
@@ -60,7 +67,7 @@ class RpcConnection(asyncio.Protocol):
         self._offer: int | None = int(capabilities) or None
         self._block_bytes: int | None = BLOCK_BYTES
         self._loop = asyncio.get_running_loop()
-        self._stream = ResponseStream()
+        self._stream = ResponseStream(self._answer_bytes)
         self._offered = 0
         """The serial number of the last request that showed our capabilities."""
         self._waitlist = Waitlist(peer, self._learn)
@@ -277,6 +284,11 @@ class RpcConnection(asyncio.Protocol):
             self.lost.set_result(None)
 
     # --- inside ---------------------------------------------------------------------------------------------
+
+    def _answer_bytes(self, serial: int) -> int:
+        """How large an answer may be: by the call that was made; one that has ended is not remembered, nor decoded."""
+        method = self._waitlist.method_of(serial)
+        return MAX_FRAME_BYTES if method is None or method not in METHODS else METHODS[method].response_bytes
 
     def _learn(self, response: Response) -> None:
         """What the peer understands, which its first answer tells."""

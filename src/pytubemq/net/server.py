@@ -83,6 +83,8 @@ class RpcServer:
             (method, int(service)) for method, spec in METHODS.items() for service in spec.services & offered
         )
         """The pairs of method and service that may be asked for here."""
+        self.request_bytes = {method: spec.request_bytes for method, spec in METHODS.items() if spec.services & offered}
+        """By method that is served here, how large the frame of a request may be."""
         self.clock = clock or SystemClock()
         self.stats = ServerStats()
         self.connections: set[ServerConnection] = set()

@@ -62,7 +62,7 @@ class ServerConnection(asyncio.Protocol):
         """What came with its unanswered calls and lies in a frame that is not whole yet."""
         self.last_byte_s = server.clock.now_s()
         self.mid_frame_since_s: float | None = None
-        self._stream = RequestStream()
+        self._stream = RequestStream(server.request_bytes)
         self._unfinished_bytes = 0
         self._shown: int | None = None
         self._transport: asyncio.Transport | None = None

@@ -43,6 +43,11 @@ class Waitlist:
     def __len__(self) -> int:
         return len(self._calls)
 
+    def method_of(self, serial: int) -> int | None:
+        """Return the method of a call without an answer yet; None if there is no such call."""
+        waiting = self._calls.get(serial)
+        return None if waiting is None else waiting.method
+
     def add(self, serial: int, waiting: Waiting) -> None:
         """One more call."""
         self._calls[serial] = waiting

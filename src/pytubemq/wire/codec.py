@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from google.protobuf.message import DecodeError
 
-from pytubemq.errors import EnvelopeError
+from pytubemq.errors import EnvelopeError, FormatError
+from pytubemq.wire.counts import counts_of
 from pytubemq.wire.descriptors import all_classes, build
 from pytubemq.wire.schema import FieldSpec, Kind, Label, proto_name, specs
 
@@ -145,6 +146,7 @@ def decode(cls: type[T], data: bytes) -> T:
     Raises:
         EnvelopeError: the bytes are no such message, or a required field is missing.
     """
+    check_counts(cls, data)
     pb = PB[cls]()
     try:
         pb.MergeFromString(data)
@@ -161,6 +163,7 @@ def parse(cls: type, pb_class: Any, body: bytes) -> Any:
     Raises:
         EnvelopeError: the bytes are no such message.
     """
+    check_counts(cls, body)
     pb = pb_class()
     try:
         pb.MergeFromString(body)
@@ -171,10 +174,53 @@ def parse(cls: type, pb_class: Any, body: bytes) -> Any:
     return pb
 
 
+def check_counts(cls: type, data: bytes) -> None:
+    """Pass the bytes of a message whose repeated fields keep their bounds.
+
+    Raises:
+        EnvelopeError: one has too many values.
+    """
+    counts = counts_of(cls)
+    if counts.least_bytes is not None and len(data) >= counts.least_bytes:
+        try:
+            counts.check(data)
+        except FormatError as error:
+            raise malformed(cls, error) from error
+
+
 def missing(cls: type, pb: Any) -> EnvelopeError:
     """The error for a message without its required fields, in the original's words."""
-    fields = ", ".join(pb.FindInitializationErrors())
-    return _invalid(f"Message missing required fields: {fields}", cls)
+    return _invalid(f"Message missing required fields: {missing_fields(cls, pb)}", cls)
+
+
+def missing_fields(cls: type, pb: Any) -> str:
+    """The required fields that a message lacks; if it has all of its own, those that its first incomplete part lacks.
+
+    Protobuf's own list names every one of every part, and may be longer than memory is large.
+    """
+    fields = specs(cls)
+    own = [
+        name
+        for attribute, spec in fields.items()
+        if spec.label is Label.REQUIRED and not pb.HasField(name := proto_name(attribute))
+    ]
+    if own:
+        return ", ".join(own)
+    for attribute, spec in fields.items():
+        name = proto_name(attribute)
+        if isinstance(spec.kind, Kind) or spec.kind not in PB:
+            continue
+        if spec.label is Label.REPEATED:
+            for index, part in enumerate(getattr(pb, name)):
+                if not part.IsInitialized():
+                    return _within(f"{name}[{index}]", missing_fields(spec.kind, part))
+        elif pb.HasField(name) and not getattr(pb, name).IsInitialized():
+            return _within(name, missing_fields(spec.kind, getattr(pb, name)))
+    return "unknown"
+
+
+def _within(path: str, names: str) -> str:
+    return ", ".join(f"{path}.{name}" for name in names.split(", "))
 
 
 def malformed(cls: type, error: Exception) -> EnvelopeError:

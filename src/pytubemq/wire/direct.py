@@ -13,7 +13,7 @@ from pytubemq.errors import Code
 from pytubemq.wire import hot
 from pytubemq.wire.codec import decode
 from pytubemq.wire.extensions import ExtensionField
-from pytubemq.wire.fields import UnusualError, read_field
+from pytubemq.wire.fields import MAX_USUAL_FIELDS, UnusualError, read_field
 from pytubemq.wire.hot import SendRequest
 from pytubemq.wire.messages.broker import SendMessageResponseB2P
 from pytubemq.wire.varint import decode_varint, encode_rising, encode_shared, encode_varint
@@ -137,6 +137,8 @@ def split_send(body: bytes) -> tuple[bytes, bytes] | None:
         key, _, at = read_field(body, at, end)
         keys.append(key)
         starts.append(at)
+        if len(keys) > MAX_USUAL_FIELDS:
+            return None
     if keys[:4] != [_CLIENT_ID, _TOPIC, _PARTITION, _DATA]:
         return None
     rest = keys[4:]

@@ -10,7 +10,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytubemq.errors import FrameError
-from pytubemq.model.limits import BLOCK_BYTES, MAX_FRAME_BLOCKS, MAX_FRAME_BYTES
+from pytubemq.model.limits import BLOCK_BYTES, MAX_FRAME_BLOCKS, MAX_FRAME_BYTES, MAX_HEADER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +69,8 @@ def _too_large(size: int) -> FrameError:
     return error
 
 
+FRONT_BYTES: Final = 2 * MAX_HEADER_BYTES + 64
+"""So much of a frame's content tells which method it is of: two headers, their lengths, the body's first field."""
 _LARGE_BYTES: Final = 1024
 """Pieces of a frame from this size up are kept as they are until it is whole; smaller ones are put together to it."""
 
@@ -80,10 +82,33 @@ class FrameDecoder:
     each byte is moved a bounded number of times, and memory follows what has arrived, not what a length claims.
     """
 
-    __slots__ = ("_blocks", "_dead", "_max_blocks", "_max_bytes", "_missing", "_parts", "_rest", "_serial", "_size")
+    __slots__ = (
+        "_allowed_bytes",
+        "_blocks",
+        "_dead",
+        "_max_blocks",
+        "_max_bytes",
+        "_missing",
+        "_parts",
+        "_rest",
+        "_serial",
+        "_size",
+        "_undecided",
+        "_usual_bytes",
+    )
 
-    def __init__(self, *, max_frame_bytes: int = MAX_FRAME_BYTES, max_blocks: int = MAX_FRAME_BLOCKS) -> None:
+    def __init__(
+        self,
+        *,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+        max_blocks: int = MAX_FRAME_BLOCKS,
+        usual_frame_bytes: int | None = None,
+    ) -> None:
+        """A frame larger than `usual_frame_bytes` is taken only as far as `_bound` allows."""
         self._max_bytes = max_frame_bytes
+        self._usual_bytes = max_frame_bytes if usual_frame_bytes is None else usual_frame_bytes
+        self._allowed_bytes = self._usual_bytes  # of the current frame, as far as is known
+        self._undecided = False  # whether it claims more, and what it says has still to come
         self._max_blocks = max_blocks
         self._rest = b""  # the beginning of a header or of a block's length: at most 11 bytes
         self._blocks = 0  # blocks of the current frame whose length is not read yet, or whose bytes are not all here
@@ -139,7 +164,7 @@ class FrameDecoder:
                 (length,) = _LENGTH.unpack_from(data, position)
                 self._check_block(length)
                 position += 4
-                if self._blocks == 1 and not self._size and end - position >= length:
+                if self._blocks == 1 and not self._size and end - position >= length and not self._undecided:
                     # the usual frame: one block (left), all of it here; a bytes object even if fed a bytearray
                     frames.append(Frame(self._serial, bytes(data[position : position + length])))
                     position += length
@@ -150,6 +175,8 @@ class FrameDecoder:
             self._gather(data[position : position + taken])
             position += taken
             self._missing -= taken
+            if self._undecided:
+                self._decide(self._size + self._missing)
             if self._missing:
                 break
             self._missing = -1
@@ -166,7 +193,7 @@ class FrameDecoder:
 
     def _cut(self, data: bytes, position: int, frames: list[Any]) -> int:
         """Cut out whole frames of one block, from `position` on; where the first other one begins."""
-        end, most = len(data), self._max_bytes
+        end, most = len(data), self._usual_bytes
         unpack, new, append = ONE_BLOCK.unpack_from, tuple.__new__, frames.append
         while end - position >= ONE_BLOCK.size:
             token, serial, blocks, length = unpack(data, position)
@@ -200,6 +227,8 @@ class FrameDecoder:
             raise FrameError(f"frame {serial} claims {blocks} blocks; 1 to {self._max_blocks} are allowed")
         self._serial = serial
         self._blocks = blocks
+        self._allowed_bytes = self._usual_bytes
+        self._undecided = False
 
     def _check_token(self, head: bytes) -> None:
         """Refuse noise at its first wrong byte instead of waiting for a header of it."""
@@ -214,7 +243,31 @@ class FrameDecoder:
             raise FrameError(f"frame {self._serial} has a block of {length} bytes")
         total = self._size + length
         if total > self._max_bytes:
-            raise FrameError(f"frame {self._serial} has {total} bytes or more; {self._max_bytes} are allowed")
+            raise self._too_many(total, self._max_bytes)
+        if total > self._allowed_bytes:
+            self._decide(total)
+
+    def _decide(self, total: int) -> None:
+        """Take a frame that has `total` bytes or more, refuse it, or wait for what tells which is right."""
+        front = b""
+        for part in self._parts:
+            front += part[: FRONT_BYTES - len(front)]
+            if len(front) == FRONT_BYTES:
+                break
+        bound = self._bound(self._serial, front)
+        self._undecided = bound is None and len(front) < FRONT_BYTES
+        if self._undecided:
+            return
+        self._allowed_bytes = self._usual_bytes if bound is None else min(bound, self._max_bytes)
+        if total > self._allowed_bytes:
+            raise self._too_many(total, self._allowed_bytes)
+
+    def _bound(self, serial: int, front: bytes) -> int | None:
+        """Return how large a frame may be whose content begins so; None if that does not tell (yet)."""
+        return self._max_bytes
+
+    def _too_many(self, total: int, allowed: int) -> FrameError:
+        return FrameError(f"frame {self._serial} has {total} bytes or more; {allowed} are allowed")
 
 
 _TOKEN_BYTES: Final = TOKEN.to_bytes(4, "big")

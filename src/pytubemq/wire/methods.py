@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import EnvelopeError
+from pytubemq.model.limits import MAX_FRAME_BYTES, MAX_REPORT_BYTES, MAX_REQUEST_BYTES
 from pytubemq.wire.codec import REQUEST_PREFIX, decode
 from pytubemq.wire.extensions import ExtensionMethod
 from pytubemq.wire.messages import broker, extension, master
@@ -61,12 +62,14 @@ class Method(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MethodSpec:
-    """One method: the services it may be asked of and the messages it takes and gives."""
+    """One method: the services it may be asked of, its messages, and how large their frames may be."""
 
     method: Method
     services: frozenset[int]
     request: type[Any]
     response: type[Any]
+    request_bytes: int = MAX_REQUEST_BYTES
+    response_bytes: int = MAX_REQUEST_BYTES
 
 
 _AT_MASTER: Final = frozenset({Service.MASTER})
@@ -74,36 +77,80 @@ _READ: Final = frozenset({Service.BROKER_READ})
 _WRITE: Final = frozenset({Service.BROKER_WRITE})
 _READ_OR_WRITE: Final = _READ | _WRITE
 
+_REPORT: Final[dict[str, int]] = {"request_bytes": MAX_REPORT_BYTES, "response_bytes": MAX_FRAME_BYTES}
+"""A state is reported, and what is answered is as long as the cluster is large."""
+_SEND: Final[dict[str, int]] = {"request_bytes": MAX_FRAME_BYTES}
+_SEND_MANY: Final[dict[str, int]] = {"request_bytes": MAX_FRAME_BYTES, "response_bytes": MAX_REPORT_BYTES}
+_FETCH: Final[dict[str, int]] = {"response_bytes": MAX_FRAME_BYTES}
+
 _SPECS: Final = (
-    MethodSpec(Method.PRODUCER_REGISTER_P2M, _AT_MASTER, master.RegisterRequestP2M, master.RegisterResponseM2P),
-    MethodSpec(Method.PRODUCER_HEARTBEAT_P2M, _AT_MASTER, master.HeartRequestP2M, master.HeartResponseM2P),
+    MethodSpec(
+        Method.PRODUCER_REGISTER_P2M, _AT_MASTER, master.RegisterRequestP2M, master.RegisterResponseM2P, **_FETCH
+    ),
+    MethodSpec(Method.PRODUCER_HEARTBEAT_P2M, _AT_MASTER, master.HeartRequestP2M, master.HeartResponseM2P, **_FETCH),
     MethodSpec(Method.PRODUCER_CLOSE_P2M, _AT_MASTER, master.CloseRequestP2M, master.CloseResponseM2P),
-    MethodSpec(Method.CONSUMER_REGISTER_C2M, _AT_MASTER, master.RegisterRequestC2M, master.RegisterResponseM2C),
-    MethodSpec(Method.CONSUMER_HEARTBEAT_C2M, _AT_MASTER, master.HeartRequestC2M, master.HeartResponseM2C),
+    MethodSpec(
+        Method.CONSUMER_REGISTER_C2M, _AT_MASTER, master.RegisterRequestC2M, master.RegisterResponseM2C, **_REPORT
+    ),
+    MethodSpec(Method.CONSUMER_HEARTBEAT_C2M, _AT_MASTER, master.HeartRequestC2M, master.HeartResponseM2C, **_REPORT),
     MethodSpec(Method.CONSUMER_CLOSE_C2M, _AT_MASTER, master.CloseRequestC2M, master.CloseResponseM2C),
-    MethodSpec(Method.BROKER_REGISTER_B2M, _AT_MASTER, master.RegisterRequestB2M, master.RegisterResponseM2B),
-    MethodSpec(Method.BROKER_HEARTBEAT_B2M, _AT_MASTER, master.HeartRequestB2M, master.HeartResponseM2B),
+    MethodSpec(
+        Method.BROKER_REGISTER_B2M, _AT_MASTER, master.RegisterRequestB2M, master.RegisterResponseM2B, **_REPORT
+    ),
+    MethodSpec(Method.BROKER_HEARTBEAT_B2M, _AT_MASTER, master.HeartRequestB2M, master.HeartResponseM2B, **_REPORT),
     MethodSpec(Method.BROKER_CLOSE_B2M, _AT_MASTER, master.CloseRequestB2M, master.CloseResponseM2B),
     # The Go client sends through the read service, and the original lets it.
-    MethodSpec(Method.SEND_MESSAGE_P2B, _READ_OR_WRITE, broker.SendMessageRequestP2B, broker.SendMessageResponseB2P),
+    MethodSpec(
+        Method.SEND_MESSAGE_P2B, _READ_OR_WRITE, broker.SendMessageRequestP2B, broker.SendMessageResponseB2P, **_SEND
+    ),
     MethodSpec(Method.CONSUMER_REGISTER_C2B, _READ, broker.RegisterRequestC2B, broker.RegisterResponseB2C),
     MethodSpec(Method.CONSUMER_HEARTBEAT_C2B, _READ, broker.HeartBeatRequestC2B, broker.HeartBeatResponseB2C),
-    MethodSpec(Method.GET_MESSAGE_C2B, _READ, broker.GetMessageRequestC2B, broker.GetMessageResponseB2C),
+    MethodSpec(Method.GET_MESSAGE_C2B, _READ, broker.GetMessageRequestC2B, broker.GetMessageResponseB2C, **_FETCH),
     MethodSpec(Method.CONSUMER_COMMIT_C2B, _READ, broker.CommitOffsetRequestC2B, broker.CommitOffsetResponseB2C),
-    MethodSpec(Method.CONSUMER_REGISTER_C2M_V2, _AT_MASTER, master.RegisterRequestC2MV2, master.RegisterResponseM2CV2),
-    MethodSpec(Method.CONSUMER_HEARTBEAT_C2M_V2, _AT_MASTER, master.HeartRequestC2MV2, master.HeartResponseM2CV2),
-    MethodSpec(Method.GET_PART_META_C2M, _AT_MASTER, master.GetPartMetaRequestC2M, master.GetPartMetaResponseM2C),
-    MethodSpec(Method.SEND_BATCH_P2B, _WRITE, extension.SendBatchRequestP2B, extension.SendBatchResponseB2P),
-    MethodSpec(Method.READ_RANGE_C2B, _READ, extension.ReadRangeRequestC2B, extension.ReadRangeResponseB2C),
-    MethodSpec(Method.PARTITION_OFFSETS, _READ, extension.PartitionOffsetsRequest, extension.PartitionOffsetsResponse),
-    MethodSpec(Method.SEND_PACKS_P2B, _WRITE, extension.SendPacksRequestP2B, extension.SendPacksResponseB2P),
-    MethodSpec(Method.RESET_OFFSETS, _READ, extension.ResetOffsetsRequest, extension.ResetOffsetsResponse),
-    MethodSpec(Method.RESET_HISTORY, _READ, extension.ResetHistoryRequest, extension.ResetHistoryResponse),
+    MethodSpec(
+        Method.CONSUMER_REGISTER_C2M_V2,
+        _AT_MASTER,
+        master.RegisterRequestC2MV2,
+        master.RegisterResponseM2CV2,
+        **_REPORT,
+    ),
+    MethodSpec(
+        Method.CONSUMER_HEARTBEAT_C2M_V2, _AT_MASTER, master.HeartRequestC2MV2, master.HeartResponseM2CV2, **_REPORT
+    ),
+    MethodSpec(
+        Method.GET_PART_META_C2M, _AT_MASTER, master.GetPartMetaRequestC2M, master.GetPartMetaResponseM2C, **_FETCH
+    ),
+    MethodSpec(
+        Method.SEND_BATCH_P2B, _WRITE, extension.SendBatchRequestP2B, extension.SendBatchResponseB2P, **_SEND_MANY
+    ),
+    MethodSpec(Method.READ_RANGE_C2B, _READ, extension.ReadRangeRequestC2B, extension.ReadRangeResponseB2C, **_FETCH),
+    MethodSpec(
+        Method.PARTITION_OFFSETS,
+        _READ,
+        extension.PartitionOffsetsRequest,
+        extension.PartitionOffsetsResponse,
+        **_REPORT,
+    ),
+    MethodSpec(
+        Method.SEND_PACKS_P2B, _WRITE, extension.SendPacksRequestP2B, extension.SendPacksResponseB2P, **_SEND_MANY
+    ),
+    MethodSpec(
+        Method.RESET_OFFSETS,
+        _READ,
+        extension.ResetOffsetsRequest,
+        extension.ResetOffsetsResponse,
+        **{"request_bytes": MAX_REPORT_BYTES, "response_bytes": MAX_REPORT_BYTES},
+    ),
+    MethodSpec(Method.RESET_HISTORY, _READ, extension.ResetHistoryRequest, extension.ResetHistoryResponse, **_FETCH),
 )
 
 METHODS: Final[Mapping[int, MethodSpec]] = MappingProxyType({int(spec.method): spec for spec in _SPECS})
 """Every method by its number. The original's reserved numbers 11, 12, 14 and 19 have no messages and are unknown."""
 
+REQUEST_BYTES: Final[Mapping[int, int]] = MappingProxyType(
+    {method: spec.request_bytes for method, spec in METHODS.items()}
+)
+"""By method, how large the frame of a request may be."""
 _SERVICE_TYPES: Final = range(1, 6)
 _JAVA_EXCEPTION: Final = "java.lang.Exception"
 

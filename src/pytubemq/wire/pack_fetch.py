@@ -19,11 +19,12 @@ from pytubemq.model.offset import OFFSET_UNIT, to_ordinal
 from pytubemq.wire import stored
 from pytubemq.wire.codec import malformed
 from pytubemq.wire.extensions import ExtensionField
-from pytubemq.wire.fields import UnusualError, read_field
+from pytubemq.wire.fields import MAX_USUAL_FIELDS, UnusualError, read_field
 from pytubemq.wire.messages.broker import GetMessageResponseB2C
 from pytubemq.wire.messages.extension import ReadRangeResponseB2C
 from pytubemq.wire.pack import (
     DAMAGED,
+    HEAD_BYTES,
     Columns,
     PackHead,
     checks,
@@ -138,7 +139,7 @@ def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
         EnvelopeError: there are more than any Broker sends.
     """
     found: list[tuple[int, int, int, int]] = []
-    singles, at, end = 0, 0, len(body)
+    singles, others, short, at, end = 0, 0, 0, 0, len(body)
     while at < end:
         if body[at] == _MESSAGE:
             try:
@@ -147,6 +148,8 @@ def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
                 raise UnusualError from error
             at += size
             singles += 1
+            if singles > MAX_FETCH_MESSAGES:
+                raise malformed(GetMessageResponseB2C, FormatError(f"it has more than {MAX_FETCH_MESSAGES} messages"))
             continue
         field_at = at
         key, value, at = read_field(body, at, end)
@@ -154,13 +157,22 @@ def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
             if len(found) == MAX_FETCH_MESSAGES:
                 raise malformed(GetMessageResponseB2C, FormatError(f"more than {MAX_FETCH_MESSAGES} packs"))
             found.append((singles, field_at, value, at))
+            short += at - value < HEAD_BYTES
+            if short > _MOST_SHORT_PACKS:
+                raise malformed(GetMessageResponseB2C, FormatError(f"more than {_MOST_SHORT_PACKS} packs without head"))
         elif key >> 3 == _PACKS >> 3:
             raise UnusualError  # a pack in another wire type
+        else:
+            others += 1
+            if others > MAX_USUAL_FIELDS:
+                raise UnusualError
     if at > end:
         raise UnusualError
     return found
 
 
+_MOST_SHORT_PACKS: Final = 1_000
+"""A pack of an answer that is shorter than its head takes more memory as a damaged one than it has bytes."""
 _MESSAGE: Final = 4 << 3 | 2
 _PACKS: Final = 1003 << 3 | 2
 

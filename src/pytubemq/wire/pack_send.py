@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytubemq.model.limits import MAX_PACKS
 from pytubemq.wire.codec import PB, encode, parse, text
-from pytubemq.wire.fields import UnusualError, read_field, signed32, signed64
+from pytubemq.wire.fields import MAX_USUAL_FIELDS, UnusualError, read_field, signed32, signed64
 from pytubemq.wire.messages.broker import AuthorizedInfo
 from pytubemq.wire.messages.extension import SendPacksRequestP2B, SendPacksResponseB2P
 from pytubemq.wire.varint import encode_varint
@@ -127,14 +127,18 @@ def _read_request(body: bytes) -> SendPacks:
     numbers: dict[int, int] = {}
     packs: list[PackItem] = []
     view = memoryview(body)
-    at, end = 0, len(body)
+    at, end, others = 0, len(body), 0
     while at < end:
         key, value, at = read_field(body, at, end)
         if key == _PACKS:
-            pack = _read_item(body, view, value, at)
-            if len(packs) <= MAX_PACKS:
-                packs.append(pack)
-        elif key == _CLIENT_ID:
+            if len(packs) > MAX_PACKS:
+                raise UnusualError  # the bytes are to be counted
+            packs.append(_read_item(body, view, value, at))
+            continue
+        others += 1
+        if others > MAX_USUAL_FIELDS:
+            raise UnusualError
+        if key == _CLIENT_ID:
             client_id = body[value:at]
         elif key == _TOPIC:
             topic = body[value:at]
@@ -161,8 +165,12 @@ def _read_request(body: bytes) -> SendPacks:
 
 def _read_item(body: bytes, view: memoryview, at: int, end: int) -> PackItem:
     partition = data = sequence = None
+    fields = 0
     while at < end:
         key, value, at = read_field(body, at, end)
+        fields += 1
+        if fields > MAX_USUAL_FIELDS:
+            raise UnusualError
         if key == _PARTITION:
             partition = signed32(value)
         elif key == _DATA:
@@ -179,8 +187,12 @@ def _read_item(body: bytes, view: memoryview, at: int, end: int) -> PackItem:
 def _read_auth(body: bytes, at: int, end: int) -> None:
     """Only whether it is whole: who needs it decodes the message."""
     token = False
+    fields = 0
     while at < end:
         key, _, at = read_field(body, at, end)
+        fields += 1
+        if fields > MAX_USUAL_FIELDS:
+            raise UnusualError
         if key == _TOKEN:
             token = True
         elif key != _AUTH_TOKEN:

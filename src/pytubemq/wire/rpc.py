@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from pytubemq.errors import EnvelopeError
 from pytubemq.model.limits import BLOCK_BYTES, KIB, MAX_FRAME_BYTES, MAX_HEADER_BYTES
-from pytubemq.wire.codec import INVALID_PROTOBUF, PB, text
+from pytubemq.wire.codec import INVALID_PROTOBUF, PB, missing_fields, text
 from pytubemq.wire.frame import ONE_BLOCK, TOKEN, Frame, encode_frame
 from pytubemq.wire.messages.rpc import (
     RequestBody,
@@ -271,6 +271,19 @@ def _read_start(begun: bytes) -> tuple[int, int] | None:
     return begun[1], timeout_ms
 
 
+def front_method(front: bytes) -> int | None:
+    """Return the method of a request that begins so; None if it does not stand where all clients write it."""
+    at = 0
+    try:
+        for _ in range(_HEADERS):
+            size, at = decode_varint(front, at)
+            at += size
+        _, at = decode_varint(front, at)
+        return decode_varint(front, at + 1)[0] if front[at] == _METHOD else None
+    except (IndexError, ValueError):  # it ends too early, or a number is too long
+        return None
+
+
 def decode_response(frame: Frame) -> Response:
     """The envelope of an answer.
 
@@ -291,7 +304,7 @@ def _any_response(frame: Frame) -> Response:
         _remember(_RESPONSE_HEADERS, content[:headers_end], (capabilities,))
         return Response(frame.serial, Status.SUCCESS, body.method, body.data, capabilities, "", "")
     fault, _ = _delimited(RspExceptionBody, content, headers_end)
-    name, told = text(fault.exceptionName), text(fault.stackTrace)
+    name, told = text(fault.exceptionName)[:_MAX_TEXT_CHARS], text(fault.stackTrace)[:_MAX_TRACE_CHARS]
     return Response(frame.serial, Status(header.status), 0, b"", capabilities, name, told)
 
 
@@ -339,6 +352,7 @@ _RESPONSE_HEADERS: Final[dict[bytes, tuple[int | None]]] = {}
 _MAX_REMEMBERED: Final = 256
 _MAX_REMEMBERED_BYTES: Final = 64
 _MOST_BEGUN_BYTES: Final = 16
+_HEADERS: Final = 2
 _ONE_BYTE: Final = 0x7F
 _MAX_I32: Final = 0x7FFFFFFF
 _METHOD: Final = 1 << 3
@@ -373,7 +387,7 @@ def _delimited(cls: type, content: bytes, position: int) -> tuple[Any, int]:
     except (DecodeError, UnicodeDecodeError) as error:
         raise _broken(f"malformed {cls.__name__}: {error}") from error
     if not pb.IsInitialized():
-        raise _broken(f"Message missing required fields: {', '.join(pb.FindInitializationErrors())}")
+        raise _broken(f"Message missing required fields: {missing_fields(cls, pb)}")
     return pb, end
 
 
@@ -399,6 +413,8 @@ def _delimit(header: bytes) -> bytes:
 
 
 _MAX_TEXT_CHARS: Final = 1024
+_MAX_TRACE_CHARS: Final = 64 * KIB
+"""What is kept of an exception's text; Java sends a whole stack trace."""
 _BODIES: Final = frozenset({RequestBody, RspResponseBody, RspExceptionBody})
 _CAPABILITIES_TAG: Final = encode_varint(1000 << 3)
 _VERSION: Final = encode_varint(PROTOCOL_VERSION)

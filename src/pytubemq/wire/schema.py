@@ -42,12 +42,16 @@ class Label(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """One field: `kind` is a scalar kind, another message class or an enum class."""
+    """One field: `kind` is a scalar kind, another message class or an enum class.
+
+    `most`: of a repeated field, how many values a whole message may have, all its parts together (see `counts`).
+    """
 
     number: int
     label: Label
     kind: Kind | type
     packed: bool = False
+    most: int | None = None
 
 
 def required(number: int, kind: Kind | type) -> Any:
@@ -60,9 +64,10 @@ def optional(number: int, kind: Kind | type, *, default: None) -> Any:
     return dataclasses.field(default=default, metadata={"spec": FieldSpec(int(number), Label.OPTIONAL, kind)})
 
 
-def repeated(number: int, kind: Kind | type, *, default: tuple[()], packed: bool = False) -> Any:
-    """A `repeated` field, a tuple here. Only extension messages pack."""
-    return dataclasses.field(default=default, metadata={"spec": FieldSpec(int(number), Label.REPEATED, kind, packed)})
+def repeated(number: int, kind: Kind | type, *, most: int, default: tuple[()], packed: bool = False) -> Any:
+    """A `repeated` field, a tuple here, of at most `most` values in one message. Only extension messages pack."""
+    spec = FieldSpec(int(number), Label.REPEATED, kind, packed, most)
+    return dataclasses.field(default=default, metadata={"spec": spec})
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(required, optional, repeated))

@@ -95,7 +95,7 @@ def decode_stored(blob: bytes | memoryview) -> list[StoredMessage]:
     pb.success = True
     pb.errCode = 0
     if not pb.IsInitialized():
-        raise missing(TransferedMessage, pb)
+        raise missing(GetMessageResponseB2C, pb)
     return _stored(pb.messages)
 
 

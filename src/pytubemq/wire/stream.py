@@ -11,16 +11,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytubemq.model.limits import MAX_REQUEST_BYTES
 from pytubemq.wire.frame import ONE_BLOCK, TOKEN, Frame, FrameDecoder
 from pytubemq.wire.frame_run import LEAST_ALIKE, MOST_ALIKE, alike_frames, count_consecutive
+from pytubemq.wire.methods import REQUEST_BYTES
 from pytubemq.wire.request_run import RequestRun
 from pytubemq.wire.response_run import ResponseRun
-from pytubemq.wire.rpc import EnvelopeStart, Request, Response, request_start, response_start
+from pytubemq.wire.rpc import (
+    EnvelopeStart,
+    Request,
+    Response,
+    front_method,
+    request_start,
+    response_start,
+)
 from pytubemq.wire.varint import encode_varint
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _MAX_LENGTHS = 1024
 _MAX_PATTERNS = 64
@@ -58,7 +67,7 @@ class _Stream(FrameDecoder):
         run_kind: type[RequestRun | ResponseRun],
         most_stride_bytes: int,
     ) -> None:
-        super().__init__()
+        super().__init__(usual_frame_bytes=MAX_REQUEST_BYTES)
         self._run_kind = run_kind
         self._most_stride_bytes = most_stride_bytes
         self._alike: dict[tuple[bytes, int], re.Pattern[bytes]] = {}
@@ -74,7 +83,7 @@ class _Stream(FrameDecoder):
         """What stands before the message in a usual frame with so many bytes of content."""
 
     def _cut(self, data: bytes, position: int, frames: list[Any]) -> int:
-        end, most = len(data), self._max_bytes
+        end, most = len(data), self._usual_bytes
         unpack, append = ONE_BLOCK.unpack_from, frames.append
         while end - position >= _HEAD_BYTES:
             token, serial, blocks, length = unpack(data, position)
@@ -208,10 +217,12 @@ def _length_of_rest(size: int) -> bytes | None:
 class RequestStream(_Stream):
     """Turns a connection's bytes into requests."""
 
-    __slots__ = ()
+    __slots__ = ("_bounds",)
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Mapping[int, int] = REQUEST_BYTES) -> None:
+        """`bounds`: by method, how large the frame of a request may be; of one that is not there, as most are."""
         super().__init__(Request, request_start, RequestRun, _MOST_REQUEST_STRIDE_BYTES)
+        self._bounds = bounds
 
     def feed_requests(self, data: bytes) -> list[Request | RequestRun | Frame]:
         """The requests that `data` completes, in order; as runs where several are alike, as frames those that are
@@ -223,14 +234,20 @@ class RequestStream(_Stream):
         found: list[Any] = self.feed(data)
         return found
 
+    def _bound(self, serial: int, front: bytes) -> int | None:
+        method = front_method(front)
+        return None if method is None else self._bounds.get(method, self._usual_bytes)
+
 
 class ResponseStream(_Stream):
     """Turns a connection's bytes into answers."""
 
-    __slots__ = ()
+    __slots__ = ("_bound_of",)
 
-    def __init__(self) -> None:
+    def __init__(self, bound_of: Callable[[int], int] | None = None) -> None:
+        """`bound_of` returns how large the frame of the answer to a request may be, given its serial number."""
         super().__init__(Response, response_start, ResponseRun, _MOST_ANSWER_STRIDE_BYTES)
+        self._bound_of = bound_of
 
     def feed_responses(self, data: bytes) -> list[Response | ResponseRun | Frame]:
         """The answers that `data` completes, in order; as runs where several are alike, as frames those that are still
@@ -241,3 +258,6 @@ class ResponseStream(_Stream):
         """
         found: list[Any] = self.feed(data)
         return found
+
+    def _bound(self, serial: int, front: bytes) -> int | None:
+        return self._max_bytes if self._bound_of is None else self._bound_of(serial)

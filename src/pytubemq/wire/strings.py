@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import FormatError
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, Address, BrokerInfo, Partition
-from pytubemq.model.limits import MAX_CLIENT_ID_CHARS
+from pytubemq.model.limits import (
+    MAX_CLIENT_ID_CHARS,
+    MAX_FILTER_ITEMS,
+    MAX_WIRE_FILTERS,
+    MAX_WIRE_SUBSCRIPTIONS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -209,6 +214,11 @@ def parse_topic_condition(text: str) -> TopicCondition:
     topic, divider, rest = text.partition("#")
     if not divider or not topic.strip():
         raise _not("a topic's filter", text, "topic#item[,item...]")
+    if rest.count(",") > MAX_WIRE_FILTERS:
+        raise FormatError(
+            f"the filter of topic {_shown(topic.strip())} has {rest.count(',') + 1} items",
+            hint=f"{MAX_FILTER_ITEMS} are allowed",
+        )
     return TopicCondition(topic.strip(), tuple(dict.fromkeys(_items(rest))))
 
 
@@ -323,6 +333,10 @@ def parse_required_partition(text: str) -> dict[Partition, int]:
         FormatError: it is none.
     """
     wanted = {}
+    if text.count(",") > MAX_WIRE_SUBSCRIPTIONS:
+        raise FormatError(
+            f"a list of offsets has {text.count(',') + 1} partitions", hint=f"{MAX_WIRE_SUBSCRIPTIONS} are allowed"
+        )
     for item in _items(text):
         key, _, offset = item.partition("=")
         wanted[Partition.parse(key)] = _signed(offset, text, "a list of offsets", "brokerId:topic:partitionId=offset")

@@ -20,7 +20,7 @@ from pytubemq.errors import (
     UnreachableError,
 )
 from pytubemq.model.ids import Address
-from pytubemq.model.limits import MAX_FRAME_BYTES
+from pytubemq.model.limits import MAX_FRAME_BYTES, MAX_REQUEST_BYTES
 from pytubemq.net import blocking
 from pytubemq.net.blocking import BlockingConnection
 from pytubemq.net.iothread import IoThread
@@ -180,3 +180,13 @@ def test_it_learns_what_a_broker_can_do_and_reads_from_it() -> None:
     finally:
         io.run(mock.stop())
         io.close()
+
+
+def test_an_answer_larger_than_its_call_may_have_is_refused() -> None:
+    """The bound follows from what was asked: here a heartbeat, whose answers are short."""
+    head = bytes.fromhex("ff7ff4fe0000000100000001") + (MAX_REQUEST_BYTES + 1).to_bytes(4, "big")
+    with peer(lambda theirs: theirs.sendall(head)) as connection:
+        connection.send(Method.CONSUMER_HEARTBEAT_C2B, Service.BROKER_READ, b"", timeout_s=WAIT_S)
+        with pytest.raises(FrameError):
+            connection.receive(timeout_s=WAIT_S)
+        assert connection.closed

@@ -111,7 +111,9 @@ def test_no_more_packs_are_held_than_may_be_and_one(read: Any):
     head = encode(SendPacksRequestP2B(client_id="c", topic_name="t", sent_addr=0))
     one = b"\x22\x04\x08\x01\x12\x00"
     assert len(read(head + one * MAX_PACKS).packs) == MAX_PACKS
-    assert len(read(head + one * (3 * MAX_PACKS)).packs) == MAX_PACKS + 1
+    assert len(read(head + one * (2 * MAX_PACKS)).packs) == MAX_PACKS + 1
+    with pytest.raises(EnvelopeError, match=f"more than {2 * MAX_PACKS} packs"):
+        read(head + one * (2 * MAX_PACKS + 1))
 
 
 def test_a_request_without_what_it_needs_is_refused_by_name():

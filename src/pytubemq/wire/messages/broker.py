@@ -5,6 +5,11 @@ Names and numbers are the protocol's own (proto2, no package); extension fields 
 
 from __future__ import annotations
 
+from pytubemq.model.limits import (
+    MAX_FETCH_MESSAGES,
+    MAX_WIRE_FILTERS,
+    MAX_WIRE_PARTITIONS,
+)
 from pytubemq.wire.extensions import ExtensionField
 from pytubemq.wire.schema import BOOL, BYTES, I32, I64, STR, message, optional, repeated, required
 
@@ -64,7 +69,7 @@ class RegisterRequestC2B:
     topic_name: str = required(4, STR)
     partition_id: int = required(5, I32)
     read_status: int = required(6, I32)
-    filter_cond_str: tuple[str, ...] = repeated(7, STR, default=())
+    filter_cond_str: tuple[str, ...] = repeated(7, STR, most=MAX_WIRE_FILTERS, default=())
     curr_offset: int | None = optional(8, I64, default=None)
     session_key: str | None = optional(9, STR, default=None)
     session_time: int | None = optional(10, I64, default=None)
@@ -87,7 +92,7 @@ class HeartBeatRequestC2B:
     client_id: str = required(1, STR)
     group_name: str = required(2, STR)
     read_status: int = required(3, I32)
-    partition_info: tuple[str, ...] = repeated(4, STR, default=())
+    partition_info: tuple[str, ...] = repeated(4, STR, most=MAX_WIRE_PARTITIONS, default=())
     ssd_store_id: int | None = optional(5, I64, default=None)
     qry_priority_id: int | None = optional(6, I32, default=None)
     auth_info: AuthorizedInfo | None = optional(7, AuthorizedInfo, default=None)
@@ -99,7 +104,7 @@ class HeartBeatResponseB2C:
     err_code: int = required(2, I32)
     err_msg: str = required(3, STR)
     has_part_failure: bool | None = optional(4, BOOL, default=None)
-    failure_info: tuple[str, ...] = repeated(5, STR, default=())
+    failure_info: tuple[str, ...] = repeated(5, STR, most=MAX_WIRE_PARTITIONS, default=())
     require_auth: bool | None = optional(6, BOOL, default=None)
 
 
@@ -122,7 +127,7 @@ class GetMessageResponseB2C:
     success: bool = required(1, BOOL)
     err_code: int = required(2, I32)
     err_msg: str | None = optional(3, STR, default=None)
-    messages: tuple[TransferedMessage, ...] = repeated(4, TransferedMessage, default=())
+    messages: tuple[TransferedMessage, ...] = repeated(4, TransferedMessage, most=MAX_FETCH_MESSAGES, default=())
     curr_offset: int | None = optional(5, I64, default=None)
     min_limit_time: int | None = optional(6, I32, default=None)
     esc_flow_ctrl: bool | None = optional(7, BOOL, default=None)
@@ -130,7 +135,7 @@ class GetMessageResponseB2C:
     require_slow: bool | None = optional(9, BOOL, default=None)
     max_offset: int | None = optional(10, I64, default=None)
     next_offset: int | None = optional(ExtensionField.NEXT_OFFSET, I64, default=None)
-    packs: tuple[bytes, ...] = repeated(ExtensionField.PACKS, BYTES, default=())
+    packs: tuple[bytes, ...] = repeated(ExtensionField.PACKS, BYTES, most=MAX_FETCH_MESSAGES, default=())
 
 
 @message

@@ -5,6 +5,17 @@ Names and numbers are the protocol's own (proto2, no package); extension fields 
 
 from __future__ import annotations
 
+from pytubemq.model.limits import (
+    MAX_FETCH_MESSAGES,
+    MAX_RESET_RECORDS,
+    MAX_WIRE_ENTRIES,
+    MAX_WIRE_FILTERS,
+    MAX_WIRE_PACKS,
+    MAX_WIRE_POSITIONS,
+    MAX_WIRE_RESETS,
+    MAX_WIRE_SPANS,
+    MAX_WIRE_SUBSCRIPTIONS,
+)
 from pytubemq.wire.extensions import ExtensionField
 from pytubemq.wire.messages.broker import AuthorizedInfo, TransferedMessage
 from pytubemq.wire.schema import BOOL, BYTES, I32, I64, STR, message, optional, repeated, required
@@ -33,7 +44,7 @@ class SendBatchRequestP2B:
     client_id: str = required(1, STR)
     topic_name: str = required(2, STR)
     sent_addr: int = required(3, I32)
-    entries: tuple[BatchEntry, ...] = repeated(4, BatchEntry, default=())
+    entries: tuple[BatchEntry, ...] = repeated(4, BatchEntry, most=MAX_WIRE_ENTRIES, default=())
     producer_id: int | None = optional(5, I64, default=None)
     producer_epoch: int | None = optional(6, I32, default=None)
     auth_info: AuthorizedInfo | None = optional(7, AuthorizedInfo, default=None)
@@ -51,9 +62,9 @@ class SendBatchResponseB2P:
     success: bool = required(1, BOOL)
     err_code: int = required(2, I32)
     err_msg: str = required(3, STR)
-    err_codes: tuple[int, ...] = repeated(4, I32, default=(), packed=True)
-    message_ids: tuple[int, ...] = repeated(5, I64, default=(), packed=True)
-    offsets: tuple[int, ...] = repeated(6, I64, default=(), packed=True)
+    err_codes: tuple[int, ...] = repeated(4, I32, most=MAX_WIRE_ENTRIES, default=(), packed=True)
+    message_ids: tuple[int, ...] = repeated(5, I64, most=MAX_WIRE_ENTRIES, default=(), packed=True)
+    offsets: tuple[int, ...] = repeated(6, I64, most=MAX_WIRE_ENTRIES, default=(), packed=True)
     append_time: int | None = optional(7, I64, default=None)
 
 
@@ -76,7 +87,7 @@ class SendPacksRequestP2B:
     client_id: str = required(1, STR)
     topic_name: str = required(2, STR)
     sent_addr: int = required(3, I32)
-    packs: tuple[PackEntry, ...] = repeated(4, PackEntry, default=())
+    packs: tuple[PackEntry, ...] = repeated(4, PackEntry, most=MAX_WIRE_PACKS, default=())
     producer_id: int | None = optional(5, I64, default=None)
     producer_epoch: int | None = optional(6, I32, default=None)
     auth_info: AuthorizedInfo | None = optional(7, AuthorizedInfo, default=None)
@@ -103,7 +114,7 @@ class PackSpan:
 class PackResult:
     """The spans of one pack, in order; together they have as many messages as it."""
 
-    spans: tuple[PackSpan, ...] = repeated(1, PackSpan, default=())
+    spans: tuple[PackSpan, ...] = repeated(1, PackSpan, most=MAX_WIRE_SPANS, default=())
 
 
 @message
@@ -116,7 +127,7 @@ class SendPacksResponseB2P:
     success: bool = required(1, BOOL)
     err_code: int = required(2, I32)
     err_msg: str = required(3, STR)
-    results: tuple[PackResult, ...] = repeated(4, PackResult, default=())
+    results: tuple[PackResult, ...] = repeated(4, PackResult, most=MAX_WIRE_PACKS, default=())
     append_time: int | None = optional(5, I64, default=None)
 
 
@@ -137,7 +148,7 @@ class ReadRangeRequestC2B:
     max_bytes: int | None = optional(7, I32, default=None)
     max_wait_ms: int | None = optional(8, I32, default=None)
     auth_info: AuthorizedInfo | None = optional(9, AuthorizedInfo, default=None)
-    filters: tuple[str, ...] = repeated(10, STR, default=())
+    filters: tuple[str, ...] = repeated(10, STR, most=MAX_WIRE_FILTERS, default=())
 
 
 @message
@@ -151,11 +162,11 @@ class ReadRangeResponseB2C:
     success: bool = required(1, BOOL)
     err_code: int = required(2, I32)
     err_msg: str | None = optional(3, STR, default=None)
-    messages: tuple[TransferedMessage, ...] = repeated(4, TransferedMessage, default=())
+    messages: tuple[TransferedMessage, ...] = repeated(4, TransferedMessage, most=MAX_FETCH_MESSAGES, default=())
     next_offset: int | None = optional(5, I64, default=None)
     min_offset: int | None = optional(6, I64, default=None)
     max_offset: int | None = optional(7, I64, default=None)
-    packs: tuple[bytes, ...] = repeated(ExtensionField.PACKS, BYTES, default=())
+    packs: tuple[bytes, ...] = repeated(ExtensionField.PACKS, BYTES, most=MAX_FETCH_MESSAGES, default=())
 
 
 @message
@@ -175,8 +186,8 @@ class PartitionOffsetsRequest:
     """
 
     client_id: str = required(1, STR)
-    partitions: tuple[TopicPartition, ...] = repeated(2, TopicPartition, default=())
-    group_names: tuple[str, ...] = repeated(3, STR, default=())
+    partitions: tuple[TopicPartition, ...] = repeated(2, TopicPartition, most=MAX_WIRE_SUBSCRIPTIONS, default=())
+    group_names: tuple[str, ...] = repeated(3, STR, most=MAX_WIRE_SUBSCRIPTIONS, default=())
     all_groups: bool | None = optional(4, BOOL, default=None)
     not_before_ms: int | None = optional(5, I64, default=None)
     auth_info: AuthorizedInfo | None = optional(6, AuthorizedInfo, default=None)
@@ -213,8 +224,8 @@ class PartitionOffsetsResponse:
     success: bool = required(1, BOOL)
     err_code: int = required(2, I32)
     err_msg: str = required(3, STR)
-    partitions: tuple[PartitionEnds, ...] = repeated(4, PartitionEnds, default=())
-    groups: tuple[GroupPosition, ...] = repeated(5, GroupPosition, default=())
+    partitions: tuple[PartitionEnds, ...] = repeated(4, PartitionEnds, most=MAX_WIRE_POSITIONS, default=())
+    groups: tuple[GroupPosition, ...] = repeated(5, GroupPosition, most=MAX_WIRE_POSITIONS, default=())
 
 
 @message
@@ -240,7 +251,7 @@ class ResetOffsetsRequest:
     client_id: str = required(1, STR)
     group_name: str = required(2, STR)
     user: str = required(3, STR)
-    resets: tuple[OffsetReset, ...] = repeated(4, OffsetReset, default=())
+    resets: tuple[OffsetReset, ...] = repeated(4, OffsetReset, most=MAX_WIRE_RESETS, default=())
     dry_run: bool | None = optional(5, BOOL, default=None)
     auth_info: AuthorizedInfo | None = optional(6, AuthorizedInfo, default=None)
 
@@ -260,7 +271,7 @@ class ResetOffsetsResponse:
     success: bool = required(1, BOOL)
     err_code: int = required(2, I32)
     err_msg: str = required(3, STR)
-    results: tuple[ResetResult, ...] = repeated(4, ResetResult, default=())
+    results: tuple[ResetResult, ...] = repeated(4, ResetResult, most=MAX_WIRE_RESETS, default=())
 
 
 @message
@@ -292,4 +303,4 @@ class ResetHistoryResponse:
     success: bool = required(1, BOOL)
     err_code: int = required(2, I32)
     err_msg: str = required(3, STR)
-    records: tuple[ResetRecord, ...] = repeated(4, ResetRecord, default=())
+    records: tuple[ResetRecord, ...] = repeated(4, ResetRecord, most=MAX_RESET_RECORDS, default=())

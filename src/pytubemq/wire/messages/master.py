@@ -5,6 +5,15 @@ Names and numbers are the protocol's own (proto2, no package); extension fields 
 
 from __future__ import annotations
 
+from pytubemq.model.limits import (
+    MAX_RECORDS,
+    MAX_WIRE_BROKERS,
+    MAX_WIRE_LEASES,
+    MAX_WIRE_PROBLEMS,
+    MAX_WIRE_SETTINGS,
+    MAX_WIRE_SUBSCRIPTIONS,
+    MAX_WIRE_TOPICS,
+)
 from pytubemq.wire.extensions import ExtensionField
 from pytubemq.wire.schema import BOOL, I32, I64, STR, message, optional, repeated, required
 
@@ -14,7 +23,7 @@ class EventProto:
     rebalance_id: int | None = optional(1, I64, default=None)
     op_type: int | None = optional(2, I32, default=None)
     status: int | None = optional(3, I32, default=None)
-    subscribe_info: tuple[str, ...] = repeated(4, STR, default=())
+    subscribe_info: tuple[str, ...] = repeated(4, STR, most=MAX_WIRE_SUBSCRIPTIONS, default=())
 
 
 @message
@@ -68,7 +77,7 @@ class ClusterConfig:
 @message
 class RegisterRequestP2M:
     client_id: str = required(1, STR)
-    topic_list: tuple[str, ...] = repeated(2, STR, default=())
+    topic_list: tuple[str, ...] = repeated(2, STR, most=MAX_WIRE_TOPICS, default=())
     broker_check_sum: int = required(3, I64)
     host_name: str = required(4, STR)
     auth_info: MasterCertificateInfo | None = optional(5, MasterCertificateInfo, default=None)
@@ -82,7 +91,7 @@ class RegisterResponseM2P:
     err_code: int = required(2, I32)
     err_msg: str = required(3, STR)
     broker_check_sum: int = required(4, I64)
-    broker_infos: tuple[str, ...] = repeated(5, STR, default=())
+    broker_infos: tuple[str, ...] = repeated(5, STR, most=MAX_WIRE_BROKERS, default=())
     authorized_info: MasterAuthorizedInfo | None = optional(6, MasterAuthorizedInfo, default=None)
     appd_config: ApprovedClientConfig | None = optional(7, ApprovedClientConfig, default=None)
 
@@ -92,7 +101,7 @@ class HeartRequestP2M:
     client_id: str = required(1, STR)
     broker_check_sum: int = required(2, I64)
     host_name: str = required(3, STR)
-    topic_list: tuple[str, ...] = repeated(4, STR, default=())
+    topic_list: tuple[str, ...] = repeated(4, STR, most=MAX_WIRE_TOPICS, default=())
     auth_info: MasterCertificateInfo | None = optional(5, MasterCertificateInfo, default=None)
     appd_config: ApprovedClientConfig | None = optional(6, ApprovedClientConfig, default=None)
     max_wait_ms: int | None = optional(ExtensionField.HEARTBEAT_MAX_WAIT_MS, I32, default=None)
@@ -106,12 +115,12 @@ class HeartResponseM2P:
     err_code: int = required(2, I32)
     err_msg: str = required(3, STR)
     broker_check_sum: int = required(4, I64)
-    topic_infos: tuple[str, ...] = repeated(5, STR, default=())
-    broker_infos: tuple[str, ...] = repeated(6, STR, default=())
+    topic_infos: tuple[str, ...] = repeated(5, STR, most=MAX_WIRE_TOPICS, default=())
+    broker_infos: tuple[str, ...] = repeated(6, STR, most=MAX_WIRE_BROKERS, default=())
     require_auth: bool | None = optional(7, BOOL, default=None)
     authorized_info: MasterAuthorizedInfo | None = optional(8, MasterAuthorizedInfo, default=None)
     appd_config: ApprovedClientConfig | None = optional(9, ApprovedClientConfig, default=None)
-    topic_names: tuple[str, ...] = repeated(ExtensionField.TOPIC_NAMES, STR, default=())
+    topic_names: tuple[str, ...] = repeated(ExtensionField.TOPIC_NAMES, STR, most=MAX_RECORDS, default=())
 
 
 @message
@@ -132,9 +141,9 @@ class RegisterRequestC2M:
     client_id: str = required(1, STR)
     group_name: str = required(2, STR)
     host_name: str = required(3, STR)
-    topic_list: tuple[str, ...] = repeated(4, STR, default=())
-    subscribe_info: tuple[str, ...] = repeated(5, STR, default=())
-    topic_condition: tuple[str, ...] = repeated(6, STR, default=())
+    topic_list: tuple[str, ...] = repeated(4, STR, most=MAX_WIRE_TOPICS, default=())
+    subscribe_info: tuple[str, ...] = repeated(5, STR, most=MAX_WIRE_SUBSCRIPTIONS, default=())
+    topic_condition: tuple[str, ...] = repeated(6, STR, most=MAX_WIRE_TOPICS, default=())
     require_bound: bool | None = optional(7, BOOL, default=None)
     session_time: int | None = optional(8, I64, default=None)
     session_key: str | None = optional(9, STR, default=None)
@@ -155,7 +164,7 @@ class RegisterResponseM2C:
     success: bool = required(1, BOOL)
     err_code: int = required(2, I32)
     err_msg: str = required(3, STR)
-    topic_info: tuple[str, ...] = repeated(4, STR, default=())
+    topic_info: tuple[str, ...] = repeated(4, STR, most=MAX_WIRE_TOPICS, default=())
     not_allocated: bool | None = optional(5, BOOL, default=None)
     def_flow_check_id: int | None = optional(6, I64, default=None)
     def_flow_control_info: str | None = optional(7, STR, default=None)
@@ -170,7 +179,7 @@ class RegisterResponseM2C:
 class HeartRequestC2M:
     client_id: str = required(1, STR)
     group_name: str = required(2, STR)
-    subscribe_info: tuple[str, ...] = repeated(3, STR, default=())
+    subscribe_info: tuple[str, ...] = repeated(3, STR, most=MAX_WIRE_SUBSCRIPTIONS, default=())
     report_subscribe_info: bool = required(4, BOOL)
     event: EventProto | None = optional(5, EventProto, default=None)
     def_flow_check_id: int | None = optional(6, I64, default=None)
@@ -222,14 +231,14 @@ class RegisterRequestB2M:
     cur_broker_conf_id: int = required(6, I64)
     conf_check_sum_id: int = required(7, I32)
     broker_default_conf_info: str = required(8, STR)
-    broker_topic_set_conf_info: tuple[str, ...] = repeated(9, STR, default=())
+    broker_topic_set_conf_info: tuple[str, ...] = repeated(9, STR, most=MAX_WIRE_SETTINGS, default=())
     ssd_store_id: int | None = optional(10, I64, default=None)
     flow_check_id: int | None = optional(11, I64, default=None)
     qry_priority_id: int | None = optional(12, I32, default=None)
     tls_port: int | None = optional(13, I32, default=None)
     auth_info: MasterCertificateInfo | None = optional(14, MasterCertificateInfo, default=None)
     cls_config: ClusterConfig | None = optional(15, ClusterConfig, default=None)
-    leases: tuple[str, ...] = repeated(ExtensionField.BROKER_LEASES, STR, default=())
+    leases: tuple[str, ...] = repeated(ExtensionField.BROKER_LEASES, STR, most=MAX_WIRE_LEASES, default=())
     own_durability: str | None = optional(ExtensionField.OWN_DURABILITY, STR, default=None)
 
 
@@ -245,7 +254,7 @@ class RegisterResponseM2B:
     cur_broker_conf_id: int | None = optional(8, I64, default=None)
     conf_check_sum_id: int | None = optional(9, I32, default=None)
     broker_default_conf_info: str | None = optional(10, STR, default=None)
-    broker_topic_set_conf_info: tuple[str, ...] = repeated(11, STR, default=())
+    broker_topic_set_conf_info: tuple[str, ...] = repeated(11, STR, most=MAX_WIRE_SETTINGS, default=())
     ssd_store_id: int | None = optional(12, I64, default=None)
     flow_check_id: int | None = optional(13, I64, default=None)
     flow_control_info: str | None = optional(14, STR, default=None)
@@ -253,8 +262,10 @@ class RegisterResponseM2B:
     authorized_info: MasterAuthorizedInfo | None = optional(16, MasterAuthorizedInfo, default=None)
     broker_authorized_info: MasterBrokerAuthorizedInfo | None = optional(17, MasterBrokerAuthorizedInfo, default=None)
     cls_config: ClusterConfig | None = optional(18, ClusterConfig, default=None)
-    topic_durability: tuple[str, ...] = repeated(ExtensionField.TOPIC_DURABILITY, STR, default=())
-    topic_retention: tuple[str, ...] = repeated(ExtensionField.TOPIC_RETENTION, STR, default=())
+    topic_durability: tuple[str, ...] = repeated(
+        ExtensionField.TOPIC_DURABILITY, STR, most=MAX_WIRE_SETTINGS, default=()
+    )
+    topic_retention: tuple[str, ...] = repeated(ExtensionField.TOPIC_RETENTION, STR, most=MAX_WIRE_SETTINGS, default=())
 
 
 @message
@@ -268,15 +279,15 @@ class HeartRequestB2M:
     take_conf_info: bool = required(7, BOOL)
     take_removed_topic_info: bool = required(8, BOOL)
     broker_default_conf_info: str | None = optional(9, STR, default=None)
-    broker_topic_set_conf_info: tuple[str, ...] = repeated(10, STR, default=())
-    removed_topics_info: tuple[str, ...] = repeated(11, STR, default=())
+    broker_topic_set_conf_info: tuple[str, ...] = repeated(10, STR, most=MAX_WIRE_SETTINGS, default=())
+    removed_topics_info: tuple[str, ...] = repeated(11, STR, most=MAX_WIRE_SETTINGS, default=())
     ssd_store_id: int | None = optional(12, I64, default=None)
     flow_check_id: int | None = optional(13, I64, default=None)
     qry_priority_id: int | None = optional(14, I32, default=None)
     auth_info: MasterCertificateInfo | None = optional(15, MasterCertificateInfo, default=None)
     cls_config: ClusterConfig | None = optional(16, ClusterConfig, default=None)
     max_wait_ms: int | None = optional(ExtensionField.HEARTBEAT_MAX_WAIT_MS, I32, default=None)
-    problems: tuple[str, ...] = repeated(ExtensionField.BROKER_PROBLEMS, STR, default=())
+    problems: tuple[str, ...] = repeated(ExtensionField.BROKER_PROBLEMS, STR, most=MAX_WIRE_PROBLEMS, default=())
 
 
 @message
@@ -292,8 +303,8 @@ class HeartResponseM2B:
     take_conf_info: bool = required(9, BOOL)
     take_remove_topic_info: bool = required(10, BOOL)
     broker_default_conf_info: str | None = optional(11, STR, default=None)
-    broker_topic_set_conf_info: tuple[str, ...] = repeated(12, STR, default=())
-    remove_topic_conf_info: tuple[str, ...] = repeated(13, STR, default=())
+    broker_topic_set_conf_info: tuple[str, ...] = repeated(12, STR, most=MAX_WIRE_SETTINGS, default=())
+    remove_topic_conf_info: tuple[str, ...] = repeated(13, STR, most=MAX_WIRE_SETTINGS, default=())
     ssd_store_id: int | None = optional(14, I64, default=None)
     flow_check_id: int | None = optional(15, I64, default=None)
     flow_control_info: str | None = optional(16, STR, default=None)
@@ -301,8 +312,10 @@ class HeartResponseM2B:
     authorized_info: MasterAuthorizedInfo | None = optional(18, MasterAuthorizedInfo, default=None)
     broker_authorized_info: MasterBrokerAuthorizedInfo | None = optional(19, MasterBrokerAuthorizedInfo, default=None)
     cls_config: ClusterConfig | None = optional(20, ClusterConfig, default=None)
-    topic_durability: tuple[str, ...] = repeated(ExtensionField.TOPIC_DURABILITY, STR, default=())
-    topic_retention: tuple[str, ...] = repeated(ExtensionField.TOPIC_RETENTION, STR, default=())
+    topic_durability: tuple[str, ...] = repeated(
+        ExtensionField.TOPIC_DURABILITY, STR, most=MAX_WIRE_SETTINGS, default=()
+    )
+    topic_retention: tuple[str, ...] = repeated(ExtensionField.TOPIC_RETENTION, STR, most=MAX_WIRE_SETTINGS, default=())
 
 
 @message
@@ -324,7 +337,7 @@ class ClientSubRepInfo:
     topic_meta_info_id: int = required(2, I64)
     lst_assigned_time: int | None = optional(3, I64, default=None)
     report_sub_info: bool | None = optional(4, BOOL, default=None)
-    part_sub_info: tuple[str, ...] = repeated(5, STR, default=())
+    part_sub_info: tuple[str, ...] = repeated(5, STR, most=MAX_WIRE_TOPICS, default=())
 
 
 @message
@@ -345,8 +358,8 @@ class RegisterRequestC2MV2:
     host_name: str = required(3, STR)
     source_count: int = required(4, I32)
     node_id: int = required(5, I32)
-    topic_list: tuple[str, ...] = repeated(6, STR, default=())
-    topic_condition: tuple[str, ...] = repeated(7, STR, default=())
+    topic_list: tuple[str, ...] = repeated(6, STR, most=MAX_WIRE_TOPICS, default=())
+    topic_condition: tuple[str, ...] = repeated(7, STR, most=MAX_WIRE_TOPICS, default=())
     sub_rep_info: ClientSubRepInfo | None = optional(8, ClientSubRepInfo, default=None)
     ops_task_info: OpsTaskInfo | None = optional(9, OpsTaskInfo, default=None)
     auth_info: MasterCertificateInfo | None = optional(10, MasterCertificateInfo, default=None)
@@ -358,7 +371,7 @@ class RegisterResponseM2CV2:
     err_code: int = required(1, I32)
     err_msg: str = required(2, STR)
     broker_config_id: int | None = optional(3, I64, default=None)
-    broker_config_list: tuple[str, ...] = repeated(4, STR, default=())
+    broker_config_list: tuple[str, ...] = repeated(4, STR, most=MAX_WIRE_BROKERS, default=())
     ops_task_info: OpsTaskInfo | None = optional(5, OpsTaskInfo, default=None)
     authorized_info: MasterAuthorizedInfo | None = optional(6, MasterAuthorizedInfo, default=None)
 
@@ -378,9 +391,9 @@ class HeartResponseM2CV2:
     err_code: int = required(1, I32)
     err_msg: str = required(2, STR)
     broker_config_id: int | None = optional(3, I64, default=None)
-    broker_config_list: tuple[str, ...] = repeated(4, STR, default=())
+    broker_config_list: tuple[str, ...] = repeated(4, STR, most=MAX_WIRE_BROKERS, default=())
     topic_meta_info_id: int | None = optional(5, I64, default=None)
-    topic_meta_info_list: tuple[str, ...] = repeated(6, STR, default=())
+    topic_meta_info_list: tuple[str, ...] = repeated(6, STR, most=MAX_WIRE_TOPICS, default=())
     ops_task_info: OpsTaskInfo | None = optional(7, OpsTaskInfo, default=None)
     authorized_info: MasterAuthorizedInfo | None = optional(8, MasterAuthorizedInfo, default=None)
 
@@ -400,5 +413,5 @@ class GetPartMetaResponseM2C:
     err_msg: str = required(2, STR)
     broker_config_id: int | None = optional(3, I64, default=None)
     topic_meta_info_id: int | None = optional(4, I64, default=None)
-    topic_meta_info_list: tuple[str, ...] = repeated(5, STR, default=())
-    broker_config_list: tuple[str, ...] = repeated(6, STR, default=())
+    topic_meta_info_list: tuple[str, ...] = repeated(5, STR, most=MAX_WIRE_TOPICS, default=())
+    broker_config_list: tuple[str, ...] = repeated(6, STR, most=MAX_WIRE_BROKERS, default=())
