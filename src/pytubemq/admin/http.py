@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, cast
 import uvicorn
 
 from pytubemq.admin.connection import HttpConnection
-from pytubemq.model.ids import Address
 from pytubemq.model.limits import (
     HTTP_READ_PERIOD_S,
     HTTP_REQUEST_TIMEOUT_S,
@@ -24,15 +23,18 @@ from pytubemq.model.limits import (
     MAX_HTTP_CONNECTIONS,
     MAX_HTTP_UNSENT_BYTES,
 )
-from pytubemq.net.listening import ListeningSocket, bind
+from pytubemq.net.listening import ListeningSocket, address_of, bind, open_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from starlette.types import ASGIApp
 
+    from pytubemq.model.ids import Address
+
 logger = logging.getLogger(__name__)
 
+_NAME = "HTTP"
 STOP_TIMEOUT_S = 1
 IDLE_CONNECTION_S = 5
 
@@ -71,13 +73,30 @@ class HttpServer:
         self._task: asyncio.Task[None] | None = None
         self._socket: ListeningSocket | None = None
 
-    async def start(self) -> Address:
-        """Listen; port 0 picks a free one. Returns the address in use; requests are served from now on.
+    def bind(self) -> Address:
+        """Keep the port without opening it, so that `start` can come last; port 0 picks a free one.
+
+        Returns:
+            The address in use.
 
         Raises:
             ConfigError: the address is taken or not ours.
         """
-        self._socket = bind(self._listen, name="HTTP", send_buffer_bytes=HTTP_SEND_BUFFER_BYTES)
+        self._socket = bind(self._listen, name=_NAME, send_buffer_bytes=HTTP_SEND_BUFFER_BYTES)
+        return address_of(self._socket)
+
+    async def start(self) -> Address:
+        """Open the port, and bind it first if `bind` has not. Requests are served from now on.
+
+        Returns:
+            The address in use.
+
+        Raises:
+            ConfigError: the address is taken or not ours.
+        """
+        if self._socket is None:
+            self.bind()
+        assert self._socket is not None
         config = uvicorn.Config(
             self._app,
             log_config=None,
@@ -93,9 +112,9 @@ class HttpServer:
         )
         self._server = _Guest(config)
         # The kernel queues connections from here on, so a client that comes early only waits.
+        open_port(self._socket, name=_NAME)
         self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[self._socket]))
-        host, port = self._socket.getsockname()[:2]
-        return Address(str(host), int(port))
+        return address_of(self._socket)
 
     async def close(self) -> None:
         """Stop: running requests get a second. Idempotent."""

@@ -52,11 +52,12 @@ from pytubemq.storage.disk import OsDisk
 from pytubemq.storage.store import BrokerStore, StoreSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from pytubemq.broker.topics import MasterConfig
     from pytubemq.model.durability import Durability
     from pytubemq.model.ids import Address
+    from pytubemq.net.connection import Route
     from pytubemq.net.server_connection import ServerConnection
     from pytubemq.storage.disk import Disk
 
@@ -76,8 +77,17 @@ class BrokerService:
     address: Address
     """Where it listens, after `start`."""
 
-    def __init__(self, settings: BrokerSettings, *, clock: Clock | None = None, disk: Disk | None = None) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        clock: Clock | None = None,
+        disk: Disk | None = None,
+        routes: Mapping[Address, Route] | None = None,
+    ) -> None:
+        """`routes` are the ways to Masters in this process, by their addresses."""
         self.settings = settings
+        self._routes = routes or {}
         self.directory = settings.data_dir / f"broker-{settings.broker_id}"
         self._clock = clock or SystemClock()
         self._disk: Disk = disk or OsDisk()
@@ -190,7 +200,7 @@ class BrokerService:
 
     async def _join(self, config: MasterConfig, orders: Orders) -> None:
         settings = self.settings
-        self._pool = ConnectionPool()
+        self._pool = ConnectionPool(routes=self._routes)
         self._session = MasterSession(
             broker_id=settings.broker_id,
             advertised=settings.advertised or self.address,

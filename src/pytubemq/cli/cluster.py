@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from pytubemq.cli.api import Api
+from pytubemq.cli.cluster_wait import DEFAULT_WAIT_S, await_healthy
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output import emit_object
 from pytubemq.cli.target import http_url
@@ -18,12 +21,29 @@ def cluster() -> None:
 
 
 @cluster.command("health")
+@click.option(
+    "--wait",
+    "wait_s",
+    is_flag=False,
+    flag_value=f"{DEFAULT_WAIT_S:g}",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="[SECONDS]",
+    help=f"Wait until it is healthy, up to so long [{DEFAULT_WAIT_S:g}]; say meanwhile what is missing.",
+)
 @http_option
 @global_options
-def health(http: str | None) -> int:
+def health(http: str | None, wait_s: float | None) -> int:
     """A verdict with reasons; exit code 10 when it is not healthy."""
     options = current()
-    found = Api(http_url(options, http), timeout_s=options.timeout_s).health()
+    url = http_url(options, http)
+
+    def ask(timeout_s: float) -> dict[str, Any]:
+        return Api(url, timeout_s=timeout_s).health()
+
+    if wait_s is None:
+        found = ask(options.timeout_s)
+    else:
+        found = await_healthy(ask, wait_s=wait_s, options=options)
     emit_object(options, found, name="status")
     return ExitCode.DONE if is_healthy(found) else ExitCode.UNHEALTHY
 

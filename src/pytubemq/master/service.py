@@ -36,7 +36,7 @@ from pytubemq.master.topic_life import API_USER, TopicLife
 from pytubemq.master.verdict import Verdict
 from pytubemq.master.views import TopicsCreated
 from pytubemq.model.ids import check_group
-from pytubemq.model.limits import MAX_TOPICS_PER_CALL, RESET_TIMEOUT_S
+from pytubemq.model.limits import BROKER_READY_TIMEOUT_S, MAX_TOPICS_PER_CALL, RESET_TIMEOUT_S
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.pool import ConnectionPool
 from pytubemq.net.server import RpcServer
@@ -46,6 +46,7 @@ from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from pytubemq.wire.methods import Service
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Mapping, Sequence
 
     from pytubemq.master.brokers import Brokers
@@ -123,7 +124,17 @@ class MasterService:
         return self.settings.advertised or self._address
 
     async def start(self) -> None:
-        """Open the metadata and listen; ready when it returns.
+        """Open the metadata and the port; ready when it returns.
+
+        Raises:
+            ConfigError: the address cannot be used.
+            StorageError: the metadata cannot be read, or a newer version wrote it.
+        """
+        await self.prepare()
+        await self.open()
+
+    async def prepare(self) -> None:
+        """Open the metadata and keep the port without opening it; until `open`, only `connect_inside` leads here.
 
         Raises:
             ConfigError: the address cannot be used.
@@ -136,14 +147,30 @@ class MasterService:
         try:
             await self._catalogue.open(make)
             self._brokers.expect_all()
-            self._address = await self._server.start(self.settings.listen)
+            self._address = await self._server.bind(self.settings.listen)
         except BaseException:
             await self.close()
             raise
         self._watcher = asyncio.get_running_loop().create_task(
             self._timeouts.run((self._producers, self._groups, self._brokers))
         )
+
+    async def open(self) -> None:
+        """Open the port that `prepare` keeps.
+
+        Raises:
+            ConfigError: another program has taken it meanwhile.
+        """
+        await self._server.open()
         logger.info("master listens on %s", self._address)
+
+    async def connect_inside(self) -> socket.socket:
+        """Return one end of a connection to this Master, for a client in this process. It needs no port."""
+        return await self._server.connect_inside()
+
+    async def until_served(self, broker_id: int, *, timeout_s: float = BROKER_READY_TIMEOUT_S) -> bool:
+        """Wait until a Broker is online and has reported all its topics; False if it has not in time."""
+        return await self._topic_life.until_served(broker_id, timeout_s=timeout_s)
 
     async def close(self) -> None:
         """Answer what is held, stop listening, close the metadata. Idempotent, bounded in time."""

@@ -10,6 +10,7 @@ from pytubemq.model.limits import (
     BROKER_ABSENCE_S,
     CLIENT_TIMEOUT_S,
     EVENT_TIMEOUT_S,
+    FIRST_BROKER_WAIT_S,
     FOREIGN_TOPIC_TIMEOUT_S,
     INSPECT_TIMEOUT_S,
     LOST_CONNECTION_GRACE_S,
@@ -54,6 +55,7 @@ class MasterSettings:
     max_brokers: int = MAX_BROKERS
     max_auto_forbidden: int = MAX_AUTO_FORBIDDEN
     max_held_heartbeats: int = MAX_HELD_HEARTBEATS
+    first_broker_wait_s: float = FIRST_BROKER_WAIT_S
     topic_ready_timeout_s: float = TOPIC_READY_TIMEOUT_S
     foreign_topic_timeout_s: float = FOREIGN_TOPIC_TIMEOUT_S
     inspect_timeout_s: float = INSPECT_TIMEOUT_S

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pytubemq.errors import AlreadyExistsError, BadRequestError, Code, TubeError, UnavailableError
 from pytubemq.master.answers import SYSTEM_TOPIC
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 API_USER = "jsonApi"
 """Who makes what is made through the JSON API."""
 _IN_USE = (ManageStatus.ONLINE, ManageStatus.ONLY_READ, ManageStatus.ONLY_WRITE)
@@ -48,6 +50,7 @@ class TopicLife:
         self._brokers = brokers
         self._settings = settings
         self._clock = clock
+        self._started_s = clock.now_s()
         self._change = asyncio.Event()
 
     def changed(self) -> None:
@@ -82,6 +85,7 @@ class TopicLife:
         """
         for name in changes:
             check_topic(name)
+        await self._first_broker(changes)
         async with self._catalogue.lock:
             new = {name: change for name, change in changes.items() if not (exist_ok and self._in_use(name))}
             there = [name for name in new if self._catalogue.deployed(name)]
@@ -93,11 +97,7 @@ class TopicLife:
             on = [b for b, record in self._catalogue.brokers.items() if record.manage_status in _IN_USE]
             online = [broker_id for broker_id in on if self._online(broker_id)]
             if not online:
-                raise UnavailableError(
-                    f"{_topics(new)} not created: no Broker is online",
-                    hint="start one: pytubemq server run broker",
-                    code=Code.SERVICE_UNAVAILABLE,
-                )
+                raise self._nowhere(new)
             await self._catalogue.apply(self._new_records(new, on))
         logger.info("%s created on brokers %s", _topics(new), sorted(on))
         late = set(new)
@@ -129,6 +129,54 @@ class TopicLife:
     def _in_use(self, name: str) -> bool:
         """Return True if the topic is there as `create` would leave it."""
         return any(place.topic_status is TopicStatus.NORMAL for place in self._catalogue.deployed(name).values())
+
+    async def _first_broker(self, names: Iterable[str]) -> None:
+        """Just after the start of this Master, wait until a Broker in use is online.
+
+        The Brokers of a cluster that starts as a whole register a moment after their Master, or find it again after
+        its restart. Nothing is waited for where no topic could be created anyway.
+        """
+        if self._any_online() or all(self._catalogue.deployed(name) for name in names):
+            return
+        left_s = self._started_s + self._settings.first_broker_wait_s - self._clock.now_s()
+        if left_s > 0:
+            await self._wait_while(lambda: not self._any_online(), left_s)
+
+    def _any_online(self) -> bool:
+        brokers = self._catalogue.brokers.items()
+        return any(record.manage_status in _IN_USE and self._online(broker_id) for broker_id, record in brokers)
+
+    def _nowhere(self, names: Collection[str]) -> UnavailableError:
+        """Return the error of a creation while no Broker can take a topic; it names those that there are."""
+        idle = {
+            broker_id: record.manage_status.text
+            for broker_id, record in sorted(self._catalogue.brokers.items())
+            if record.manage_status not in _IN_USE
+        }
+        away = [broker_id for broker_id in self._catalogue.brokers if broker_id not in idle]
+        if away:
+            text, hint = f"; broker {_names(away)} is away", "start it; `pytubemq cluster health` says where it was"
+        elif idle:
+            states = ", ".join(f"broker {broker_id} is {status}" for broker_id, status in idle.items())
+            text, hint = f"; {states}", "put one online with admin_online_broker_configure of /webapi.htm"
+        else:
+            text, hint = "", "start one: pytubemq server run broker"
+        return UnavailableError(
+            f"{_topics(names)} not created: no Broker is online{text}", hint=hint, code=Code.SERVICE_UNAVAILABLE
+        )
+
+    async def until_served(self, broker_id: int, *, timeout_s: float) -> bool:
+        """Wait until a Broker is online and has reported all its topics; False if it has not in time."""
+
+        def left() -> bool:
+            return not self._online(broker_id) or any(
+                broker_id in self._late(place.topic, [broker_id])
+                for place in self._catalogue.deployed_on(broker_id)
+                if not place.topic_status.removed
+            )
+
+        await self._wait_while(left, timeout_s)
+        return not left()
 
     # --- change -------------------------------------------------------------------------------------------------
 
@@ -303,8 +351,8 @@ class TopicLife:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    async def _wait_while(self, left: Callable[[], list[int]], timeout_s: float) -> list[int]:
-        """Wait until nobody is `left`; who still is when the time is over."""
+    async def _wait_while(self, left: Callable[[], T], timeout_s: float) -> T:
+        """Wait until nothing is `left`; return what still is when the time is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while left():

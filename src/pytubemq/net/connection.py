@@ -13,7 +13,7 @@ import logging
 import os
 import re
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from pytubemq.errors import (
     ConnectionLostError,
@@ -40,13 +40,17 @@ from pytubemq.wire.rpc import Response, encode_request
 from pytubemq.wire.stream import ResponseStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    import socket
+    from collections.abc import Awaitable, Callable, Sequence
 
     from pytubemq.model.ids import Address
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+Route: TypeAlias = "Callable[[], Awaitable[socket.socket]]"
+"""Makes a connection to a server in this process, as `RpcServer.connect_inside` does."""
 
 _SWEEP_S = 0.1
 _HELD_UP_S = 0.5
@@ -85,9 +89,14 @@ class RpcConnection(asyncio.Protocol):
 
     @classmethod
     async def connect(
-        cls, peer: Address, *, timeout_s: float = CONNECT_TIMEOUT_S, capabilities: Capability = OURS
+        cls,
+        peer: Address,
+        *,
+        timeout_s: float = CONNECT_TIMEOUT_S,
+        capabilities: Capability = OURS,
+        route: Route | None = None,
     ) -> RpcConnection:
-        """Open a connection.
+        """Open a connection; over `route`, if the peer is in this process.
 
         Raises:
             UnreachableError: refused, unknown host, or nothing within `timeout_s`.
@@ -95,9 +104,14 @@ class RpcConnection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
-                _, connection = await loop.create_connection(
-                    lambda: cls(peer, capabilities=capabilities), peer.host, peer.port
-                )
+                if route is not None:
+                    _, connection = await loop.create_unix_connection(
+                        lambda: cls(peer, capabilities=capabilities), sock=await route()
+                    )
+                else:
+                    _, connection = await loop.create_connection(
+                        lambda: cls(peer, capabilities=capabilities), peer.host, peer.port
+                    )
         except TimeoutError as error:
             raise UnreachableError(f"nothing answers at {peer} within {timeout_s:g} s") from error
         except OSError as error:

@@ -1,25 +1,28 @@
-"""A listening socket for a server that brings its own protocol."""
+"""Sockets for servers: first bound, which keeps the port, then listening, which opens it.
+
+The invariant: a bound socket that does not listen yet refuses connections, so a server that must be ready before its
+first client can keep its port and open it last.
+"""
 
 from __future__ import annotations
 
 import errno
 import socket
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pytubemq.errors import ConfigError
+from pytubemq.model.ids import Address
 
-if TYPE_CHECKING:
-    from pytubemq.model.ids import Address
-
-BACKLOG = 128
+BACKLOG = 1024
+"""Connections that the operating system keeps until they are accepted."""
 
 ListeningSocket: TypeAlias = socket.socket
 
 
 def bind(listen: Address, *, name: str, send_buffer_bytes: int | None = None) -> ListeningSocket:
-    """A socket that listens on the address; port 0 picks a free one. `name` is who wants it, for the error.
+    """Return a socket bound to the address, which does not listen yet; port 0 picks a free one.
 
-    `send_buffer_bytes` is about what the operating system takes of an answer before its peer does; what it has not
+    `name` is who wants it, for the error. `send_buffer_bytes` is about what the operating system takes of an answer before its peer does; what it has not
     taken, the server can count. None leaves that to the system, which may take megabytes.
 
     Raises:
@@ -34,13 +37,38 @@ def bind(listen: Address, *, name: str, send_buffer_bytes: int | None = None) ->
         if send_buffer_bytes is not None:  # accepted sockets inherit it, if it is set before they come
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
         bound.bind((listen.host, listen.port))
-        bound.listen(BACKLOG)
         bound.setblocking(False)
     except OSError as error:
         bound.close()
-        taken = error.errno == errno.EADDRINUSE
-        raise ConfigError(
-            f"{name} cannot listen on {listen}: {'the port is in use' if taken else error.strerror or error}",
-            hint="stop what uses it, or choose another port" if taken else "give an address of this machine",
-        ) from error
+        raise _refusal(name, listen, error) from error
     return bound
+
+
+def open_port(bound: ListeningSocket, *, name: str) -> None:
+    """Listen on a bound socket: from now on the operating system accepts connections, and keeps them until the server
+    does.
+
+    Raises:
+        ConfigError: another program has begun to listen there meanwhile.
+    """
+    try:
+        bound.listen(BACKLOG)
+    except OSError as error:
+        raise _refusal(name, address_of(bound), error) from error
+
+
+def address_of(bound: ListeningSocket) -> Address:
+    """Return the address that a socket is bound to."""
+    host, port = bound.getsockname()[:2]
+    return Address(str(host), int(port))
+
+
+def _refusal(name: str, listen: Address, error: OSError) -> ConfigError:
+    if error.errno == errno.EADDRINUSE:
+        return ConfigError(
+            f"{name} cannot listen on {listen}: the port is in use", hint="stop what uses it, or choose another port"
+        )
+    reason = "the host name is unknown" if isinstance(error, socket.gaierror) else (error.strerror or str(error))
+    return ConfigError(
+        f"{name} cannot listen on {listen}: {reason}", hint="give an address of this machine as `listen`"
+    )

@@ -15,7 +15,10 @@ from pytubemq.net.connection import RpcConnection
 from pytubemq.wire.extensions import OURS, Capability
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytubemq.model.ids import Address
+    from pytubemq.net.connection import Route
 
 
 logger = logging.getLogger(__name__)
@@ -30,7 +33,10 @@ class ConnectionPool:
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         capabilities: Capability = OURS,
         idle_after_s: float = IDLE_CONNECTION_S,
+        routes: Mapping[Address, Route] | None = None,
     ) -> None:
+        """`routes` are the ways to servers in this process, by the address that they have for others."""
+        self._routes = routes or {}
         self._connect_timeout_s = connect_timeout_s
         self._capabilities = capabilities
         self._open: dict[Address, RpcConnection] = {}
@@ -77,7 +83,10 @@ class ConnectionPool:
     async def _connect(self, address: Address) -> RpcConnection:
         try:
             connection = await RpcConnection.connect(
-                address, timeout_s=self._connect_timeout_s, capabilities=self._capabilities
+                address,
+                timeout_s=self._connect_timeout_s,
+                capabilities=self._capabilities,
+                route=self._routes.get(address),
             )
             self._open[address] = connection
             self._sweep_later()

@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytubemq.errors import ConfigError
-from pytubemq.model.ids import Address
 from pytubemq.model.limits import FRAME_TIMEOUT_S, IDLE_TIMEOUT_S, MAX_BUFFERED_BYTES, MAX_CONNECTIONS
 from pytubemq.net.call import Call
 from pytubemq.net.call_run import CallRun
 from pytubemq.net.clock import Clock, SystemClock
+from pytubemq.net.listening import BACKLOG, ListeningSocket, address_of, bind, open_port
 from pytubemq.net.server_connection import ServerConnection
 from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.methods import METHODS
+
+if TYPE_CHECKING:
+    from pytubemq.model.ids import Address
 
 logger = logging.getLogger(__name__)
 
@@ -97,10 +99,23 @@ class RpcServer:
         """What came with unanswered calls and lies in unfinished frames, of all connections."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+        self._socket: ListeningSocket | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self, listen: Address) -> Address:
-        """Listen; port 0 picks a free one. Returns the address in use.
+        """Bind and open the port; port 0 picks a free one. Returns the address in use.
+
+        Raises:
+            ConfigError: the address is taken or not ours.
+        """
+        address = await self.bind(listen)
+        await self.open()
+        return address
+
+    async def bind(self, listen: Address) -> Address:
+        """Keep the port without opening it; port 0 picks a free one. Returns the address in use.
+
+        Until `open`, only connections from `connect_inside` are served.
 
         Raises:
             ConfigError: the address is taken or not ours.
@@ -111,20 +126,34 @@ class RpcServer:
                 hint="give an IPv4 address, or a host name that has one",
             )
         loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(
-                lambda: ServerConnection(self),
-                listen.host,
-                listen.port,
-                family=socket.AF_INET,
-                backlog=1024,
-                reuse_address=True,
-            )
-        except OSError as error:
-            raise _bind_error(self.name, listen, error) from error
+        self._socket = bind(listen, name=self.name)
+        self._server = await loop.create_server(
+            lambda: ServerConnection(self), sock=self._socket, backlog=BACKLOG, start_serving=False
+        )
         self._sweeper = loop.create_task(self._sweep())
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return Address(str(host), int(port))
+        return address_of(self._socket)
+
+    async def open(self) -> None:
+        """Open the port that `bind` keeps.
+
+        Raises:
+            ConfigError: another program has begun to listen there meanwhile.
+        """
+        assert self._server is not None
+        assert self._socket is not None
+        open_port(self._socket, name=self.name)
+        await self._server.start_serving()
+
+    async def connect_inside(self) -> socket.socket:
+        """Return one end of a connection whose other end this server serves, for a client in the same process.
+
+        It needs no port, so it also works before `open`.
+        """
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: ServerConnection(self), theirs)
+        return ours
 
     async def close(self, *, grace_s: float = 1.0) -> None:
         """Stop listening, let running calls finish for `grace_s`, then close every connection. Idempotent."""
@@ -213,14 +242,3 @@ class RpcServer:
                 elif silent_s > self._idle_timeout_s and not connection.open_calls:
                     logger.info("%s: closing %s, silent for %.0f s", self.name, connection.peer, silent_s)
                     connection.close()
-
-
-def _bind_error(name: str, listen: Address, error: OSError) -> ConfigError:
-    if error.errno == errno.EADDRINUSE:
-        return ConfigError(
-            f"{name} cannot listen on {listen}: the port is in use", hint="stop what uses it, or choose another port"
-        )
-    reason = "the host name is unknown" if isinstance(error, socket.gaierror) else (error.strerror or str(error))
-    return ConfigError(
-        f"{name} cannot listen on {listen}: {reason}", hint="give an address of this machine as `listen`"
-    )

@@ -1,7 +1,8 @@
 """The roles of one process: what starts in which order, and how all of it stops.
 
-The invariants: a node that failed to start has stopped again what it had started; `close` is idempotent, ends within
-STOP_TIMEOUT_S, and stops a Broker before the Master that it reports to.
+The invariants: a node that failed to start has stopped again what it had started; the Master's ports open when the
+Broker beside it serves, and refuse connections before; `close` is idempotent, ends within STOP_TIMEOUT_S, and stops a
+Broker before the Master that it reports to.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pytubemq.admin.webapi.access import Access
     from pytubemq.broker.service import BrokerService
     from pytubemq.master.service import MasterService
+    from pytubemq.net.connection import Route
     from pytubemq.storage.disk import DirectoryLock
 
 logger = logging.getLogger(__name__)
@@ -69,8 +71,15 @@ class Node:
     """The Master with its HTTP, a Broker, or both, in this process."""
 
     def __init__(
-        self, settings: Settings, roles: frozenset[Role], *, clock: Clock | None = None, disk: Disk | None = None
+        self,
+        settings: Settings,
+        roles: frozenset[Role],
+        *,
+        clock: Clock | None = None,
+        disk: Disk | None = None,
+        before_open: Callable[[Node], Awaitable[None]] | None = None,
     ) -> None:
+        """`before_open` is awaited when Master and Broker are ready, before the Master's ports open."""
         self.settings = settings
         self.roles = roles
         self.endpoints = Endpoints()
@@ -78,6 +87,8 @@ class Node:
         self.broker: BrokerService | None = None
         self._clock = clock or SystemClock()
         self._disk = disk
+        self._before_open = before_open
+        self._routes: dict[Address, Route] = {}
         self._http: HttpServer | None = None
         self._lock: DirectoryLock | None = None
         self._closing: list[tuple[str, Callable[[], Awaitable[None]]]] = []
@@ -85,16 +96,24 @@ class Node:
     async def start(self) -> Endpoints:
         """Start every role; all are ready when this returns.
 
+        Where a Broker runs beside its Master, the Master's ports open last, when the Broker serves its topics: who
+        waits for such a port finds a cluster that works.
+
         Raises:
             ConfigError: an address or a directory cannot be used.
             DirectoryLockedError: another process uses the directory.
         """
         try:
             if Role.MASTER in self.roles:
-                await self._start_master()
-                await self._start_http()
+                await self._prepare_master()
+                self._prepare_http()
+                if not self._is_broker_ours:
+                    await self._open_ports()
             if Role.BROKER in self.roles:
                 await self._start_broker()
+            if self._is_broker_ours:
+                await self._await_broker()
+                await self._open_ports()
         except BaseException:
             await self.close()
             raise
@@ -133,7 +152,28 @@ class Node:
         if self.broker is not None and isinstance(down, list):
             self.broker.workers_down = tuple(map(str, down))
 
-    async def _start_master(self) -> None:
+    @property
+    def _is_broker_ours(self) -> bool:
+        """True if this process runs a Broker that reports to the Master in this process."""
+        return {Role.MASTER, Role.BROKER} <= self.roles and not self._routes.keys().isdisjoint(self._masters())
+
+    async def _await_broker(self) -> None:
+        """Wait until the Broker of this process serves its topics; what keeps it from that is in the log and in the
+        health of the cluster, which is seen once the ports are open."""
+        assert self.master is not None
+        if self.refused_by_master is None and not await self.master.until_served(self.settings.broker.id):
+            logger.warning("the Master opens its ports before Broker %d serves all its topics", self.settings.broker.id)
+        if self._before_open is not None:
+            await self._before_open(self)
+
+    async def _open_ports(self) -> None:
+        """Open the Master's ports, HTTP first: who waits for the one of the protocol finds both."""
+        assert self.master is not None
+        assert self._http is not None
+        await self._http.start()
+        await self.master.open()
+
+    async def _prepare_master(self) -> None:
         from pytubemq.master.service import MasterService, MasterSettings
 
         section = self.settings.master
@@ -152,10 +192,11 @@ class Node:
             clock=self._clock,
         )
         self._closing.append(("the Master", self.master.close))
-        await self.master.start()
+        await self.master.prepare()
         self.endpoints = Endpoints(master=str(self.master.address))
+        self._routes = {self.master.address: self.master.connect_inside}
 
-    async def _start_http(self) -> None:
+    def _prepare_http(self) -> None:
         from pytubemq.admin.app import create_app
         from pytubemq.admin.figures import metrics_route
         from pytubemq.admin.http import HttpServer
@@ -172,7 +213,7 @@ class Node:
             max_connections=self._shares().http_connections,
         )
         self._closing.append(("HTTP", self._http.close))
-        address = await self._http.start()
+        address = self._http.bind()
         self.endpoints = replace(self.endpoints, http=f"http://{address}")
 
     async def _start_broker(self) -> None:
@@ -205,6 +246,7 @@ class Node:
             ),
             clock=self._clock,
             disk=self._disk,
+            routes=self._routes,
         )
         await self._start_broker_http(self.broker)
         self._closing.append((f"Broker {section.id}", self.broker.close))

@@ -77,7 +77,7 @@ def run_dev(
     before = Profiles()
     try:
         settings, notes = free_ports(settings)
-        node = Node(settings, ROLES["all"])
+        node = Node(settings, ROLES["all"], before_open=_make_demo_topic)
 
         async def on_ready() -> None:
             nonlocal written, before
@@ -85,9 +85,7 @@ def run_dev(
             assert node.master is not None
             assert endpoints.master is not None
             assert endpoints.http is not None
-            partitions = {topic.name: topic.partitions for topic in await node.master.topics()}.get(DEMO_TOPIC)
-            if partitions is None:
-                partitions = (await node.master.create_topic(DEMO_TOPIC, DEMO_PARTITIONS)).partitions
+            partitions = (await node.master.topic(DEMO_TOPIC)).partitions
             before = read_profiles()
             name = free_name(before, profile, settings.data_dir)
             written = Profile(name, endpoints.master, endpoints.http, str(settings.data_dir.absolute()))
@@ -99,6 +97,13 @@ def run_dev(
         lock.release()
         if written is not None:
             restore_profiles(written, before)
+
+
+async def _make_demo_topic(node: Node) -> None:
+    """Create the topic that `dev` promises, unless it is there from an earlier run."""
+    assert node.master is not None
+    if DEMO_TOPIC not in {topic.name for topic in await node.master.topics()}:
+        await node.master.create_topic(DEMO_TOPIC, DEMO_PARTITIONS)
 
 
 def free_name(profiles: Profiles, wanted: str, data_dir: Path) -> str:

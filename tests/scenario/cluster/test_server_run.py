@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 
+import httpx
 import pytest
 
 from pytubemq.errors import ExitCode
+from tests.waiting import until_seen
 
 from .conftest import CommandLine, stop
 
@@ -21,6 +24,55 @@ def ready_line(process: subprocess.Popen[bytes]) -> dict[str, object]:
     found = json.loads(process.stdout.readline())
     assert isinstance(found, dict)
     return found
+
+
+@pytest.mark.parametrize("how", ["server", "dev"])
+def test_who_waits_for_the_masters_port_can_create_a_topic_at_once(tube: CommandLine, how: str) -> None:
+    for number in range(5):
+        listen = {key: f"127.0.0.1:{free_port()}" for key in ("master.listen", "http.listen")}
+        ports = [*listen.items(), ("broker.listen", ANY), ("broker.http_listen", ANY)]
+        sets = [item for key, value in ports for item in ("--set", f"{key}={value}")]
+        command = ("server", "run", "all", "--set", f"data=d{number}") if how == "server" else ("dev", "--data", "d")
+        process = tube.start(*command, *sets)
+        until_seen(lambda: opened(listen["master.listen"]) or process.poll() is not None, timeout_s=60)
+        made = httpx.post(
+            f"http://{listen['http.listen']}/api/v1/topics", json={"name": f"t{number}", "partitions": 2}, timeout=60
+        )
+        assert made.status_code == 201, made.text
+        code, said = stop(process)
+        assert code == ExitCode.DONE, said
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def opened(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_a_topic_that_is_created_just_after_the_masters_start_waits_for_a_first_broker(tube: CommandLine) -> None:
+    at = f"http://127.0.0.1:{free_port()}"
+    waiting = tube.start("cluster", "health", "--wait", "60", "--http", at)
+    listen = ("--set", f"master.listen={ANY}", "--set", f"http.listen={at.removeprefix('http://')}")
+    where = ready_line(tube.start("server", "run", "master", "--set", "data=d", *listen))
+    creating = tube.start("topic", "create", "t", "--http", at)
+    broker = tube.start(
+        "server", "run", "broker", "--set", "data=d", "--set", f"broker.listen={ANY}",
+        "--set", f"broker.http_listen={ANY}", "--set", f"broker.masters={where['master']}",
+    )  # fmt: skip
+    assert ready_line(broker)["broker"]
+    _, said = creating.communicate(timeout=60)
+    assert (creating.returncode, b"created t" in said) == (ExitCode.DONE, True), said.decode()
+    _, said = waiting.communicate(timeout=90)
+    assert waiting.returncode == ExitCode.DONE, said.decode()
 
 
 def test_master_and_broker_in_two_processes(tube: CommandLine) -> None:

@@ -88,7 +88,7 @@ async def test_a_broker_that_does_not_take_the_push_is_not_spun_with() -> None:
 
 
 async def test_a_topic_that_cannot_be_made_is_refused() -> None:
-    async with town() as t:
+    async with town(first_broker_wait_s=0.0) as t:
         with pytest.raises(UnavailableError, match="no Broker is online"):
             await t.master.create_topic("demo", 1)
         serving = asyncio.create_task((await t.broker()).serve())

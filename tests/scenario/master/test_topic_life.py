@@ -284,3 +284,44 @@ def leave_after_writes(t: Town, monkeypatch: pytest.MonkeyPatch, broker_id: int)
             t.master.broker_room._release(broker_id, "closed")
 
     monkeypatch.setattr(t.master.catalogue, "apply", slow)
+
+
+async def test_just_after_a_start_a_creation_waits_for_a_first_broker() -> None:
+    async with town(first_broker_wait_s=60.0) as t:
+        creating = asyncio.create_task(t.master.create_topic("demo", 2))
+        broker = await t.peer(FakeBroker, broker_id=1, address=Address("127.0.0.9", 8123))
+        await broker.register()
+        assert not creating.done(), "a Broker that has registered is not online yet"
+        serving = asyncio.create_task(broker.serve())
+        assert (await creating).partitions == 2
+        serving.cancel()
+
+
+async def test_a_creation_that_can_only_fail_waits_for_nobody() -> None:
+    async with town(first_broker_wait_s=60.0) as t:
+        running = await serving(t)
+        await t.master.create_topic("demo", 2)
+        running.cancel()
+        await t.peers[0].close()
+        await until(lambda: not t.master.broker_room.runs[1].online if 1 in t.master.broker_room.runs else True)
+        with pytest.raises(AlreadyExistsError, match="topic demo exists already, and its broker 1 is away"):
+            await t.master.create_topic("demo", 2)
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (None, r"no Broker is online\n.*start one: pytubemq server run broker"),
+        (ManageStatus.ONLINE, r"no Broker is online; broker 1 is away\n.*start it; `pytubemq cluster health`"),
+        (ManageStatus.OFFLINE, r"no Broker is online; broker 1 is offline\n.*admin_online_broker_configure"),
+    ],
+)
+async def test_a_creation_without_a_broker_says_which_there_are(status: ManageStatus | None, text: str) -> None:
+    async with town(first_broker_wait_s=0.0) as t:
+        if status is not None:
+            await t.broker()
+            await t.master.registry.brokers.set_status([1], status, by=BY)
+            if status is ManageStatus.ONLINE:
+                t.master.broker_room.runs.clear()
+        with pytest.raises(UnavailableError, match=text):
+            await t.master.create_topic("demo", 1)

@@ -334,6 +334,21 @@ async def test_a_taken_port_is_named() -> None:
             await RpcServer({}, offered=frozenset({1}), name="master").start(address)
 
 
+async def test_a_bound_port_is_closed_until_it_is_opened_and_a_way_inside_needs_none() -> None:
+    server = RpcServer({int(CLOSE): answer_ok}, offered=frozenset({1}), name="master")
+    address = await server.bind(LOOPBACK)
+    with pytest.raises(UnreachableError):
+        await RpcConnection.connect(address)
+    inside = ConnectionPool(routes={address: server.connect_inside})
+    assert (await ask(await inside.get(address))).success
+    await server.open()
+    outside = await RpcConnection.connect(address)
+    assert (await ask(outside)).success
+    await outside.close()
+    await inside.close()
+    await server.close()
+
+
 async def test_an_address_that_the_protocol_cannot_carry_is_refused() -> None:
     server = RpcServer({}, offered=frozenset({1}), name="master")
     with pytest.raises(ConfigError, match=r"cannot listen on \[::1\]:0: the protocol cannot carry an IPv6 address"):
