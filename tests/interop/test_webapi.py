@@ -14,7 +14,7 @@ from pytubemq.net.connection import RpcConnection
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.master import RegisterRequestC2MV2, RegisterResponseM2CV2
 from pytubemq.wire.methods import Method
-from tests.scenario.master.town import FakeBroker, FakeConsumer, Peer
+from tests.scenario.master.town import FakeBroker, FakeConsumer, FakeProducer, Peer
 from tests.scenario.webapi.house import house
 
 from .fetch import fetch
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.anyio]
 
 USER = {"createUser": "me1", "modifyUser": "me1", "confModAuthToken": TOKEN}
 RULES = '[{"type":1,"rule":[{"zeroCnt":3,"freqInMs":300}]}]'
-VOLATILE = {"errMsg", "errInfo", "serialId", "createDate", "modifyDate", "receivedFrom", "topicMetaId", "reason"}
+VOLATILE = {"errMsg", "errInfo", "serialId", "createDate", "modifyDate", "topicMetaId", "reason"}
 """Texts are our own; times, ids and ports differ from run to run."""
 
 D = {"topicName": "demo"}
@@ -110,7 +110,23 @@ STEPS: tuple[tuple[str, dict[str, str]], ...] = (
     ("admin_del_consume_group_setting", {"groupName": "g10"}),
     ("admin_del_consume_group_setting", {"groupName": "g10"}),
     ("admin_rmv_group_flow_control_rule", {"groupName": "g11"}),
+    ("admin_query_group_resctrl_info", {"groupName": "g11"}),
     ("admin_rmv_group_flow_control_rule", {"groupName": "g11"}),
+    ("admin_set_cluster_default_setting", {"qryPriorityId": "203"}),
+    ("admin_add_group_resctrl_info", {"groupName": "p6", "qryPriorityId": "202", "flowCtrlInfo": RULES}),
+    ("admin_add_group_resctrl_info", {"groupName": "p1"}),
+    ("admin_add_consume_group_setting", {"groupName": "p2", "allowedBClientRate": "3"}),
+    ("admin_set_group_flow_control_rule", {"groupName": "p3", "statusId": "1"}),
+    ("admin_update_group_resctrl_info", {"groupName": "p4", "alwdBrokerClientRate": "4"}),
+    ("admin_upd_group_flow_control_rule", {"groupName": "p3", "qryPriorityId": "202"}),
+    ("admin_set_group_flow_control_rule", {"groupName": "p5", "statusId": "1"}),
+    ("admin_query_group_resctrl_info", {"groupName": "p1,p2,p3,p4,p5,p6"}),
+    ("admin_rmv_group_flow_control_rule", {"groupName": "p1,p2,p3,p6"}),
+    ("admin_del_consume_group_setting", {"groupName": "p2"}),
+    ("admin_query_group_resctrl_info", {"groupName": "p1,p2,p3,p4,p5,p6"}),
+    ("admin_set_def_flow_control_rule", {"qryPriorityId": "202", "statusId": "1", "flowCtrlInfo": RULES}),
+    ("admin_rmv_def_flow_control_rule", {}),
+    ("admin_query_def_flow_control_rule", {}),
     ("admin_del_group_filtercond_info", DG),
     ("admin_del_group_filtercond_info", DG),
     ("admin_update_topic_control_info", {**D, "enableAuthControl": "false"}),
@@ -140,6 +156,20 @@ LIVE: tuple[tuple[str, dict[str, str]], ...] = (
 TEXTS: tuple[dict[str, str], ...] = (
     {"type": "consumer", "group": "gn"},
     {"type": "consumer", "group": "gb"},
+    {"type": "consumer", "group": "gv"},
+    {"type": "sub_info", "group": "gn"},
+    {"type": "sub_info", "group": "gb"},
+    {"type": "sub_info", "group": "gv"},
+    {"type": "producer", "id": "nobody"},
+    {"type": "producer", "id": "p_1"},
+    {"type": "producer", "topic": "demo"},
+    {"type": "producer", "topic": "nope"},
+    {"type": "topic_pub", "topic": "demo"},
+    {"type": "topic_pub", "topic": "nope"},
+    {"type": "broker"},
+    {"type": "newBroker", "ids": "1"},
+    {"type": "broker", "ids": "9"},
+    {"type": "unbalance_group"},
 )
 
 
@@ -185,7 +215,10 @@ async def crowd(master: Address) -> list[Peer]:
         client_id="gv_1", group_name="gv", host_name="h", source_count=1, node_id=0, topic_list=("demo",)
     )
     await bound.ask(balanced, RegisterResponseM2CV2, Method.CONSUMER_REGISTER_C2M_V2)
-    return [broker, normal, bound]
+    producer = await peer(FakeProducer, master, client_id="p_1")
+    await producer.register()
+    await producer.heartbeat("demo", "demo2")
+    return [broker, normal, bound, producer]
 
 
 async def test_both_masters_answer_alike(tmp_path: Path) -> None:

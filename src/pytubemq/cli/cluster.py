@@ -40,10 +40,7 @@ def health(http: str | None, wait_s: float | None) -> int:
     def ask(timeout_s: float) -> dict[str, Any]:
         return Api(url, timeout_s=timeout_s).health()
 
-    if wait_s is None:
-        found = ask(options.timeout_s)
-    else:
-        found = await_healthy(ask, wait_s=wait_s, options=options)
+    found = ask(options.timeout_s) if wait_s is None else await_healthy(ask, wait_s=wait_s, options=options)
     emit_object(options, found, name="status")
     return ExitCode.DONE if is_healthy(found) else ExitCode.UNHEALTHY
 

@@ -35,8 +35,14 @@ class BrokerAnswers:
         self._broker_token = MasterBrokerAuthorizedInfo(visit_authorized_token=both)
 
     def news(self, run: BrokerRun) -> object:
-        """What an answer says beside the configuration; a Broker that waits is answered when it changes."""
-        return (self._catalogue.cluster.stamp.serial_id, run.conf.removed, self._forbidding.stops(run.broker_id))
+        """What an answer says beside the configuration; a Broker that waits is answered when it changes.
+
+        Its manage status is part of it, so that its next heartbeat, which confirms that, comes at once.
+        """
+        record = self._catalogue.brokers.get(run.broker_id)
+        status = None if record is None else record.manage_status
+        stops = self._forbidding.stops(run.broker_id)
+        return (self._catalogue.cluster.stamp.serial_id, run.conf.removed, stops, status)
 
     def heartbeat(self, run: BrokerRun, request: HeartRequestB2M, *, push: bool) -> HeartResponseM2B:
         """To a heartbeat that was taken in."""

@@ -9,6 +9,7 @@ from pytubemq.master.broker_sync import BrokerConf, SyncId
 
 if TYPE_CHECKING:
     from pytubemq.model.ids import Address
+    from pytubemq.model.records import ManageStatus
     from pytubemq.model.topic import TopicConfig
 
 
@@ -47,6 +48,8 @@ class BrokerRun:
     """What it says to be wrong with it."""
     pushed: SyncId | None = None
     pushed_s: float = 0.0
+    manage_status: ManageStatus | None = None
+    """What the operators let it do, as of its last heartbeat; None before the first."""
     told: object = None
     """What its last answer said beside the configuration, None if that may not have reached it."""
     lost: bool = False

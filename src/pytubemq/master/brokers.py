@@ -304,6 +304,7 @@ class Brokers:
         before = (run.online, run.topics, run.read_status, run.write_status)
         self._unheard.discard(run.broker_id)
         run.reported = SyncId(request.cur_broker_conf_id, request.conf_check_sum_id)
+        run.manage_status = self._status(run.broker_id)
         run.online = request.broker_online
         run.read_status, run.write_status = request.read_status_rpt, request.write_status_rpt
         run.problems = tuple(problem[:MAX_PROBLEM_CHARS] for problem in request.problems[:MAX_REPORTED_PROBLEMS])

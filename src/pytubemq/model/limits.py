@@ -123,8 +123,9 @@ MAX_AUTO_FORBIDDEN: Final = 5
 MAX_HELD_HEARTBEATS: Final = 20_000
 """Heartbeats the Master holds at once; beyond it they are answered at once, which costs traffic and nothing else."""
 FIRST_BROKER_WAIT_S: Final = 10.0
-"""After a start of the Master: how long the creation of a topic waits for a first Broker. One that finds its Master
-again has waited up to 5 s between tries (Kafka's controller also leaves new Brokers 9 s, one session, before it fails)."""
+"""After a start of the Master: how long the creation of a topic waits for a first Broker. A Broker that looks for its
+Master waits up to 5 s between tries, and one that starts with it loads and recovers first (Kafka's controller leaves a
+Broker one session of 9 s)."""
 BROKER_READY_TIMEOUT_S: Final = 5.0
 """How long a process with both roles waits for its Broker to report its topics before it opens the Master's ports (as
 long as the Broker waits for a Master at its own start)."""

@@ -22,8 +22,9 @@ ListeningSocket: TypeAlias = socket.socket
 def bind(listen: Address, *, name: str, send_buffer_bytes: int | None = None) -> ListeningSocket:
     """Return a socket bound to the address, which does not listen yet; port 0 picks a free one.
 
-    `name` is who wants it, for the error. `send_buffer_bytes` is about what the operating system takes of an answer before its peer does; what it has not
-    taken, the server can count. None leaves that to the system, which may take megabytes.
+    `name` is who wants it, for the error. `send_buffer_bytes` is about what the operating system takes of an answer
+    before its peer does; what it has not taken, the server can count. None leaves that to the system, which may take
+    megabytes.
 
     Raises:
         ConfigError: the address is taken or not ours.

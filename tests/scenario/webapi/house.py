@@ -55,11 +55,15 @@ class House:
         assert all(item["success"] == (item["errCode"] in (200, 201)) for item in found["data"])
         return [item["errCode"] for item in found["data"]]
 
-    async def text(self, kind: str, **params: Any) -> list[str]:
-        """The lines of a text query."""
+    async def page(self, kind: str, **params: Any) -> str:
+        """The answer to a text query."""
         answer = await self.client.get("/master.htm", params={"type": kind, **params})
         assert answer.headers["content-type"] == "text/plain; charset=utf-8"
-        return answer.text.splitlines()
+        return answer.text
+
+    async def text(self, kind: str, **params: Any) -> list[str]:
+        """The lines of the answer to a text query."""
+        return (await self.page(kind, **params)).splitlines()
 
     async def topics(self, *names: str, broker_id: int = 1, partitions: int = 2, auth: bool = False) -> None:
         """Topics with a place on a Broker that has registered."""

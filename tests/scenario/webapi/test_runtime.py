@@ -131,38 +131,66 @@ async def test_the_master_and_its_methods_are_shown() -> None:
             assert name not in methods
 
 
-async def test_a_question_about_a_group_where_there_is_none_is_answered_in_one_line() -> None:
+async def test_a_question_about_a_group_where_there_is_none() -> None:
     async with house() as here:
-        assert await here.text("consumer", group="g") == ["No group g has members, nor has any other."]
+        assert await here.page("consumer", group="g") == "No such group.\n\nCurrent all groups(0):\n"
+        assert await here.page("sub_info", group="g") == "No such group.\n\nCurrent all group(0):\n"
 
 
-async def test_text_queries() -> None:
+HEADING = "\n########################## Subscribe Relationship ############################\n\n"
+
+
+async def test_text_queries_are_answered_to_the_character_as_the_original_does() -> None:
     async with house() as here:
         await crowd(here)
-        client_id = FakeConsumer.client_id
-        assert await here.text("consumer", group="g") == [f"1. {client_id}@g:demo,other@overTLS=false"]
-        assert (await here.text("consumer", group="zz"))[1:] == ["g", "gb", "gv"]
-        lines = await here.text("sub_info", group="g")
-        assert lines[:2] == ["group g: demo,other", f"1. {client_id}#isOverTLS=false (4)"]
-        assert lines[2] == f"{client_id}@g#1:127.0.0.9:8123#demo:0"
-        producer = FakeProducer.client_id
-        assert await here.text("producer", id=producer) == [f"{producer}#demo:other@overTLS=false"]
-        assert await here.text("producer", id="x") == ["No such producer!"]
-        assert await here.text("producer", topic="demo") == [f"1. {producer}"]
-        assert await here.text("producer", topic="nope") == ["No producer of topic nope is there."]
-        assert await here.text("topic_pub", topic="demo") == [producer]
-        assert len(await here.text("topic_pub", topic="nope")) == 1
+        one, producer = FakeConsumer.client_id, FakeProducer.client_id
+        assert await here.page("consumer", group="g") == f"1. {one}@g:demo,other@overTLS=false\n"
+        assert await here.page("consumer", group="zz") == "No such group.\n\nCurrent all groups(3):\ng\ngb\ngv\n"
+        assert await here.page("sub_info", group="zz") == "No such group.\n\nCurrent all group(3):\ng\ngb\ngv\n"
+        lines = "".join(
+            f"{one}#1:127.0.0.9:8123#{topic}:{number}\n" for topic in ("demo", "other") for number in (0, 1)
+        )
+        assert await here.page("sub_info", group="g") == (
+            f"{HEADING}*************** 1. {one}#isOverTLS=false ***************(4)\n\n{lines}\n\n"
+        )
+        assert await here.page("sub_info", group="gv") == (
+            f"{HEADING}*************** 1. gv_1#isOverTLS=false ***************(0)\n\n\n\n"
+        )
+        assert await here.page("producer", id=producer) == f"{producer}#demo:other:@overTLS=false"
+        assert await here.page("producer", id="x") == "No such producer!"
+        assert await here.page("producer", topic="demo") == f"1. {producer}\n"
+        assert await here.page("producer", topic="nope") == ""
+        assert await here.page("topic_pub", topic="demo") == f"{producer}\n"
+        assert await here.page("topic_pub", topic="nope") == "No producer has publish this topic."
+        head = f"\n{'#' * 34} 1. 1:127.0.0.9:8123 {'#' * 34}\n"
         line = "1:127.0.0.9:8123#demo:2:true:true:1"
-        assert line in await here.text("broker")
-        assert f"{line}#0" in await here.text("newBroker", ids="1")
-        assert await here.text("broker", ids="7") == []
-        assert await here.text("unbalance_group") == ["gb:demo"]
+        page = await here.page("broker")
+        assert page.startswith(head)
+        assert f"\n{line}\n" in page
+        assert f"\n{line}#0\n" in await here.page("newBroker", ids="1")
+        assert await here.page("broker", ids="7") == ""
+        assert await here.page("unbalance_group") == "gb:demo\n"
+
+
+async def test_a_member_that_never_had_partitions_has_no_count_of_them() -> None:
+    async with house() as here:
+        await crowd(here)
+        found = await here.page("sub_info", group="gb")
+        assert found == f"{HEADING}*************** 1. gb_1#isOverTLS=false ***************\n\n"
+
+
+async def test_where_a_member_came_from_is_its_host_alone() -> None:
+    async with house() as here:
+        await crowd(here)
+        for group in ("g", "gb", "gv"):
+            found = await here.ask("admin_query_consume_group_detail", groupName=group)
+            assert [member["receivedFrom"] for member in found["data"]] == ["127.0.0.1"]
 
 
 @pytest.mark.parametrize(
     ("query", "text"),
     [
-        ("", "parameter type is missing: it must be one of consumer,"),
+        ("", "parameter type is missing; it must be one of consumer,"),
         ("type=nonsense", "parameter type is 'nonsense'"),
         ("type=consumer", "parameter group is missing"),
         ("type=consumer&group=%3Cscript%3E", "parameter group is '<script>'"),

@@ -72,9 +72,7 @@ def test_where_nothing_ever_answers_that_is_the_error() -> None:
         Clock(None).run(1)
 
 
-@pytest.mark.parametrize(
-    ("answer", "code"), [((200, HEALTHY), ExitCode.DONE), ((503, AWAY), ExitCode.UNHEALTHY)]
-)
+@pytest.mark.parametrize(("answer", "code"), [((200, HEALTHY), ExitCode.DONE), ((503, AWAY), ExitCode.UNHEALTHY)])
 def test_the_exit_code_is_that_of_the_last_answer(
     tube: Callable[..., Ran], api: FakeApi, answer: tuple[int, Any], code: ExitCode
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -14,7 +15,15 @@ from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.consumes import ConsumeChange, ConsumeRegistry
 from pytubemq.master.registry.groups import GroupChange, GroupRegistry
 from pytubemq.model.ids import Address
-from pytubemq.model.records import BrokerRecord, ClusterRecord, ConsumeRecord, DeployRecord, GroupRecord, TopicRecord
+from pytubemq.model.records import (
+    NO_RULES,
+    BrokerRecord,
+    ClusterRecord,
+    ConsumeRecord,
+    DeployRecord,
+    GroupRecord,
+    TopicRecord,
+)
 from pytubemq.net.clock import SystemClock
 from pytubemq.storage.metastore.memory import MemoryMetaStore
 
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 BY = Audit("me", 5_000)
+RULES = '[{"type":1,"rule":[{"zeroCnt":3,"freqInMs":300}]}]'
 
 
 class Store(MemoryMetaStore):
@@ -136,16 +146,41 @@ async def test_a_groups_record_goes_only_after_its_records_of_consuming(catalogu
     assert catalogue.groups == {}
 
 
-async def test_groups_are_added_set_and_flipped(catalogue: Catalogue) -> None:
+async def test_groups_are_added_set_and_lose_their_rules(catalogue: Catalogue) -> None:
     groups = GroupRegistry(catalogue)
     change = GroupChange(group="g", by=BY, flow_ctrl_enable=True)
     assert [one.code for one in await groups.update([change])] == [401]
-    assert [one.code for one in await groups.flip([change])] == [200]
+    assert [one.code for one in await groups.remove_rules([change])] == [200]
     assert catalogue.groups == {}
     assert [one.code for one in await groups.put([change, change])] == [200, 403]
     assert [one.code for one in await groups.update([change])] == [403]
-    assert [one.code for one in await groups.flip([change])] == [200]
+    assert [one.code for one in await groups.remove_rules([change])] == [200]
     assert [one.code for one in await groups.add([change])] == [402]
+
+
+async def test_removed_rules_leave_the_priority_at_its_default_and_rules_that_are_off_alone(
+    catalogue: Catalogue,
+) -> None:
+    groups = GroupRegistry(catalogue)
+    on = GroupChange(group="on", by=BY, flow_ctrl_enable=True, flow_ctrl_info=RULES, qry_priority_id=203)
+    off = GroupChange(group="off", by=BY, flow_ctrl_info=RULES, qry_priority_id=202)
+    await groups.add([on, off])
+    for _ in range(2):
+        named = [GroupChange(group=name, by=BY) for name in ("on", "off", "none")]
+        assert [one.code for one in await groups.remove_rules(named)] == [200, 200, 200]
+        found = {
+            name: (record.flow_ctrl_enable, record.flow_ctrl_info, record.qry_priority_id)
+            for name, record in catalogue.groups.items()
+        }
+        assert found == {"on": (False, NO_RULES, 301), "off": (False, RULES, 202)}
+
+
+async def test_a_group_that_an_older_method_makes_has_the_built_in_priority(catalogue: Catalogue) -> None:
+    await catalogue.apply([replace(catalogue.cluster, qry_priority_id=203)])
+    groups = GroupRegistry(catalogue)
+    await groups.put([GroupChange(group="older", by=BY, alwd_broker_client_rate=3)])
+    await groups.add([GroupChange(group="newer", by=BY)])
+    assert {name: record.qry_priority_id for name, record in catalogue.groups.items()} == {"older": 301, "newer": 203}
 
 
 class NotSearched(dict[tuple[str, str], ConsumeRecord]):

@@ -28,17 +28,25 @@ class StepOp(IntEnum):
     WAIT_SYNC = 3
 
 
-def step_of(run: BrokerRun) -> StepOp:
-    """What a registered Broker has still to do."""
+def step_of(record: BrokerRecord, run: BrokerRun) -> StepOp:
+    """What a registered Broker has still to do; one that is out of use only what it was already given."""
     if not run.online:
         return StepOp.WAIT_ONLINE
-    return StepOp.IDLE if run.in_sync else StepOp.WAIT_SYNC
+    given = record.manage_status is not ManageStatus.OFFLINE or run.pushed == run.conf.sync_id
+    return StepOp.WAIT_SYNC if given and not run.in_sync else StepOp.IDLE
+
+
+def is_changed(record: BrokerRecord, run: BrokerRun) -> bool:
+    """True if a registered Broker has not confirmed its configuration as it is now.
+
+    As in the original, that includes its manage status, until the first heartbeat after a change of it.
+    """
+    return not (run.online and run.in_sync) or run.manage_status not in (None, record.manage_status)
 
 
 def record_shown(master: MasterService, record: BrokerRecord) -> dict[str, Any]:
     """A Broker's record; a property that it leaves to the cluster is shown as the cluster has it."""
     run = master.broker_room.runs.get(record.broker_id)
-    idle = run is not None and step_of(run) is StepOp.IDLE
     return {
         "brokerId": record.broker_id,
         "brokerIp": record.address.host,
@@ -46,8 +54,8 @@ def record_shown(master: MasterService, record: BrokerRecord) -> dict[str, Any]:
         "brokerTLSPort": record.tls_port,
         "brokerWebPort": record.web_port,
         "manageStatus": record.manage_status.text,
-        "isConfChanged": run is not None and not idle,
-        "isConfLoaded": idle,
+        "isConfChanged": run is not None and is_changed(record, run),
+        "isConfLoaded": run is not None and not is_changed(record, run),
         "regionId": record.region_id,
         "groupId": record.group_id,
         **props(master.catalogue.broker_props(record.broker_id)),
@@ -86,14 +94,14 @@ def _state(record: BrokerRecord, run: BrokerRun | None) -> dict[str, Any]:
             "runStatus": NOTHING if draft else "unRegister",
             **dict.fromkeys((*names, "acceptPublish", "acceptSubscribe"), NOTHING),
         }
-    step = step_of(run)
+    step, changed = step_of(record, run), is_changed(record, run)
     idle = step is StepOp.IDLE
     return {
         "runStatus": "running" if run.online else "notRegister",
         "subStatus": "idle" if idle else "processing_event",
         **({} if idle else {"stepOp": int(step)}),
-        "isConfChanged": _text(not idle),
-        "isConfLoaded": _text(idle),
+        "isConfChanged": _text(changed),
+        "isConfLoaded": _text(not changed),
         "isBrokerOnline": _text(run.online),
         "brokerVersion": run.version or NOTHING,
         "acceptPublish": _text(record.manage_status.publishes),
@@ -102,7 +110,7 @@ def _state(record: BrokerRecord, run: BrokerRun | None) -> dict[str, Any]:
 
 
 def _detail(record: BrokerRecord, run: BrokerRun) -> dict[str, Any]:
-    step = step_of(run)
+    step, changed = step_of(record, run), is_changed(record, run)
     idle = step is StepOp.IDLE
     brief = f"{run.broker_id}:{run.address}"
     topics = {
@@ -114,8 +122,8 @@ def _detail(record: BrokerRecord, run: BrokerRun) -> dict[str, Any]:
         "type": "BrokerRunStatusInfo",
         "brokerInfo": brief,
         "createId": str(run.since_ms),
-        "isConfChanged": not idle,
-        "isConfLoaded": idle,
+        "isConfChanged": changed,
+        "isConfLoaded": not changed,
         "confChangeNo": run.conf.sync_id.conf_id,
         "curStepStatus": step.name.lower(),
         "nextStepOpTimeInMills": 0,
@@ -133,8 +141,8 @@ def _detail(record: BrokerRecord, run: BrokerRun) -> dict[str, Any]:
             "mngStatus": record.manage_status.text,
             "syncDownDataConfId": run.conf.sync_id.conf_id,
             "syncDownDataChkSumId": run.conf.sync_id.checksum,
-            "isStatusChanged": False,
-            "isConfChanged": not idle,
+            "isStatusChanged": run.manage_status not in (None, record.manage_status),
+            "isConfChanged": changed,
             "syncDownBrokerConfInfo": run.conf.defaults,
             "syncDownTopicConfInfoMap": _map({text.partition(":")[0]: text for text in run.conf.topics}),
             "syncUpDataConfId": run.reported.conf_id,

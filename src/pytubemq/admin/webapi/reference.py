@@ -110,6 +110,8 @@ def _all(params: Iterable[Param]) -> Iterable[Param]:
 def _missing(table: Table[Any]) -> Iterable[str]:
     yield "## Not offered"
     yield ""
+    yield "Missing of what the original lists under `admin_get_methods`; a call is refused (400) with these words."
+    yield ""
     yield "| method | why, and what to use instead |"
     yield "|---|---|"
     for name, reason in sorted(table.not_offered.items()):

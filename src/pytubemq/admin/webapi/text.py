@@ -1,6 +1,7 @@
 """The older questions at `/master.htm?type=...`, answered in lines of plain text; they change nothing.
 
-The lines are the original's, as scripts take them apart; what stands around them is our own.
+The texts are the original's to the character, headings and blank lines included, since scripts take them apart; the
+order of names in a list is ours (sorted). What cannot be answered is refused with HTTP 400 and a text of our own.
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ class TextQueries:
             kind = self._kinds.get(name)
             if kind is None:
                 what = f"is {shown(name)}" if name else "is missing"
-                raise CallError(f"parameter type {what}: it must be one of {', '.join(self._kinds)}")
-            text = "".join(f"{line}\n" for line in kind(texts))
+                known = ", ".join(self._kinds)
+                raise CallError(f"Unsupported request type: parameter type {what}; it must be one of {known}")
+            text = "".join(kind(texts))
         except CallError as error:
             status, text = HTTPStatus.BAD_REQUEST, f"{error.text}\n"
         headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
@@ -69,38 +71,39 @@ class TextQueries:
         name = _GROUP.read(texts)
         group = self._master.group_room.groups.get(name)
         if group is None:
-            yield from self._no_group(name)
+            yield self._no_group("groups")
             return
         topics = ",".join(sorted(group.terms.topics))
         for number, member in enumerate(sorted(group.members), 1):
-            yield f"{number}. {member}@{name}:{topics}@overTLS=false"
+            yield f"{number}. {member}@{name}:{topics}@overTLS=false\n"
 
     def _subscriptions(self, texts: Mapping[str, str]) -> Iterator[str]:
         name = _GROUP.read(texts)
         group = self._master.group_room.groups.get(name)
         if group is None:
-            yield from self._no_group(name)
+            yield self._no_group("group")
             return
-        yield f"group {name}: {','.join(sorted(group.terms.topics))}"
+        yield f"\n{'#' * 26} Subscribe Relationship {'#' * 28}\n\n"
         for number, member in enumerate(sorted(group.members), 1):
+            yield f"{'*' * 15} {number}. {member}#isOverTLS=false {'*' * 15}"
+            if group.not_allocated and group.kind is not GroupKind.CLIENT_BALANCE:
+                yield "\n\n"  # the original counts from the first allocation on
+                continue
             held = sorted(group.holds(member))
-            yield f"{number}. {member}#isOverTLS=false ({len(held)})"
+            yield f"({len(held)})\n\n"
             for partition in held:
                 broker = broker_text(self._master, partition.broker_id)
-                yield f"{member}@{name}#{broker}#{partition.topic}:{partition.partition_id}"
+                yield f"{member}#{broker}#{partition.topic}:{partition.partition_id}\n"
+            yield "\n\n"
 
-    def _no_group(self, name: str) -> Iterator[str]:
+    def _no_group(self, noun: str) -> str:
         groups = sorted(self._master.group_room.groups)
-        if not groups:
-            yield f"No group {name} has members, nor has any other."
-            return
-        yield f"No group {name} has members. Those that have ({len(groups)}):"
-        yield from groups
+        return "".join(f"{line}\n" for line in ("No such group.", "", f"Current all {noun}({len(groups)}):", *groups))
 
     def _unbalanced(self, _: Mapping[str, str]) -> Iterator[str]:
         for name, group in sorted(self._master.group_room.groups.items()):
             if group.kind is not GroupKind.CLIENT_BALANCE:
-                yield from (f"{name}:{topic}" for topic in self._lacking(group))
+                yield from (f"{name}:{topic}\n" for topic in self._lacking(group))
 
     def _lacking(self, group: Group) -> Iterator[str]:
         """The topics of which not as many partitions are held as there are to be read."""
@@ -118,15 +121,18 @@ class TextQueries:
             raise CallError("parameter id or topic is missing: give one of them")
         if client_id is None:
             found = self._of_topic(topic)
-            yield from [f"{number}. {name}" for number, name in enumerate(found, 1)] or [_no_producer(topic)]
+            yield from (f"{number}. {name}\n" for number, name in enumerate(found, 1))
             return
         producer = self._master.producer_room.by_id.get(client_id)
-        yield "No such producer!" if producer is None else f"{client_id}#{':'.join(producer.topics)}@overTLS=false"
+        if producer is None:
+            yield "No such producer!"
+            return
+        yield f"{client_id}#{''.join(f'{topic}:' for topic in producer.topics)}@overTLS=false"
 
     def _publishers(self, texts: Mapping[str, str]) -> Iterator[str]:
         topic = Param("topic", TOPIC, required=True).read(texts)
         found = self._of_topic(topic)
-        yield from found or [_no_producer(topic)]
+        yield from (f"{name}\n" for name in found) if found else ("No producer has publish this topic.",)
 
     def _of_topic(self, topic: str) -> list[str]:
         by_id = self._master.producer_room.by_id
@@ -141,15 +147,14 @@ class TextQueries:
         return self._served(texts, with_status=True)
 
     def _served(self, texts: Mapping[str, str], *, with_status: bool) -> Iterator[str]:
-        """What the Brokers that run have reported, a line for each topic."""
+        """What the Brokers that run have reported: a heading for each, and a line for each of its topics."""
         wanted = _IDS.read(texts)
-        for broker_id, run in sorted(self._master.broker_room.runs.items()):
-            if wanted is None or broker_id in wanted:
-                for topic, served in sorted(run.topics.items()):
-                    status = f"#{served.status}" if with_status else ""
-                    accepts = f"{str(served.accept_publish).lower()}:{str(served.accept_subscribe).lower()}"
-                    yield f"{broker_id}:{run.address}#{topic}:{served.partitions}:{accepts}:{served.stores}{status}"
-
-
-def _no_producer(topic: str) -> str:
-    return f"No producer of topic {topic} is there."
+        runs = self._master.broker_room.runs
+        shown = [broker_id for broker_id in sorted(runs) if wanted is None or broker_id in wanted]
+        for number, broker_id in enumerate(shown, 1):
+            brief = f"{broker_id}:{runs[broker_id].address}"
+            yield f"\n{'#' * 34} {number}. {brief} {'#' * 34}\n"
+            for topic, served in sorted(runs[broker_id].topics.items()):
+                status = f"#{served.status}" if with_status else ""
+                accepts = f"{str(served.accept_publish).lower()}:{str(served.accept_subscribe).lower()}"
+                yield f"{brief}#{topic}:{served.partitions}:{accepts}:{served.stores}{status}\n"

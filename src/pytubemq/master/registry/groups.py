@@ -14,7 +14,7 @@ from pytubemq.master.registry import outcome
 from pytubemq.master.registry.change import Step, change
 from pytubemq.master.registry.outcome import Outcome
 from pytubemq.model.limits import MAX_GROUP_RECORDS
-from pytubemq.model.records import GroupRecord
+from pytubemq.model.records import DEFAULT_QRY_PRIORITY_ID, NO_RULES, GroupRecord
 
 if TYPE_CHECKING:
     from pytubemq.master.catalogue import Catalogue
@@ -63,12 +63,15 @@ class GroupRegistry:
         return await self._change(changes, _update)
 
     async def put(self, changes: Sequence[GroupChange]) -> list[Outcome]:
-        """Make or change records, whatever there is: 403 where nothing would change."""
+        """Make or change records, whatever there is: 403 where nothing would change.
+
+        A record that is made has the built-in priority and not the cluster's, as the original's older methods make it.
+        """
         return await self._change(changes, self._put)
 
-    async def flip(self, changes: Sequence[GroupChange]) -> list[Outcome]:
-        """Change records where there are any; done where there are none."""
-        return await self._change(changes, _flip)
+    async def remove_rules(self, changes: Sequence[GroupChange]) -> list[Outcome]:
+        """Switch flow control off where it is on, and take rules and priority back; done where it is off already."""
+        return await self._change(changes, _remove_rules)
 
     async def delete(self, changes: Sequence[GroupChange]) -> list[Outcome]:
         """Delete records: 405 while the group has a record of consuming; done where there are none."""
@@ -113,7 +116,10 @@ class GroupRegistry:
         return Step(Outcome((wanted.group,)), put=self._made(wanted))
 
     def _put(self, wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:
-        return Step(Outcome((wanted.group,)), put=self._made(wanted)) if known is None else _update(wanted, known)
+        if known is not None:
+            return _update(wanted, known)
+        made = wanted.over(GroupRecord(wanted.group, stamp=wanted.by.made()))
+        return Step(Outcome((wanted.group,)), put=made)
 
 
 def _update(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:
@@ -124,6 +130,13 @@ def _update(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]
         text = "nothing would change: every value is as asked already"
         return Step(Outcome((wanted.group,), outcome.UNCHANGED, text))
     return step
+
+
+def _remove_rules(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:
+    if known is None or not known.flow_ctrl_enable:
+        return Step(Outcome((wanted.group,)))
+    none = replace(wanted, flow_ctrl_enable=False, flow_ctrl_info=NO_RULES, qry_priority_id=DEFAULT_QRY_PRIORITY_ID)
+    return _flip(none, known)
 
 
 def _flip(wanted: GroupChange, known: GroupRecord | None) -> Step[GroupRecord]:

@@ -126,7 +126,7 @@ def _member(master: MasterService, group: Group, name: str) -> dict[str, Any]:
     ]
     return {
         "consumerId": name,
-        "receivedFrom": info.peer,
+        "receivedFrom": host_of(info.peer),
         "isOverTLS": False,
         **_member_fields(group, member, info.node_id),
         "parCount": len(parts),
@@ -146,6 +146,11 @@ def _member_fields(group: Group, member: Member, node_id: int) -> dict[str, Any]
             return {"sourceCount": group.terms.total_count, "nodeId": node_id}
         case _:
             return {}
+
+
+def host_of(peer: str) -> str:
+    """Return the host of a connection's `host:port`, without the brackets of an IPv6 address."""
+    return peer.rpartition(":")[0].strip("[]") or peer
 
 
 def broker_text(master: MasterService, broker_id: int) -> str:

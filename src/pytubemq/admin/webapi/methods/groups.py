@@ -11,7 +11,6 @@ from pytubemq.admin.webapi.method import Method
 from pytubemq.admin.webapi.params import OPS_ADD, OPS_UPD, Args, Param, filters, has_stamp, json_set
 from pytubemq.core.flow import parse_rules
 from pytubemq.master.registry.groups import GroupChange, GroupRegistry
-from pytubemq.model.records import NO_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -148,10 +147,6 @@ def _no_check(_: Args) -> dict[str, Any]:
     return {"res_check_enable": False, "alwd_broker_client_rate": 0}
 
 
-def _no_rules(_: Args) -> dict[str, Any]:
-    return {"flow_ctrl_enable": False, "flow_ctrl_info": NO_RULES}
-
-
 def _each(operation: _Operation, values: Callable[[Args], dict[str, Any]]) -> Any:
     """An operation of the registry on every group that is named."""
 
@@ -283,9 +278,9 @@ METHODS: tuple[Method[MasterService], ...] = (
     ),
     Method(
         "admin_rmv_group_flow_control_rule",
-        "Switches flow control of groups off and empties the rules.",
+        "Where flow control of a group is on: switches it off, empties the rules, takes the priority back to 301.",
         True,
         (*OPS_UPD, _GROUPS_NEEDED),
-        _each(GroupRegistry.flip, _no_rules),
+        _each(GroupRegistry.remove_rules, _nothing),
     ),
 )

@@ -1,0 +1,84 @@
+"""The state that a Broker is shown in while its configuration or its status changes, as in the original."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.waiting import until
+
+from .house import house
+
+if TYPE_CHECKING:
+    from .house import House
+
+pytestmark = pytest.mark.anyio
+
+QUIET = ("running", "idle", False, True)
+CHANGED_OUT_OF_USE = ("running", "idle", True, False)
+CHANGED_IN_USE = ("running", "processing_event", True, False)
+
+
+async def state(here: House) -> tuple[str, str, bool, bool]:
+    """Run status, sub-status, whether changed and whether loaded; both views say the same of the latter two."""
+    run = (await here.rows("admin_query_broker_run_status", brokerId="1"))[0]
+    record = (await here.rows("admin_query_broker_configure", brokerId="1"))[0]
+    flags = (record["isConfChanged"], record["isConfLoaded"])
+    assert (run["isConfChanged"], run["isConfLoaded"]) == tuple(str(flag).lower() for flag in flags)
+    return run["runStatus"], run["subStatus"], *flags
+
+
+async def test_an_offline_broker_that_is_changed_says_so_until_it_has_confirmed_it() -> None:
+    async with house() as here:
+        broker = await here.town.broker()
+        await broker.heartbeat()
+        assert await state(here) == QUIET
+        assert await here.codes("admin_offline_broker_configure", brokerId="1") == [200]
+        assert await state(here) == CHANGED_OUT_OF_USE
+        await broker.heartbeat()
+        assert await state(here) == QUIET
+        assert await here.codes("admin_update_broker_configure", brokerId="1", numPartitions="4") == [200]
+        assert await state(here) == CHANGED_OUT_OF_USE
+        await broker.heartbeat()
+        assert await state(here) == CHANGED_IN_USE, "it was given the change and has not confirmed it"
+        await broker.heartbeat()
+        assert await state(here) == QUIET
+        assert await here.codes("admin_online_broker_configure", brokerId="1") == [200]
+        assert (await state(here))[2:] == (True, False)
+        await broker.heartbeat()
+        assert await state(here) == QUIET
+
+
+async def test_a_broker_in_use_that_is_changed_is_at_work_on_it() -> None:
+    async with house() as here:
+        broker = await here.town.broker()
+        await broker.heartbeat()
+        assert await here.codes("admin_update_broker_configure", brokerId="1", numPartitions="4") == [200]
+        assert await state(here) == CHANGED_IN_USE
+        await broker.heartbeat()
+        await broker.heartbeat()
+        assert await state(here) == QUIET
+
+
+async def test_a_broker_that_waits_confirms_a_change_of_its_status_at_once() -> None:
+    async with house() as here:
+        broker = await here.town.broker()
+        await broker.heartbeat()
+        serving = asyncio.create_task(broker.serve())
+        run = here.town.master.broker_room.runs[1]
+        await until(lambda: here.town.master.broker_room.waiting)
+        assert await here.codes("admin_offline_broker_configure", brokerId="1") == [200]
+        await until(lambda: run.manage_status is here.town.master.catalogue.brokers[1].manage_status)
+        assert await state(here) == QUIET
+        serving.cancel()
+
+
+async def test_of_a_broker_that_is_away_nothing_is_said() -> None:
+    async with house() as here:
+        assert await here.codes("admin_add_broker_configure", brokerIp="127.0.0.3", brokerId="1") == [200]
+        for change in ("admin_online_broker_configure", "admin_offline_broker_configure"):
+            assert await here.codes(change, brokerId="1") == [200]
+            record = (await here.rows("admin_query_broker_configure", brokerId="1"))[0]
+            assert (record["isConfChanged"], record["isConfLoaded"]) == (False, False)
