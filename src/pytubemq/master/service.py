@@ -46,7 +46,6 @@ from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from pytubemq.wire.methods import Service
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Mapping, Sequence
 
     from pytubemq.master.brokers import Brokers
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
         TopicView,
     )
     from pytubemq.model.ids import Address
+    from pytubemq.net.connection import Route
     from pytubemq.net.server_connection import ServerConnection
     from pytubemq.storage.metastore.port import MetaStore
 
@@ -134,7 +134,7 @@ class MasterService:
         await self.open()
 
     async def prepare(self) -> None:
-        """Open the metadata and keep the port without opening it; until `open`, only `connect_inside` leads here.
+        """Open the metadata and keep the port without opening it; until `open`, only `route` leads here.
 
         Raises:
             ConfigError: the address cannot be used.
@@ -164,9 +164,10 @@ class MasterService:
         await self._server.open()
         logger.info("master listens on %s", self._address)
 
-    async def connect_inside(self) -> socket.socket:
-        """Return one end of a connection to this Master, for a client in this process. It needs no port."""
-        return await self._server.connect_inside()
+    @property
+    def route(self) -> Route:
+        """The way to this Master for a client in this process. It needs no port."""
+        return self._server.connect_inside
 
     async def until_served(self, broker_id: int, *, timeout_s: float = BROKER_READY_TIMEOUT_S) -> bool:
         """Wait until a Broker is online and has reported all its topics; False if it has not in time."""

@@ -194,7 +194,7 @@ class Node:
         self._closing.append(("the Master", self.master.close))
         await self.master.prepare()
         self.endpoints = Endpoints(master=str(self.master.address))
-        self._routes = {self.master.address: self.master.connect_inside}
+        self._routes = {self.master.address: self.master.route}
 
     def _prepare_http(self) -> None:
         from pytubemq.admin.app import create_app
