@@ -83,6 +83,7 @@ class MasterSession:
         orders: Orders,
         heartbeat_period_s: float,
         tls_port: int,
+        web_port: int | None = None,
         durability: Durability = Durability.DISK,
         leases: Callable[[], tuple[str, ...]] = tuple,
         rng: Callable[[], float] = random.random,
@@ -94,6 +95,7 @@ class MasterSession:
         self._config = config
         self._orders = orders
         self._tls_port = tls_port
+        self._web_port = web_port
         self._durability = durability
         self._leases = leases
         self._period_s = heartbeat_period_s
@@ -158,7 +160,12 @@ class MasterSession:
     async def _register(self) -> None:
         request = reports.registration(self._client_id, self._config, self._condition, tls_port=self._tls_port)
         answer = await self._masters.request(
-            replace(request, leases=self._leases(), own_durability=self._durability.value),
+            replace(
+                request,
+                leases=self._leases(),
+                own_durability=self._durability.value,
+                own_web_port=self._web_port,
+            ),
             RegisterResponseM2B,
             Method.BROKER_REGISTER_B2M,
             timeout_s=DEFAULT_REQUEST_TIMEOUT_S,

@@ -106,6 +106,8 @@ class BrokerService:
         self._pool: ConnectionPool | None = None
         self._shown = Shown()
         self._troubles = StoreTroubles()
+        self.web_port: int | None = None
+        """The port of its pages, for the Master's record; None without. Set before the start."""
         self.workers_down: tuple[str, ...] = ()
         """Brokers that one parent runs beside this one and that do not run now, each with why."""
 
@@ -209,6 +211,7 @@ class BrokerService:
             orders=orders,
             heartbeat_period_s=settings.heartbeat_period_s,
             tls_port=settings.tls_port,
+            web_port=self.web_port,
             durability=settings.durability,
             leases=self._leases,
         )

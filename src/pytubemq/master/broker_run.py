@@ -44,6 +44,8 @@ class BrokerRun:
     write_status: int = 0
     durability: str = ""
     """Its own setting, for topics of which nothing else is said; blank for a Broker of the original."""
+    web_port: int | None = None
+    """Of its pages, as it says; None for a Broker that has none, and for one of the original."""
     problems: tuple[str, ...] = ()
     """What it says to be wrong with it."""
     pushed: SyncId | None = None

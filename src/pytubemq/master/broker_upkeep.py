@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import TubeError
+from pytubemq.master.broker_admission import AUTO_REGISTER_USER
 from pytubemq.master.removal import with_records
 from pytubemq.model.records import TopicStatus
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pytubemq.master.catalogue import Catalogue
-    from pytubemq.model.records import ManageStatus
+    from pytubemq.model.records import BrokerRecord, ManageStatus
     from pytubemq.net.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ AUTO_REPORT_USER = "Broker AutoReport"
 
 
 class BrokerUpkeep:
-    """Statuses given for reports, and places of topics that Brokers have removed."""
+    """Statuses given for reports, ports of pages, and places of topics that Brokers have removed."""
 
     def __init__(self, catalogue: Catalogue, clock: Clock) -> None:
         self.problem: str | None = None
@@ -42,6 +43,12 @@ class BrokerUpkeep:
     def give_status(self, broker_id: int, status: ManageStatus) -> None:
         """A Broker gets a status for what it reports."""
         self._start(("status", broker_id), self._give_status(broker_id, status))
+
+    def give_web_port(self, broker_id: int, port: int) -> None:
+        """Record where a Broker's pages really are, unless an operator has changed its record."""
+        record = self._catalogue.brokers.get(broker_id)
+        if record is not None and _is_brokers_own(record):
+            self._start(("web port", broker_id), self._give_web_port(broker_id, port))
 
     def forget_places(self, broker_id: int, topics: frozenset[str]) -> None:
         """A Broker has removed topics: their places are deleted where that was asked for."""
@@ -66,6 +73,12 @@ class BrokerUpkeep:
             status.text,
             record.manage_status.text,
         )
+
+    async def _give_web_port(self, broker_id: int, port: int) -> None:
+        async with self._catalogue.lock:
+            record = self._catalogue.brokers.get(broker_id)
+            if record is not None and _is_brokers_own(record) and record.web_port != port:
+                await self._catalogue.apply([replace(record, web_port=port)])
 
     async def _forget_places(self, broker_id: int, topics: frozenset[str]) -> None:
         async with self._catalogue.lock:
@@ -98,3 +111,9 @@ class BrokerUpkeep:
             self.problem = None
         finally:
             del self._tasks[key]
+
+
+def _is_brokers_own(record: BrokerRecord) -> bool:
+    """True if the record says what its Broker has said, and no operator has said anything else."""
+    own = {AUTO_REGISTER_USER, AUTO_REPORT_USER}
+    return record.stamp.create_user == AUTO_REGISTER_USER and record.stamp.modify_user in own

@@ -215,6 +215,7 @@ class Brokers:
             reported_defaults=request.broker_default_conf_info or "",
             reported_topics=topics,
             durability=(request.own_durability or "")[:MAX_PROBLEM_CHARS],
+            web_port=request.own_web_port if 1 <= (request.own_web_port or 0) <= 65_535 else None,
             since_ms=self._clock.wall_ms(),
             heard_ms=self._clock.wall_ms(),
         )
@@ -321,6 +322,8 @@ class Brokers:
         if request.take_removed_topic_info:
             self.upkeep.forget_places(run.broker_id, reported_removals(request.removed_topics_info))
         record = self._catalogue.brokers.get(run.broker_id)
+        if record is not None and run.web_port not in (None, record.web_port):
+            self.upkeep.give_web_port(run.broker_id, run.web_port)
         if record is None or Capability.HEARTBEAT_WAIT in call.connection.capabilities:
             return
         status = self.forbidding.report(

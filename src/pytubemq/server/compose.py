@@ -272,6 +272,7 @@ class Node:
                 f"broker.http_listen: {error.message}",
                 hint="stop what uses it, or set broker.http_listen to another port, or to nothing to do without",
             ) from error
+        broker.web_port = address.port
         self.endpoints = replace(self.endpoints, broker_http=f"http://{address}")
 
     def _access(self, listen: Address) -> Access:

@@ -71,6 +71,8 @@ class ExtensionField(IntEnum):
     BROKER_LEASES = 1000
     # RegisterRequestB2M: when messages count as accepted in topics of which the Master says nothing
     OWN_DURABILITY = 1001
+    # RegisterRequestB2M: the port of its pages, where it has some
+    OWN_WEB_PORT = 1002
     # HeartRequestB2M: what is wrong with the Broker, in words
     BROKER_PROBLEMS = 1001
     # RegisterResponseM2B, HeartResponseM2B, with the configuration: what its strings cannot say, as topic:value

@@ -117,6 +117,16 @@ def test_one_that_is_killed_comes_back_while_the_other_serves(running: Running) 
     assert "worker-1 (Broker 2) runs again" in said
 
 
+def test_the_master_knows_where_the_pages_of_each_are(running: Running) -> None:
+    def recorded() -> dict[int, int]:
+        found = httpx.get(f"{running.http}/webapi.htm?method=admin_query_broker_configure").json()
+        return {row["brokerId"]: row["brokerWebPort"] for row in found["data"]}
+
+    real = {worker["id"]: int(worker["broker_http"].rpartition(":")[2]) for worker in running.workers}
+    assert len(set(real.values())) == 2
+    running.until(lambda: recorded() == real)
+
+
 def test_workers_end_with_their_parent_however_it_ends(running: Running) -> None:
     pids = [worker["pid"] for worker in running.workers]
     running.parent.kill()

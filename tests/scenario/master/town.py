@@ -61,6 +61,7 @@ class FakeBroker(Peer):
     defaults: str | None = None
     topics: tuple[str, ...] = ()
     leases: tuple[str, ...] = ()
+    web_port: int | None = None
 
     async def register(self) -> RegisterResponseM2B:
         return await self.register_as(f"{self.broker_id}:{self.address}:2.4.0")
@@ -81,6 +82,7 @@ class FakeBroker(Peer):
                 tls_port=8124,
                 cls_config=ClusterConfig(config_id=-2),
                 leases=self.leases,
+                own_web_port=self.web_port,
             ),
             RegisterResponseM2B,
             Method.BROKER_REGISTER_B2M,

@@ -82,3 +82,32 @@ async def test_of_a_broker_that_is_away_nothing_is_said() -> None:
             assert await here.codes(change, brokerId="1") == [200]
             record = (await here.rows("admin_query_broker_configure", brokerId="1"))[0]
             assert (record["isConfChanged"], record["isConfLoaded"]) == (False, False)
+
+
+async def test_the_port_of_a_brokers_pages_is_what_it_says_until_an_operator_says_another() -> None:
+    async with house() as here:
+
+        async def recorded() -> int:
+            return int((await here.rows("admin_query_broker_configure", brokerId="1"))[0]["brokerWebPort"])
+
+        def written() -> bool:
+            return not here.town.master.broker_room.upkeep._tasks
+
+        broker = await here.town.broker(web_port=18081)
+        await until(written)
+        assert await recorded() == 18081
+        for bad in (None, 0, -1, 65_536):
+            broker.web_port = bad
+            await broker.register()
+            await broker.heartbeat()
+            await until(written)
+            assert await recorded() == 18081
+        broker.web_port = 18082
+        await broker.register()
+        await broker.heartbeat()
+        await until(written)
+        assert await recorded() == 18082
+        assert await here.codes("admin_update_broker_configure", brokerId="1", brokerWebPort="9999") == [200]
+        await broker.heartbeat()
+        await until(written)
+        assert await recorded() == 9999

@@ -240,6 +240,7 @@ class RegisterRequestB2M:
     cls_config: ClusterConfig | None = optional(15, ClusterConfig, default=None)
     leases: tuple[str, ...] = repeated(ExtensionField.BROKER_LEASES, STR, most=MAX_WIRE_LEASES, default=())
     own_durability: str | None = optional(ExtensionField.OWN_DURABILITY, STR, default=None)
+    own_web_port: int | None = optional(ExtensionField.OWN_WEB_PORT, I32, default=None)
 
 
 @message
