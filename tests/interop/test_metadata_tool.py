@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.admin.webapi.access import Access
+from pytubemq.server.compose import ROLES, Node
+from pytubemq.server.sources import load_settings
 from tests.scenario.webapi.house import house
 
 from .fetch import fetch
-from .processes import DIE_WITH_US, TOKEN, JavaMaster
+from .processes import DIE_WITH_US, TOKEN, JavaMaster, free_port
 from .webapi import WebApi
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from .fetch import Java
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.anyio]
 
 TOOL = "org.apache.inlong.tubemq.server.tools.cli.CliMetaDataBRU"
+ANY = "127.0.0.1:0"
 START_TIMEOUT_S = 60.0
 TOOL_TIMEOUT_S = 60.0
 RULES = [{"type": 1, "rule": [{"zeroCnt": 3, "freqInMs": 300}]}]
@@ -72,7 +76,7 @@ class Tool:
         assert end in said.decode().lower(), said.decode()
 
 
-async def fill(api: WebApi) -> None:
+async def fill(api: WebApi, *, port: int = 8123) -> None:
     """Something of every kind: Brokers, topics with records that the Master made and that we did, and groups."""
     await api.modify(
         "admin_set_cluster_default_setting", maxMsgSizeInMB=2, numPartitions=3, flowCtrlEnable=True,
@@ -81,7 +85,7 @@ async def fill(api: WebApi) -> None:
     for number in (1, 2):
         await api.modify(
             "admin_add_broker_configure", brokerId=number, brokerIp=f"127.0.0.{number}", manageStatus="online",
-            deletePolicy="delete,20h",
+            deletePolicy="delete,20h", brokerPort=port,
         )  # fmt: skip
     await api.modify("admin_add_new_topic_record", brokerId="1,2", topicName="made,made2", numTopicStores=2)
     await api.modify("admin_add_new_topic_record", brokerId=2, topicName="told", acceptPublish=False)
@@ -106,25 +110,32 @@ async def records(api: WebApi) -> dict[str, list[Any]]:
     return {query: sorted(map(kept, await api.query(query)), key=repr) for query in QUERIES}
 
 
-async def test_it_moves_the_metadata_of_a_java_master_into_ours_and_on(tmp_path: Path) -> None:
-    java = fetch()
-    master = JavaMaster(java, tmp_path)
-    first, second = Tool(java, tmp_path / "first"), Tool(java, tmp_path / "second")
+@contextlib.asynccontextmanager
+async def java_master(java: Java, directory: Path) -> AsyncIterator[WebApi]:
+    """A Java Master that answers; its API, whose `base` is where it is."""
+    master = JavaMaster(java, directory)
     await master.start()
     try:
-        theirs = WebApi(master.web)
+        api = WebApi(master.web)
         async with asyncio.timeout(START_TIMEOUT_S):
             while True:
                 with contextlib.suppress(Exception):
-                    await theirs.query("admin_query_master_group_info")
+                    await api.query("admin_query_master_group_info")
                     break
                 await asyncio.sleep(0.2)
+        yield api
+    finally:
+        await master.kill()
+
+
+async def test_it_moves_the_metadata_of_a_java_master_into_ours_and_on(tmp_path: Path) -> None:
+    java = fetch()
+    first, second = Tool(java, tmp_path / "first"), Tool(java, tmp_path / "second")
+    async with java_master(java, tmp_path) as theirs:
         await fill(theirs)
         before = await records(theirs)
         assert all(before.values())
-        await first.backup(master.web)
-    finally:
-        await master.kill()
+        await first.backup(theirs.base)
     async with house(access=Access(TOKEN)) as here:
         web = str(here.client.base_url).rstrip("/")
         await first.recover(web)
@@ -134,3 +145,30 @@ async def test_it_moves_the_metadata_of_a_java_master_into_ours_and_on(tmp_path:
         web = str(here.client.base_url).rstrip("/")
         await second.recover(web)
         assert await records(WebApi(web)) == before
+
+
+async def test_it_moves_metadata_into_a_cluster_that_runs_and_has_made_its_own_broker(tmp_path: Path) -> None:
+    java = fetch()
+    tool = Tool(java, tmp_path / "saved")
+    port = free_port()
+    async with java_master(java, tmp_path) as theirs:
+        await fill(theirs, port=port)
+        before = await records(theirs)
+        await tool.backup(theirs.base)
+    listen = {"master.listen": ANY, "http.listen": ANY, "broker.listen": f"127.0.0.1:{port}", "broker.http_listen": ANY}
+    settings = {**listen, "data": str(tmp_path / "data"), "http.token": TOKEN}
+    node = Node(load_settings(None, environ={}, flags=settings), ROLES["all"])
+    where = await node.start()
+    try:
+        assert where.http is not None
+        assert node.master is not None
+        assert [record.address.port for record in node.master.catalogue.brokers.values()] == [port]
+        await tool.recover(where.http)
+        assert await records(WebApi(where.http)) == before
+        assert await node.master.until_served(1), "the Broker has what the metadata gives it"
+    finally:
+        await node.close()
+    node = Node(load_settings(None, environ={}, flags=settings), ROLES["all"])
+    await node.start()
+    assert node.refused_by_master is None, "it comes back to the record that the tool wrote"
+    await node.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -111,3 +112,46 @@ async def test_the_port_of_a_brokers_pages_is_what_it_says_until_an_operator_say
         await broker.heartbeat()
         await until(written)
         assert await recorded() == 9999
+
+
+HERE = {"brokerId": "1", "brokerIp": "127.0.0.9", "brokerPort": "8123"}
+
+
+async def test_a_broker_that_entered_on_its_own_may_be_entered_by_an_operator_where_it_is() -> None:
+    async with house() as here:
+        broker = await here.town.broker()
+        await here.topics("demo")
+        assert await here.codes("admin_add_broker_configure", **HERE, numPartitions="3", regionId="2") == [200]
+        record = (await here.rows("admin_query_broker_configure", withTopic="true"))[0]
+        shown = {key: record[key] for key in ("manageStatus", "numPartitions", "regionId", "createUser")}
+        assert shown == {"manageStatus": "online", "numPartitions": 3, "regionId": 2, "createUser": "me"}
+        assert sorted(topic["topicName"] for topic in record["topicSet"]) == ["__offset_history__", "demo"]
+        assert (await broker.register()).success, "it may come back to that record"
+        again = await here.change("admin_add_broker_configure", **HERE)
+        assert "the id 1 belongs to broker 1" in again["errMsg"], "an operator has entered it now"
+
+
+async def test_a_broker_that_runs_is_not_entered_elsewhere_nor_as_a_draft() -> None:
+    async with house(lost_connection_grace_s=0.05) as here:
+        broker = await here.town.broker()
+        before = here.town.master.catalogue.brokers[1]
+        for other in ({"brokerPort": "9999"}, {"brokerIp": "127.0.0.8"}, {"brokerTLSPort": "9998"}):
+            found = await here.change("admin_add_broker_configure", **{**HERE, **other})
+            assert not found["result"]
+            assert "broker 1 runs at 127.0.0.9:8123 (TLS port 8124), and would be entered at" in found["errMsg"]
+        assert await here.codes("admin_add_broker_configure", **HERE, manageStatus="draft") == [407]
+        assert here.town.master.catalogue.brokers[1] == before
+        await broker.close()
+        await until(lambda: here.town.master.broker_room.runs.get(1) is None)
+        assert await here.codes("admin_add_broker_configure", brokerId="1", brokerIp="127.0.0.8") == [200]
+        assert here.town.master.catalogue.brokers[1].address.host == "127.0.0.8"
+
+
+async def test_of_two_in_one_call_the_second_of_an_id_is_refused_also_where_the_broker_entered_on_its_own() -> None:
+    async with house() as here:
+        await here.town.broker()
+        one = {"brokerId": 1, "brokerIp": "127.0.0.9", "brokerPort": 8123}
+        twice = json.dumps([one, one])
+        found = await here.change("admin_batch_add_broker_configure", brokerJsonSet=twice)
+        assert "the id 1 belongs to broker 1" in found["errMsg"]
+        assert here.town.master.catalogue.brokers[1].stamp.create_user == "autoRegister"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import BadRequestError, Code, StorageError
 from pytubemq.master.answers import SYSTEM_TOPIC
+from pytubemq.master.broker_admission import AUTO_REGISTER_USER
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.change import Step, change
 from pytubemq.master.registry.outcome import (
@@ -70,7 +71,8 @@ class BrokerRegistry:
         """Enter Brokers, with the original's own topic on each, as drafts unless said otherwise.
 
         Several Brokers may run at one host, on ports of their own. One whose servers would share a port is left out
-        (407).
+        (407). A Broker that entered on its own may be entered once more, by an operator who knows it: what it carries
+        stays, and what is said counts. While it runs that is only possible where it is.
 
         Raises:
             BadRequestError: one has the id or the address of another, or no id can be made of its address; none is
@@ -82,12 +84,18 @@ class BrokerRegistry:
             made: dict[int, BrokerRecord] = {}
             for spec, by in specs:
                 record = self._new(spec, by)
-                if clash := _clash(record):
-                    found.append(clash)
+                own = self._own(record.broker_id)
+                if own is not None:
+                    record = self._over(own, record, said=spec.manage_status)
+                if problem := _clash(record) or _back_to_draft(own, record):
+                    found.append(problem)
                     continue
-                self._check_alone(record, [*self._catalogue.brokers.values(), *made.values()])
+                others = [other for other in self._catalogue.brokers.values() if other is not own]
+                self._check_alone(record, [*others, *made.values()])
                 made[record.broker_id] = record
-                puts.extend([record, self._history(record, by)])
+                puts.append(record)
+                if (SYSTEM_TOPIC, record.broker_id) not in self._catalogue.deploys:
+                    puts.append(self._history(record, by))
                 found.append(Outcome(_key(record)))
             if made and SYSTEM_TOPIC not in self._catalogue.topics:
                 puts.append(new_topic(SYSTEM_TOPIC, self._catalogue, Audit(SYSTEM_USER, specs[0][1].ms)))
@@ -158,6 +166,27 @@ class BrokerRegistry:
             props=spec.props.over(self._catalogue.broker_props(0)),
             stamp=by.made(),
         )
+
+    def _own(self, broker_id: int) -> BrokerRecord | None:
+        """Return the record of a Broker that entered on its own, if there is one of that id."""
+        record = self._catalogue.brokers.get(broker_id)
+        return record if record is not None and record.stamp.create_user == AUTO_REGISTER_USER else None
+
+    def _over(self, own: BrokerRecord, record: BrokerRecord, *, said: ManageStatus | None) -> BrokerRecord:
+        """Return what an operator says of a Broker that entered on its own; its status stays where nothing is said.
+
+        Raises:
+            BadRequestError: it runs elsewhere, and could not come back to such a record.
+        """
+        run = self._rooms.runs.get(own.broker_id)
+        if run is not None and (own.address, own.tls_port) != (record.address, record.tls_port):
+            raise BadRequestError(
+                f"broker {own.broker_id} runs at {own.address} (TLS port {own.tls_port}), and would be entered at "
+                f"{record.address} ({record.tls_port})",
+                hint="stop it first, or start it there, or give one of them another id",
+                code=Code.BAD_REQUEST,
+            )
+        return replace(record, manage_status=said or own.manage_status)
 
     def _check_alone(self, record: BrokerRecord, others: Iterable[BrokerRecord]) -> None:
         for other in others:
@@ -260,6 +289,15 @@ def _clash(record: BrokerRecord) -> Outcome | None:
     return Outcome(_key(record), BAD_VALUE, text)
 
 
+def _back_to_draft(before: BrokerRecord | None, record: BrokerRecord) -> Outcome | None:
+    """The refusal of a change that would make a draft of a Broker that is none any more."""
+    draft = ManageStatus.DRAFT
+    if before is None or record.manage_status is not draft or before.manage_status is draft:
+        return None
+    text = f"broker {record.broker_id} is {before.manage_status.text}: it cannot become a draft again"
+    return Outcome(_key(record), BAD_VALUE, text)
+
+
 def _unknown(broker_id: int) -> Outcome:
     return Outcome((broker_id, ""), NOT_FOUND, f"broker {broker_id} is not known: add it first")
 
@@ -277,14 +315,10 @@ def _changed(spec: BrokerSpec, record: BrokerRecord) -> BrokerRecord | Outcome:
     """The record with what is given; an outcome where the status may not follow the one it has."""
     key = _key(record)
     status = record.manage_status if spec.manage_status is None else spec.manage_status
-    if status is not record.manage_status:
-        if status is ManageStatus.DRAFT:
-            text = f"broker {record.broker_id} is {record.manage_status.text}: it cannot become a draft again"
-            return Outcome(key, BAD_VALUE, text)
-        if record.manage_status is ManageStatus.DRAFT and status is not ManageStatus.ONLINE:
-            text = f"broker {record.broker_id} is a draft: it can only be put online, not {status.text}"
-            return Outcome(key, BAD_VALUE, text)
-    return replace(
+    if record.manage_status is ManageStatus.DRAFT and status not in (ManageStatus.DRAFT, ManageStatus.ONLINE):
+        text = f"broker {record.broker_id} is a draft: it can only be put online, not {status.text}"
+        return Outcome(key, BAD_VALUE, text)
+    wanted = replace(
         record,
         address=record.address if spec.port is None else Address(record.address.host, spec.port),
         tls_port=record.tls_port if spec.tls_port is None else spec.tls_port,
@@ -294,6 +328,7 @@ def _changed(spec: BrokerSpec, record: BrokerRecord) -> BrokerRecord | Outcome:
         manage_status=status,
         props=spec.props.over(record.props),
     )
+    return _back_to_draft(record, wanted) or wanted
 
 
 def _switched(record: BrokerRecord, *, publish: bool | None, subscribe: bool | None) -> BrokerRecord:
