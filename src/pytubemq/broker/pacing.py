@@ -1,7 +1,8 @@
 """Turns of one connection's fetches: no more is read for a peer than it takes.
 
 The invariant: at most `MAX_READS_PER_CONNECTION` reads of a connection are under way, none begins while the peer has
-not taken its answers, and those that wait begin in the order they came.
+not taken its answers, or while the server's budget for all peers is used up, and those that wait begin in the order
+they came.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Pacer:
     def __init__(self, connection: ServerConnection) -> None:
         """Use `of`."""
         self._connection = connection
+        self._budget = connection.server.responses
         self._waiting: deque[Callable[[], None]] = deque()
         self._under_way = 0
         self._advancing = False
@@ -48,6 +50,7 @@ class Pacer:
     def ended(self) -> None:
         """A read has been answered, or given up."""
         self._under_way -= 1
+        self._budget.release()
         self._advance()
 
     def _advance(self) -> None:
@@ -62,8 +65,12 @@ class Pacer:
                 elif connection.backlogged:
                     self._look_again()
                     return
+                elif self._budget.is_used_up:
+                    self._wait_for_room()
+                    return
                 else:
                     self._under_way += 1
+                    self._budget.reserve()
                     waiting.popleft()()
         finally:
             self._advancing = False
@@ -73,6 +80,12 @@ class Pacer:
         if not self._connection.paused and not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._turn)
+
+    def _wait_for_room(self) -> None:
+        """Until others have taken what they asked for."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._budget.wait(self._turn)
 
     def _turn(self) -> None:
         self._scheduled = False

@@ -81,6 +81,17 @@ MASTER_METRICS: tuple[Source[MasterFacts], ...] = (
     counter("master_connections_accepted_total", "Connections accepted", lambda f: f.server.accepted),
     counter("master_connections_refused_total", "Connections refused, too many were open", lambda f: f.server.refused),
     counter("master_connection_faults_total", "Connections closed for what came over them", lambda f: f.server.faults),
+    counter(
+        "master_slow_readers_total",
+        "Connections closed because their peers did not take their answers",
+        lambda f: f.server.slow_readers,
+    ),
+    counter(
+        "master_connections_made_room_total",
+        "Connections closed for a new one, because they had asked for nothing or were silent for long",
+        lambda f: f.server.made_room,
+    ),
+    gauge("master_unsent_bytes", "Answers that peers have not taken", lambda f: f.server.unsent_bytes),
     counter("master_calls_failed_total", "Requests answered with an exception", lambda f: f.server.failed),
     counter("master_calls_late_total", "Answers dropped, their callers had given up", lambda f: f.server.late),
 )

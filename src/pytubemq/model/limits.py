@@ -80,6 +80,20 @@ MAX_BUFFERED_BYTES: Final = 512 * MIB
 connection that holds the most of them is closed."""
 MAX_UNSENT_BYTES: Final = 64 * MIB
 """Answers a peer does not read; beyond it the connection is closed (a well-behaved one pauses us long before)."""
+MAX_UNSENT_TOTAL_BYTES: Final = 256 * MIB
+"""Answers that peers have not read, and fetches that are being read, of all connections of a server together; beyond it
+no further fetch is read, and peers that stand still are closed. Beyond twice of it the worst one is closed whatever it
+does."""
+RESPONSE_PERIOD_S: Final = 120.0
+RESPONSE_LEAST_BYTES: Final = 64 * KIB
+"""What a peer must take of its answers in each such period, or its connection is closed. Not less time: a reader may
+work on one batch for a minute and read nothing meanwhile (Redis cuts subscribers after 60 s, NATS after 10 s)."""
+STALLED_PERIOD_S: Final = 5.0
+STALLED_LEAST_BYTES: Final = 64 * KIB
+"""The same while the budget above is used up, so that others wait for it."""
+STRANGER_SILENT_S: Final = 30.0
+"""A connection that is silent for so long makes room for a new one when all places are taken: whoever is registered has
+sent a heartbeat meanwhile."""
 
 # --- long waits -------------------------------------------------------------------------------------------------
 MAX_HEARTBEAT_WAIT_S: Final = 10.0

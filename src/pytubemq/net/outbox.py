@@ -12,7 +12,7 @@ from pytubemq.model.limits import KIB, MAX_UNSENT_BYTES
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _LARGE_BYTES: Final = 64 * KIB
 """A buffer of this size is not worth a copy, if the transport can write several at once."""
@@ -21,15 +21,24 @@ _LARGE_BYTES: Final = 64 * KIB
 class Outbox:
     """Gathers buffers and writes them at the end of the loop turn."""
 
-    __slots__ = ("_buffers", "_loop", "_scheduled", "_transport", "queued_bytes")
+    __slots__ = ("_buffers", "_loop", "_on_unsent", "_scheduled", "_transport", "handed_bytes", "queued_bytes")
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        on_unsent: Callable[[], None] | None = None,
+    ) -> None:
+        """`on_unsent` is called after a write that the operating system did not take as a whole."""
         self._transport = transport
         self._loop = loop
         self._buffers: list[bytes] = []
         self._scheduled = False
+        self._on_unsent = on_unsent
         self.queued_bytes = 0
         """Bytes put and not yet handed to the transport."""
+        self.handed_bytes = 0
+        """Bytes handed to the transport since the start."""
 
     def put(self, buffers: Sequence[bytes]) -> None:
         """Queue buffers for one write with everything else of this loop turn."""
@@ -50,6 +59,7 @@ class Outbox:
             return
         buffers, self._buffers = self._buffers, []
         large = self.queued_bytes >= _LARGE_BYTES
+        self.handed_bytes += self.queued_bytes
         self.queued_bytes = 0
         if self._transport.is_closing():
             return
@@ -59,8 +69,12 @@ class Outbox:
             self._transport.writelines(_few(buffers))
         else:
             self._transport.write(b"".join(buffers))
-        if self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
-            self._transport.abort()
+        unsent_bytes = self._transport.get_write_buffer_size()
+        if unsent_bytes:
+            if unsent_bytes > MAX_UNSENT_BYTES:
+                self._transport.abort()
+            elif self._on_unsent is not None:
+                self._on_unsent()
 
 
 def _few(buffers: list[bytes]) -> list[bytes]:

@@ -11,16 +11,28 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pytubemq.errors import ConfigError
-from pytubemq.model.limits import FRAME_TIMEOUT_S, IDLE_TIMEOUT_S, MAX_BUFFERED_BYTES, MAX_CONNECTIONS
+from pytubemq.model.limits import (
+    FRAME_TIMEOUT_S,
+    IDLE_TIMEOUT_S,
+    MAX_BUFFERED_BYTES,
+    MAX_CONNECTIONS,
+    MAX_UNSENT_TOTAL_BYTES,
+    STALLED_PERIOD_S,
+    STRANGER_SILENT_S,
+)
 from pytubemq.net.call import Call
 from pytubemq.net.call_run import CallRun
 from pytubemq.net.clock import Clock, SystemClock
+from pytubemq.net.freed_memory import GIVEN_BACK_BYTES, give_back_memory
 from pytubemq.net.listening import BACKLOG, ListeningSocket, address_of, bind, open_port
+from pytubemq.net.notices import Notices
+from pytubemq.net.response_budget import ResponseBudget
 from pytubemq.net.server_connection import ServerConnection
 from pytubemq.wire.extensions import OURS, Capability
 from pytubemq.wire.methods import METHODS
@@ -52,6 +64,12 @@ class ServerStats:
     """Calls answered with an exception."""
     late: int = 0
     """Answers dropped because their caller's time was over."""
+    slow_readers: int = 0
+    """Connections closed because their peers did not take their answers."""
+    made_room: int = 0
+    """Connections closed for a new one, because they had asked for nothing or were silent for long."""
+    unsent_bytes: int = 0
+    """Answers that peers have not taken."""
 
 
 class RpcServer:
@@ -71,6 +89,7 @@ class RpcServer:
         idle_timeout_s: float = IDLE_TIMEOUT_S,
         max_connections: int = MAX_CONNECTIONS,
         max_buffered_bytes: int = MAX_BUFFERED_BYTES,
+        max_unsent_bytes: int = MAX_UNSENT_TOTAL_BYTES,
     ) -> None:
         """`offered` are the service types (1 Master, 2 Broker read, 3 Broker write) that this server answers for;
         `run_handlers` may take several requests of a method at once."""
@@ -89,7 +108,15 @@ class RpcServer:
         """By method that is served here, how large the frame of a request may be."""
         self.clock = clock or SystemClock()
         self.stats = ServerStats()
+        self._notices = Notices(logger, name)
+        self.faults = Notices(logger, name)
         self.connections: set[ServerConnection] = set()
+        self.strangers: dict[ServerConnection, None] = {}
+        """Connections that have asked for nothing yet, the oldest first."""
+        self._silent: deque[ServerConnection] = deque()
+        """Connections that were silent for long when all places were taken, the longest first."""
+        self.responses = ResponseBudget(max_bytes=max_unsent_bytes)
+        self._peak_held_bytes = 0
         self._on_connection_lost = on_connection_lost
         self._frame_timeout_s = frame_timeout_s
         self._idle_timeout_s = idle_timeout_s
@@ -179,30 +206,59 @@ class RpcServer:
             connection.abort()
 
     def admit(self, connection: ServerConnection) -> bool:
-        """Called by a new connection; False when there are too many."""
-        if len(self.connections) >= self._max_connections or self._server is None:
+        """Called by a new connection; False when there are too many, and none that can make room for it."""
+        if self._server is None or (len(self.connections) >= self._max_connections and not self._make_room()):
             self.stats.refused += 1
-            logger.warning(
-                "%s: connection from %s refused, %d are open", self.name, connection.peer, len(self.connections)
+            self._notices.warning(
+                f"connection from {connection.peer} refused, {len(self.connections)} are open", self.clock.now_s()
             )
             return False
         self.connections.add(connection)
+        self.strangers[connection] = None
         self.stats.accepted += 1
         self.stats.connections = len(self.connections)
         return True
+
+    def _make_room(self) -> bool:
+        """Close who has been connected longest without asking for anything, or else who has been silent for long."""
+        victim = next(iter(self.strangers), None)
+        while victim is None and self._silent:
+            silent = self._silent.popleft()
+            if silent in self.connections and self._is_silent(silent, self.clock.now_s()):
+                victim = silent
+        if victim is None:
+            return False
+        self.stats.made_room += 1
+        self._notices.warning(
+            f"{len(self.connections)} connections are open, closing {victim.peer}, which asks for nothing",
+            self.clock.now_s(),
+        )
+        self._drop(victim)
+        return True
+
+    def _is_silent(self, connection: ServerConnection, now_s: float) -> bool:
+        return now_s - connection.last_byte_s > STRANGER_SILENT_S and not connection.open_calls
+
+    def _drop(self, connection: ServerConnection) -> None:
+        connection.abort()
+        connection.let_go()
+        self.forget(connection)
 
     def forget(self, connection: ServerConnection) -> None:
         """Called once by a connection that has ended."""
         if connection not in self.connections:
             return
         self.connections.discard(connection)
+        self.strangers.pop(connection, None)
         self.stats.connections = len(self.connections)
         if self._on_connection_lost is not None:
             self._on_connection_lost(connection)
 
     def shed(self) -> None:
-        """Too much is held: close the connection that holds the most."""
-        victim = max(self.connections, key=lambda connection: connection.buffered_bytes, default=None)
+        """Too much is held: close the connection whose unfinished frame stands still, or else that holds the most."""
+        now_s = self.clock.now_s()
+        standing = [one for one in self.connections if one.frame_age_s(now_s) > STALLED_PERIOD_S]
+        victim = max(standing or self.connections, key=lambda connection: connection.buffered_bytes, default=None)
         if victim is None:
             return
         held_bytes = victim.buffered_bytes
@@ -212,6 +268,23 @@ class RpcServer:
         )
         victim.abort()
         victim.let_go()
+
+    def relieve(self) -> None:
+        """Far too much waits to be read: close the worst reader."""
+        victim = self.responses.worst()
+        if victim is not None:
+            self._cut([cast("ServerConnection", victim)])
+
+    def _cut(self, slow: Sequence[ServerConnection]) -> None:
+        """Close connections whose peers do not take their answers."""
+        for connection in slow:
+            self.stats.slow_readers += 1
+            self._notices.warning(
+                f"closing {connection.peer}: it does not take its answers, {connection.unsent_bytes} bytes wait for "
+                f"it and {self.responses.unsent_bytes} for all",
+                self.clock.now_s(),
+            )
+            self._drop(connection)
 
     def run(self, call: Call, coroutine: Coroutine[Any, Any, None]) -> None:
         """Own a handler's task; its failure becomes the call's answer."""
@@ -228,17 +301,36 @@ class RpcServer:
             call.crash(error)
 
     async def _sweep(self) -> None:
-        """Once a second: end connections that stopped in the middle of a frame, or said nothing for long."""
+        """Once a second: end connections that stopped inside of a frame, said nothing for long, or do not read."""
         while True:
             await asyncio.sleep(SWEEP_PERIOD_S)
-            now_s = self.clock.now_s()
-            for connection in list(self.connections):
-                silent_s = now_s - connection.last_byte_s
-                if (
-                    connection.mid_frame_since_s is not None
-                    and now_s - connection.mid_frame_since_s > self._frame_timeout_s
-                ):
-                    connection.fault(f"a frame was begun and not finished within {self._frame_timeout_s:g} s")
-                elif silent_s > self._idle_timeout_s and not connection.open_calls:
-                    logger.info("%s: closing %s, silent for %.0f s", self.name, connection.peer, silent_s)
-                    connection.close()
+            self._look()
+
+    def _look(self) -> None:
+        now_s = self.clock.now_s()
+        is_full = len(self.connections) >= self._max_connections
+        silent: list[ServerConnection] = []
+        for connection in list(self.connections):
+            silent_s = now_s - connection.last_byte_s
+            if connection.frame_age_s(now_s) > self._frame_timeout_s:
+                connection.fault(f"a frame was begun and not finished within {self._frame_timeout_s:g} s")
+            elif silent_s > self._idle_timeout_s and not connection.open_calls:
+                logger.info("%s: closing %s, silent for %.0f s", self.name, connection.peer, silent_s)
+                connection.close()
+            elif is_full and self._is_silent(connection, now_s):
+                silent.append(connection)
+        self._silent = deque(sorted(silent, key=lambda connection: connection.last_byte_s))
+        self._cut([cast("ServerConnection", reader) for reader in self.responses.slow(now_s)])
+        self.responses.admit()
+        self.stats.unsent_bytes = self.responses.unsent_bytes
+        self._notices.tell_rest(now_s)
+        self.faults.tell_rest(now_s)
+        self._give_back_memory()
+
+    def _give_back_memory(self) -> None:
+        """After a time in which much was held: what is free since goes back to the operating system."""
+        held_bytes = self.buffered_bytes + self.responses.unsent_bytes
+        self._peak_held_bytes = max(self._peak_held_bytes, held_bytes)
+        if self._peak_held_bytes > GIVEN_BACK_BYTES and held_bytes < self._peak_held_bytes // 4:
+            self._peak_held_bytes = held_bytes
+            asyncio.get_running_loop().run_in_executor(None, give_back_memory)

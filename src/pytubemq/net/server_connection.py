@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from typing import TYPE_CHECKING, Any, cast
 
 from pytubemq.errors import EnvelopeError, FrameError
@@ -23,6 +22,7 @@ from pytubemq.model.limits import (
 from pytubemq.net.call import Call
 from pytubemq.net.call_run import CallRun
 from pytubemq.net.outbox import Outbox
+from pytubemq.net.response_budget import COUNTED_BYTES
 from pytubemq.net.sockets import watch_peer
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.frame import Frame
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytubemq.net.server import RpcServer
-
-logger = logging.getLogger(__name__)
 
 NO_CAPABILITY = Capability(0)
 _BACKLOG_BYTES = 2 * MIB
@@ -57,11 +55,16 @@ class ServerConnection(asyncio.Protocol):
         self.on_writable: Callable[[], None] | None = None
         """Called when `paused` has ended."""
         self.closed = False
+        self.is_stranger = True
+        """True until it has asked for something that is served here."""
         self.open_calls = 0
         self.buffered_bytes = 0
         """What came with its unanswered calls and lies in a frame that is not whole yet."""
         self.last_byte_s = server.clock.now_s()
         self.mid_frame_since_s: float | None = None
+        """When the frame that is not whole yet began, times without reading left out."""
+        self._paused_s = 0.0
+        """When reading was paused."""
         self._stream = RequestStream(server.request_bytes)
         self._unfinished_bytes = 0
         self._shown: int | None = None
@@ -78,7 +81,7 @@ class ServerConnection(asyncio.Protocol):
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         self._transport.set_write_buffer_limits(high=_BACKLOG_BYTES)
         watch_peer(transport, gone_after_s=VANISHED_PEER_S)
-        self._outbox = Outbox(self._transport, asyncio.get_running_loop())
+        self._outbox = Outbox(self._transport, asyncio.get_running_loop(), self._count_unsent)
         if not self.server.admit(self):
             self.abort()
 
@@ -109,6 +112,8 @@ class ServerConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writing_paused = False
+        self._count_unsent()
+        self.server.responses.admit()
         self._balance_reading()
         if self.on_writable is not None:
             self.on_writable()
@@ -121,8 +126,25 @@ class ServerConnection(asyncio.Protocol):
 
     def send(self, buffers: Sequence[bytes]) -> None:
         """Queue an answer's buffers."""
-        if self._outbox is not None and not self.closed:
-            self._outbox.put(buffers)
+        outbox = self._outbox
+        if outbox is not None and not self.closed:
+            outbox.put(buffers)
+            if outbox.queued_bytes > COUNTED_BYTES:
+                self._count_unsent()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Responses that the peer has not taken."""
+        if self._outbox is None or self._transport is None:
+            return 0
+        return self._outbox.queued_bytes + self._transport.get_write_buffer_size()
+
+    @property
+    def taken_bytes(self) -> int:
+        """Responses that the peer, or its operating system, has taken."""
+        if self._outbox is None or self._transport is None:
+            return 0
+        return self._outbox.handed_bytes - self._transport.get_write_buffer_size()
 
     @property
     def paused(self) -> bool:
@@ -151,13 +173,14 @@ class ServerConnection(asyncio.Protocol):
     def let_go(self) -> None:
         """It has ended: nothing of it counts any more."""
         self.closed = True
+        self.server.responses.forget(self)
         self.server.buffered_bytes -= self.buffered_bytes
         self.buffered_bytes = 0
 
     def fault(self, reason: str) -> None:
         """End a connection whose bytes cannot be understood: one line in the log."""
         self.server.stats.faults += 1
-        logger.warning("%s: closing %s: %s", self.server.name, self.peer, reason.splitlines()[0])
+        self.server.faults.warning(f"closing {self.peer}: {reason.splitlines()[0]}", self.server.clock.now_s())
         self.close()
 
     def close(self) -> None:
@@ -211,6 +234,8 @@ class ServerConnection(asyncio.Protocol):
         if shown or (first.method, first.service) not in server.served:
             self._serve_each(parts, now_s)
             return
+        if self.is_stranger:
+            self._become_known()
         run.deadline_s += _timeout_s(first.timeout_ms)
         server.stats.calls += len(run.serials)
         self.open_calls += len(run.serials)
@@ -244,6 +269,8 @@ class ServerConnection(asyncio.Protocol):
         except EnvelopeError as error:
             self._refuse(item.serial, error, request)
             return
+        if self.is_stranger:
+            self._become_known()
         call = Call(request, self, now_s, now_s + _timeout_s(request.timeout_ms))
         self.open_calls += 1
         self._buffer(call.size_bytes)
@@ -281,6 +308,19 @@ class ServerConnection(asyncio.Protocol):
         if server.buffered_bytes > server.max_buffered_bytes and more_bytes > 0:
             server.shed()
 
+    def _count_unsent(self) -> None:
+        """Count what waits for this peer, and for all of them."""
+        if self.closed:
+            return
+        server = self.server
+        server.responses.note(self, server.clock.now_s())
+        if server.responses.is_overdrawn:
+            server.relieve()
+
+    def frame_age_s(self, now_s: float) -> float:
+        """How long a frame has been coming that is not whole yet; 0 while none is, or nothing is read by our choice."""
+        return 0.0 if self.mid_frame_since_s is None or self._reading_paused else now_s - self.mid_frame_since_s
+
     def _refuse(self, serial: int, error: EnvelopeError, request: Request | None) -> None:
         self.server.stats.failed += 1
         self.send(
@@ -292,6 +332,11 @@ class ServerConnection(asyncio.Protocol):
                 capabilities=None if request is None else self.announce(request),
             )
         )
+
+    def _become_known(self) -> None:
+        """It has asked for something that is served here."""
+        self.is_stranger = False
+        self.server.strangers.pop(self, None)
 
     def _learn(self, capabilities: Capability) -> None:
         self.capabilities = capabilities
@@ -305,8 +350,13 @@ class ServerConnection(asyncio.Protocol):
         pause = self._writing_paused or self.open_calls > limit
         if pause and not self._reading_paused:
             self._transport.pause_reading()
+            self._paused_s = self.server.clock.now_s()
         elif self._reading_paused and not pause:
             self._transport.resume_reading()
+            paused_s = self.server.clock.now_s() - self._paused_s
+            self.last_byte_s += paused_s
+            if self.mid_frame_since_s is not None:
+                self.mid_frame_since_s += paused_s
         self._reading_paused = pause
 
 

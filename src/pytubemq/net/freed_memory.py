@@ -1,0 +1,29 @@
+"""Memory that was freed, given back to the operating system where the C library keeps it.
+
+The invariant: nothing depends on it. Where the library is another one, nothing happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import sys
+from typing import Final
+
+from pytubemq.model.limits import MIB
+
+GIVEN_BACK_BYTES: Final = 64 * MIB
+"""So much must have been held at a time that it is worth it."""
+
+
+def give_back_memory() -> bool:
+    """Return free pages; True if there were any.
+
+    Small objects that outlive a flood keep its pages from going back (glibc gives back only what lies above the last
+    one), so a process stays as large as it ever was. This also returns the pages between them.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # no such library, or no such function in it
+        return bool(ctypes.CDLL(None).malloc_trim(0))
+    return False

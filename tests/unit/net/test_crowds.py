@@ -1,0 +1,235 @@
+"""Crowds at a server: connections that ask for nothing or do not read, and the honest ones among them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytubemq.errors import ConnectionLostError
+from pytubemq.model.limits import KIB, MAX_CALLS_PER_CONNECTION, MIB, RESPONSE_PERIOD_S, STRANGER_SILENT_S
+from pytubemq.net import freed_memory
+from pytubemq.net.connection import RpcConnection
+from pytubemq.wire.codec import encode
+from pytubemq.wire.messages.master import CloseRequestP2M
+from pytubemq.wire.rpc import encode_request
+from tests.unit.net.test_rpc import CLOSE, OK, HandClock, ask, serving
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pytubemq.model.ids import Address
+    from pytubemq.net.call import Call
+    from pytubemq.net.server import RpcServer
+    from pytubemq.net.server_connection import ServerConnection
+
+pytestmark = pytest.mark.anyio
+
+BODY = encode(CloseRequestP2M(client_id="p1"))
+
+
+@contextlib.asynccontextmanager
+async def strangers(address: Address, count: int) -> AsyncIterator[list[asyncio.StreamReader]]:
+    """Connections over which nothing is asked."""
+    peers = [await asyncio.open_connection(address.host, address.port) for _ in range(count)]
+    try:
+        yield [reader for reader, _ in peers]
+    finally:
+        for _, writer in peers:
+            writer.close()
+
+
+def calls(first: int, count: int) -> bytes:
+    return b"".join(
+        b"".join(encode_request(serial, service=1, method=CLOSE, timeout_ms=600_000, body=[BODY]))
+        for serial in range(first, first + count)
+    )
+
+
+async def test_idle_strangers_make_room_for_newcomers() -> None:
+    async with serving(max_connections=20) as (server, address), strangers(address, 20) as readers:
+        await until(lambda: len(server.connections) == 20)
+        known = [await RpcConnection.connect(address) for _ in range(5)]
+        for connection in known:
+            assert (await ask(connection)).success
+        assert await readers[0].read() == b"", "who came first and asked for nothing goes first"
+        assert server.stats.refused == 0
+        assert server.stats.made_room == 5
+        for connection in known:
+            assert (await ask(connection)).success
+            await connection.close()
+
+
+async def test_nobody_who_is_served_makes_room_for_a_crowd() -> None:
+    async with serving(max_connections=3) as (server, address):
+        known = [await RpcConnection.connect(address) for _ in range(3)]
+        for connection in known:
+            assert (await ask(connection)).success
+        async with strangers(address, 30) as readers:
+            for reader in readers:
+                assert await reader.read() == b""
+        assert server.stats.refused == 30
+        for connection in known:
+            assert (await ask(connection)).success
+            await connection.close()
+
+
+async def test_who_asked_once_and_is_silent_for_long_makes_room_too() -> None:
+    clock = HandClock()
+    async with serving(max_connections=2, clock=clock) as (server, address):
+        first, second = [await RpcConnection.connect(address) for _ in range(2)]
+        await ask(first)
+        await ask(second)
+        clock.now += STRANGER_SILENT_S + 1
+        await ask(second)
+        server._look()
+        third = await RpcConnection.connect(address)
+        assert (await ask(third)).success
+        assert (await ask(second)).success
+        with pytest.raises(ConnectionLostError):
+            await ask(first)
+        for connection in (first, second, third):
+            await connection.close()
+
+
+async def test_a_crowd_is_not_told_of_line_by_line(caplog: pytest.LogCaptureFixture) -> None:
+    clock = HandClock()
+    async with serving(max_connections=1, clock=clock) as (server, address):
+        known = await RpcConnection.connect(address)
+        await ask(known)
+        async with strangers(address, 50) as readers:
+            for reader in readers:
+                await reader.read()
+        assert caplog.text.count("refused") == 10
+        clock.now += 11
+        server._look()
+        assert "and 40 more such connections" in caplog.text
+        await known.close()
+
+
+@contextlib.asynccontextmanager
+async def deaf(server: RpcServer, address: Address, requests: int) -> AsyncIterator[ServerConnection]:
+    """A peer that asks and never reads, as the server sees it."""
+    before = set(server.connections)
+    reader, writer = await asyncio.open_connection(address.host, address.port, limit=KIB)
+    writer.write(calls(1, requests))
+    await until(lambda: len(server.connections) > len(before))
+    (one,) = server.connections - before
+    await until(lambda: one.unsent_bytes > 0 or one.closed)
+    try:
+        yield one
+    finally:
+        writer.close()
+        del reader
+
+
+async def test_readers_that_do_not_read_are_cut_and_a_busy_one_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    clock = HandClock()
+    answer = [OK]
+
+    def reply(call: Call) -> None:
+        call.reply(answer[0])
+
+    async with serving(reply, clock=clock, max_unsent_bytes=16 * MIB) as (server, address):
+        busy = await RpcConnection.connect(address)
+        await ask(busy)
+        answer[0] = bytes(1900 * KIB)
+        async with contextlib.AsyncExitStack() as crowd:
+            worst = [await crowd.enter_async_context(deaf(server, address, 30)) for _ in range(30)]
+            assert server.responses.unsent_bytes <= 2 * 16 * MIB + 2 * MIB, "twice the budget is never passed for long"
+            for _ in range(3):
+                for _ in range(5):
+                    assert len((await busy.call(CLOSE, 1, BODY, timeout_s=10)).body) == 1900 * KIB
+                clock.now += 6
+                server._look()
+            assert server.responses.unsent_bytes <= 16 * MIB
+            assert sum(one.closed for one in worst) >= 20
+        assert server.stats.slow_readers >= 20
+        assert "it does not take its answers" in caplog.text
+        assert not busy.closed
+        await busy.close()
+        await until(lambda: not server.connections)
+        assert server.responses.unsent_bytes == 0
+
+
+async def test_a_reader_that_takes_nothing_for_long_is_cut_though_there_is_room() -> None:
+    clock = HandClock()
+    async with (
+        serving(lambda call: call.reply(bytes(1900 * KIB)), clock=clock) as (server, address),
+        deaf(server, address, 8) as one,
+    ):
+        clock.now += RESPONSE_PERIOD_S
+        server._look()  # what the operating system took in the meantime counts as taken
+        clock.now += RESPONSE_PERIOD_S - 1
+        server._look()
+        assert not one.closed
+        clock.now += 1
+        server._look()
+        assert one.closed
+        assert server.stats.slow_readers == 1
+        assert one not in server.connections
+
+
+async def test_the_time_for_a_frame_stands_still_while_we_do_not_read() -> None:
+    """A client may have so many requests under way that we stop in the middle of one; that is not its fault."""
+    clock = HandClock()
+    held: list[Call] = []
+    async with serving(held.append, clock=clock, frame_timeout_s=30) as (server, address):
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        whole = calls(1, MAX_CALLS_PER_CONNECTION + 2)
+        writer.write(whole[:-10])
+        await until(lambda: len(held) == MAX_CALLS_PER_CONNECTION + 1)
+        (one,) = server.connections
+        assert one.mid_frame_since_s is not None
+        assert one._reading_paused
+        clock.now += 100
+        server._look()
+        assert not one.closed
+        for call in held:
+            call.reply(OK)
+        assert not one._reading_paused
+        clock.now += 29
+        server._look()
+        assert not one.closed, "it has the time that it had left"
+        writer.write(whole[-10:])
+        await until(lambda: len(held) == MAX_CALLS_PER_CONNECTION + 2)
+        writer.close()
+        assert reader is not None
+
+
+async def test_after_reading_goes_on_the_rest_of_a_frame_has_an_end() -> None:
+    clock = HandClock()
+    held: list[Call] = []
+    async with serving(held.append, clock=clock, frame_timeout_s=30) as (server, address):
+        _, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(calls(1, MAX_CALLS_PER_CONNECTION + 2)[:-10])
+        await until(lambda: len(held) == MAX_CALLS_PER_CONNECTION + 1)
+        (one,) = server.connections
+        for call in held:
+            call.reply(OK)
+        clock.now += 31
+        server._look()
+        assert one.closed
+        writer.close()
+
+
+async def test_memory_is_given_back_after_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[bool] = []
+    monkeypatch.setattr("pytubemq.net.server.give_back_memory", lambda: given.append(True))
+    async with serving() as (server, _):
+        server.buffered_bytes = 100 * MIB
+        server._look()
+        assert given == []
+        server.buffered_bytes = 10 * MIB
+        server._look()
+        await until(lambda: given == [True])
+        server._look()
+        assert given == [True]
+        server.buffered_bytes = 0
+
+
+def test_giving_back_memory_works_or_does_nothing() -> None:
+    assert freed_memory.give_back_memory() in (True, False)
