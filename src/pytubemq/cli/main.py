@@ -36,7 +36,7 @@ COMMANDS = {
     ),
     "pipeline": Lazy("pytubemq.cli.pipeline:pipeline", "From a topic to a table: write, check and run pipeline files."),
     "server": Lazy("pytubemq.cli.server:server", "Run a Master, a Broker or both from a settings file."),
-    "store": Lazy("pytubemq.cli.store:store", "Look into, check, mend, export and fill a stopped Broker's data."),
+    "store": Lazy("pytubemq.cli.store:store", "Look into, check, mend, export and fill a stopped server's data."),
     "bench": Lazy("pytubemq.cli.bench:bench", "Measure producing, consuming and the way from end to end."),
     "profile": Lazy("pytubemq.cli.profile:profile", "Name clusters and pick the current one."),
     "errors": Lazy("pytubemq.cli.errors:errors", "Meaning, cause and remedy of every error code."),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pytubemq.cli.metadata import metadata_command
 from pytubemq.cli.names import topic_name
 from pytubemq.cli.options import GlobalOptions, current, global_options
 from pytubemq.cli.output import emit_object, emit_rows
@@ -42,11 +43,14 @@ SECTIONS = {
 
 @click.group()
 def store() -> None:
-    """Look into, check, mend, export and fill a Broker's data directory.
+    """Look into, check, mend, export and fill a Broker's data directory; check and mend a Master's.
 
     Exit codes: 0 fine, 1 damage found or something failed, 2 usage, 3 there is no such topic or partition, 4 a Broker
     runs there.
     """
+
+
+store.add_command(metadata_command)
 
 
 def topic_option(command: Any) -> Any:

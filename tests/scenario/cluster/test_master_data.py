@@ -50,7 +50,7 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def lose(place: Path) -> None:
-    for path in (place / "master").glob("meta.db*"):
+    for path in (place / "master").glob("meta.*"):
         path.unlink()
 
 

@@ -50,7 +50,7 @@ READING: dict[tuple[str, ...], tuple[str, ...]] = {
 NOT_READING = {
     ("dev",), ("produce",), ("consume",), ("server", "run"), ("topic", "create"), ("topic", "delete"),
     ("topic", "alter"), ("cluster", "alter"), ("group", "reset"), ("store", "inspect"), ("store", "verify"),
-    ("store", "import"), ("store", "repair"), ("store", "export"),
+    ("store", "import"), ("store", "repair"), ("store", "export"), ("store", "metadata"),
     ("pipeline", "init"), ("pipeline", "lint"), ("pipeline", "test"), ("pipeline", "dry-run"),
     ("pipeline", "plan"), ("pipeline", "run"), ("pipeline", "stop"), ("pipeline", "status"),
     ("pipeline", "report"), ("pipeline", "tap"), ("pipeline", "backfill"), ("pipeline", "reset"),

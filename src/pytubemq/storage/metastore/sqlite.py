@@ -1,7 +1,8 @@
-"""A metadata store in one SQLite file.
+"""A metadata store in one SQLite file, with a seal beside it.
 
-The invariant: what a call has written survives a power cut (`synchronous=FULL`: the write-ahead log is flushed before
-the call returns). A file written by a newer version is refused and left untouched.
+The invariants: what a call has written survives a power cut and is in the file itself when the call returns (the
+write-ahead log is flushed, then moved into the file and emptied); what is loaded is all that was written, or an error
+that names what is damaged or lost. A file written by a newer version is refused and left untouched.
 
 `epoch` columns are reserved for leadership by lease: a write will then prove the leader's number in its own
 transaction. Until there are several Masters every row has 0.
@@ -9,10 +10,14 @@ transaction. Until there are several Masters every row has 0.
 
 from __future__ import annotations
 
+import logging
+import os
+import shutil
 import sqlite3
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from pytubemq.errors import CorruptError, DiskFullError, NewerVersionError, StorageError, TubeError
 from pytubemq.model.records import (
@@ -23,8 +28,10 @@ from pytubemq.model.records import (
     GroupRecord,
     TopicRecord,
 )
+from pytubemq.storage.metastore.checks import Totals, check_of_row
 from pytubemq.storage.metastore.port import Metadata
 from pytubemq.storage.metastore.problems import dangling
+from pytubemq.storage.metastore.seal import read_seal, seal_path, write_seal
 from pytubemq.storage.metastore.tables import TABLE_OF, TABLES, Table, key_of, record_of, row_of
 
 if TYPE_CHECKING:
@@ -34,53 +41,125 @@ if TYPE_CHECKING:
     from pytubemq.model.records import Record
 
 
+logger = logging.getLogger(__name__)
+
+LAYOUT_WITH_CHECKS: Final = 4
+MEND: Final = (
+    "put a copy of the directory in its place, or keep what is sound with `pytubemq store metadata {} --repair`: "
+    "Brokers keep their topics, `pytubemq cluster adopt` then takes over what is missing"
+)
+_DAMAGE: Final = (
+    "SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_ERROR", "SQLITE_FORMAT", "SQLITE_SCHEMA", "SQLITE_TOOBIG",
+    "SQLITE_MISMATCH",
+)  # fmt: skip
+"""The beginnings of what SQLite calls a file that it cannot make sense of; a text that is none has no name."""
+_NAMED: Final = 5
+"""Damaged records that an error names; it counts the others."""
+
+
 class SqliteMetaStore:
     """`MetaStore` in the file `path`, which is made if it is not there (its directory too).
 
     Raises:
         NewerVersionError: a newer version wrote the file.
-        StorageError: the file cannot be opened, or is not a database.
+        CorruptError: it, or its write-ahead log, is damaged or missing.
+        StorageError: the file cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._seal = seal_path(path)
         with _explained(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            sealed = read_seal(self._seal)
+            if sealed is not None and sealed.generation and not (path.exists() and path.stat().st_size):
+                raise lost(path, Totals(), sealed)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            keep_log(path)
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
             with _explained(path):
                 _prepare(self._db, path)
+            self._totals = self._check(sealed)
+            with suppress(FileNotFoundError):
+                kept_log(path).unlink()
         except BaseException:
             self._db.close()
             raise
 
     def load(self) -> Metadata:
-        found = Metadata()
         with _explained(self._path):
-            rows = {
-                table.kind: [record_of(table.kind, row) for row in self._db.execute(_select(table))] for table in TABLES
-            }
-            (found.last_serial_id,) = self._db.execute("SELECT last FROM serial WHERE id = 1").fetchone()
-        for cluster in rows[ClusterRecord]:
-            found.cluster = cluster
-        found.brokers, found.topics = rows[BrokerRecord], rows[TopicRecord]
-        found.deploys, found.consumes = rows[DeployRecord], rows[ConsumeRecord]
-        found.groups = rows[GroupRecord]
-        return found
+            reading = read_records(self._db)
+        return reading.metadata
 
     def apply(self, puts: Sequence[Record], deletes: Sequence[Record]) -> None:
+        totals = self._totals.next()
         with self._transaction():
             for record in deletes:
-                table = TABLE_OF[type(record)]
-                self._db.execute(_delete(table), key_of(record))
+                totals = self._without(record, totals)
+                self._db.execute(_delete(TABLE_OF[type(record)]), key_of(record))
             for record in puts:
-                self._db.execute(_put(TABLE_OF[type(record)]), row_of(record))
+                totals = self._without(record, totals)
+                table, row = TABLE_OF[type(record)], row_of(record)
+                check = check_of_row(table.name, row)
+                self._db.execute(_put(table), [*row, check])
+                totals = totals.plus(check)
             last = max((record.stamp.serial_id for record in puts), default=0)
             self._db.execute("UPDATE serial SET last = MAX(?, last) WHERE id = 1", (last,))
+            _write_totals(self._db, totals)
             self._check_deploys(puts, deletes)
+        self._totals = totals
+        self._settle()
 
     def close(self) -> None:
         self._db.close()
+
+    def _check(self, sealed: Totals | None) -> Totals:
+        """Compare what is there with what should be there, by its own totals and by the seal.
+
+        Raises:
+            CorruptError: names what is damaged, or how much is lost.
+        """
+        with _explained(self._path):
+            problems = [str(row[0]) for row in self._db.execute("PRAGMA integrity_check(5)")]
+            reading = read_records(self._db)
+        damaged = [*reading.damaged, *(problem for problem in problems if problem != "ok")]
+        if damaged:
+            more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
+            raise CorruptError(
+                f"{self._path} is damaged: {'; '.join(damaged[:_NAMED])}{more}", hint=MEND.format(self._path.parent)
+            )
+        totals = reading.totals
+        if sealed is not None and sealed.generation > totals.generation:
+            raise lost(self._path, totals, sealed)
+        if sealed is not None and sealed.generation == totals.generation and sealed != totals:
+            raise CorruptError(
+                f"{self._path} is damaged: it has {totals.records} records, and not those {sealed.records} that "
+                f"{self._seal.name} counts",
+                hint=MEND.format(self._path.parent),
+            )
+        if sealed != totals:
+            if sealed is None and totals.generation:
+                logger.warning("%s had no seal: it is taken as it is, and sealed", self._path)
+            self._settle(totals)
+        return totals
+
+    def _without(self, record: Record, totals: Totals) -> Totals:
+        table = TABLE_OF[type(record)]
+        where = " AND ".join(f'"{column}" = ?' for column in table.key) or "id = 1"
+        row = self._db.execute(f'SELECT "check" FROM {table.name} WHERE {where}', key_of(record)).fetchone()
+        return totals if row is None else totals.minus(row[0])
+
+    def _settle(self, totals: Totals | None = None) -> None:
+        """Move the log into the file, so that the file alone holds everything, and count the change in the seal.
+
+        The change stands already: what fails here makes a later loss harder to notice, and is done with the next.
+        """
+        try:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            write_seal(self._seal, totals or self._totals)
+        except (sqlite3.Error, OSError) as error:
+            logger.error("a change of %s is in its log only, or not counted in %s: %s", self._path, self._seal, error)
 
     def _check_deploys(self, puts: Sequence[Record], deletes: Sequence[Record]) -> None:
         """As the commit would, which cannot say what is missing; looks only at what the change may have touched."""
@@ -108,18 +187,118 @@ class SqliteMetaStore:
             try:
                 yield
             except BaseException:
-                self._db.execute("ROLLBACK")
+                if self._db.in_transaction:  # on a full disk SQLite has ended it
+                    self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a file holds: the records whose checksum is right, the names of the others, and its totals."""
+
+    metadata: Metadata
+    damaged: tuple[str, ...]
+    totals: Totals
+
+
+def read_records(db: sqlite3.Connection, *, tolerant: bool = False) -> Reading:
+    """Read all records, each with its checksum.
+
+    With `tolerant` a table that cannot be read to its end is damage like another. Raises `sqlite3.DatabaseError`.
+    """
+    rows: dict[type[Any], list[Any]] = {}
+    damaged: list[str] = []
+    counted = Totals()
+    for table in TABLES:
+        rows[table.kind] = []
+        for *row, check in _rows(db, table, damaged if tolerant else None):
+            counted = counted.plus(check if isinstance(check, int) else 0)
+            record = _sound_record(table, row, check)
+            if record is None:
+                damaged.append(_name_of(table, row))
+            else:
+                rows[table.kind].append(record)
+    found = Metadata(
+        brokers=rows[BrokerRecord],
+        topics=rows[TopicRecord],
+        deploys=rows[DeployRecord],
+        consumes=rows[ConsumeRecord],
+        groups=rows[GroupRecord],
+    )
+    for cluster in rows[ClusterRecord]:
+        found.cluster = cluster
+    try:
+        serial = db.execute("SELECT last FROM serial WHERE id = 1").fetchone()
+        state = db.execute('SELECT generation, records, total, "check" FROM state WHERE id = 1').fetchone()
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
+        if not tolerant:
+            raise
+        serial = state = None
+    found.last_serial_id = serial[0] if serial and isinstance(serial[0], int) else 0
+    if state is None or not all(isinstance(value, int) for value in state):
+        return Reading(found, (*damaged, "the count of its records"), counted)
+    totals = Totals(*state[:3])
+    if serial is None or state[3] != totals.check(serial[0]):
+        damaged.append("the count of its records")
+    elif (totals.records, totals.total) != (counted.records, counted.total) and not damaged:
+        damaged.append(f"{counted.records} records where {totals.records} should be")
+    return Reading(found, tuple(damaged), totals)
+
+
+def _rows(db: sqlite3.Connection, table: Table, damaged: list[str] | None) -> Iterator[tuple[Any, ...]]:
+    """Yield a table's rows; with `damaged` an error is noted there and ends them."""
+    try:
+        yield from db.execute(_select(table))
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        if damaged is None:
+            raise
+        damaged.append(f"the rest of the table {table.name}: {error}")
+
+
+def _sound_record(table: Table, row: Sequence[Any], check: object) -> Any:
+    """The record; None if it is not what was written."""
+    if check != check_of_row(table.name, row):
+        return None
+    try:
+        return record_of(table.kind, row)
+    except (ValueError, TypeError):  # a value that a later version knows, of which ours makes nothing
+        return None
+
+
+def _name_of(table: Table, row: Sequence[Any]) -> str:
+    key = [str(row[table.columns.index(column)])[:80] for column in table.key]
+    return f"the record of {table.name.replace('_', ' ')} {', '.join(key)}".rstrip()
+
+
+def _write_totals(db: sqlite3.Connection, totals: Totals) -> None:
+    (last,) = db.execute("SELECT last FROM serial WHERE id = 1").fetchone()
+    db.execute(
+        'UPDATE state SET generation = ?, records = ?, total = ?, "check" = ? WHERE id = 1',
+        (totals.generation, totals.records, totals.total, totals.check(last)),
+    )
+
+
+def _add_checks(db: sqlite3.Connection) -> None:
+    """Work out the checksums of a file that had none."""
+    totals = Totals()
+    for table in TABLES:
+        for *row, _ in db.execute(_select(table)).fetchall():
+            check = check_of_row(table.name, row)
+            where = " AND ".join(f'"{column}" = ?' for column in table.key) or "id = 1"
+            key = [row[table.columns.index(column)] for column in table.key]
+            db.execute(f'UPDATE {table.name} SET "check" = ? WHERE {where}', (check, *key))
+            totals = totals.plus(check)
+    _write_totals(db, totals)
+
+
 def _select(table: Table) -> str:
     order = f" ORDER BY {_names(table.key)}" if table.key else ""
-    return f"SELECT {_names(table.columns)} FROM {table.name}{order}"
+    return f'SELECT {_names(table.columns)}, "check" FROM {table.name}{order}'
 
 
 def _put(table: Table) -> str:
-    columns, marks = _names(table.columns), ", ".join("?" * len(table.columns))
+    columns, marks = _names((*table.columns, "check")), ", ".join("?" * (len(table.columns) + 1))
     if not table.key:
         columns, marks = f"id, {columns}", f"1, {marks}"
     return f"INSERT OR REPLACE INTO {table.name} ({columns}) VALUES ({marks})"
@@ -128,6 +307,27 @@ def _put(table: Table) -> str:
 def _delete(table: Table) -> str:
     wanted = " AND ".join(f'"{column}" = ?' for column in table.key)
     return f"DELETE FROM {table.name}" + (f" WHERE {wanted}" if wanted else "")
+
+
+def kept_log(path: Path) -> Path:
+    """Return where the write-ahead log of an unclean end is kept until the file is found to be whole."""
+    return path.with_name(f"{path.name}-wal.before")
+
+
+def keep_log(path: Path) -> None:
+    """Copy the write-ahead log that an unclean end left: opening the file drops what of it is damaged."""
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size and not kept_log(path).exists():
+        shutil.copy2(log, kept_log(path))
+
+
+def lost(path: Path, found: Totals, sealed: Totals) -> CorruptError:
+    """Return the error for a file that has fewer changes than its seal counts."""
+    return CorruptError(
+        f"{path} lacks {sealed.generation - found.generation} of {sealed.generation} changes: it, or its write-ahead "
+        f"log {path.name}-wal, was lost or damaged; it has {found.records} records where {sealed.records} should be",
+        hint=f"{MEND.format(path.parent)}; if you have put an older copy there on purpose, remove {seal_path(path)}",
+    )
 
 
 def _names(columns: Iterable[str]) -> str:
@@ -142,7 +342,10 @@ def _migrations() -> list[str]:
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    """Check the layout's number and bring it up to ours."""
+    """Check the layout's number and bring it up to ours.
+
+    A number below that of a layout which the file has already is damage, not age.
+    """
     (version,) = db.execute("PRAGMA user_version").fetchone()
     steps = _migrations()
     if version > len(steps):
@@ -150,13 +353,21 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
             f"{path} has layout {version}, this version knows up to {len(steps)}",
             hint="run the pytubemq version that wrote it, or a newer one",
         )
+    has_checks = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'state'").fetchone() is not None
+    if has_checks != (version >= LAYOUT_WITH_CHECKS):
+        raise CorruptError(
+            f"{path} is damaged: its layout is not the one of its number {version}", hint=MEND.format(path.parent)
+        )
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=FULL")
     db.execute("PRAGMA foreign_keys=ON")
     db.execute("PRAGMA busy_timeout=5000")
     for number, step in enumerate(steps[version:], version + 1):
         # `executescript` would commit behind our back, so the transaction is part of the script.
-        db.executescript(f"BEGIN IMMEDIATE;\n{step}\nPRAGMA user_version={number};\nCOMMIT;")
+        db.executescript(f"BEGIN IMMEDIATE;\n{step}\nPRAGMA user_version={number};")
+        if number == LAYOUT_WITH_CHECKS:
+            _add_checks(db)
+        db.execute("COMMIT")
 
 
 @contextmanager
@@ -172,15 +383,15 @@ def _explained(path: Path) -> Iterator[None]:
             raise DiskFullError(
                 f"no space left to write {path}", hint="free some space; service then returns"
             ) from error
-        if name in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
+        if name.startswith(_DAMAGE) or (not name and isinstance(error, sqlite3.OperationalError)):
             raise CorruptError(
-                f"{path} is not a sound SQLite database: {error}",
-                hint="put a copy in its place; without one, remove it and create the topics again: Brokers keep their "
-                "messages",
+                f"{path} is not a sound SQLite database: {error}", hint=MEND.format(path.parent)
             ) from error
         raise StorageError(
             f"cannot use {path}: {error}", hint="check that the directory exists and can be written"
         ) from error
+    except UnicodeDecodeError as error:  # in a name or a text of SQLite's own message
+        raise CorruptError(f"{path} is not a sound SQLite database: {error}", hint=MEND.format(path.parent)) from error
     except OSError as error:
         raise StorageError(
             f"cannot use {path}: {error.strerror or error}", hint="check that the directory exists and can be written"

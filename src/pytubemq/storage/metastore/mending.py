@@ -1,0 +1,142 @@
+"""Look into a damaged metadata file, and keep what of it is sound.
+
+The invariants: looking changes nothing, as it reads copies; a repair puts every file aside before it writes a new one,
+and takes over only records whose checksum is right.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import NotFoundError, StorageError
+from pytubemq.model.records import ClusterRecord
+from pytubemq.storage.metastore.seal import read_seal, seal_path
+from pytubemq.storage.metastore.sqlite import SqliteMetaStore, kept_log, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytubemq.model.records import Record
+    from pytubemq.storage.metastore.checks import Totals
+    from pytubemq.storage.metastore.port import Metadata
+
+_LOG: Final = "-wal"
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What is sound of a metadata file, and what is not: `damaged` names it, `lost_changes` are missing at the end."""
+
+    metadata: Metadata
+    damaged: tuple[str, ...]
+    lost_changes: int
+
+    @property
+    def is_sound(self) -> bool:
+        """True if nothing is damaged or missing."""
+        return not self.damaged and not self.lost_changes
+
+    def records(self) -> list[Record]:
+        """Return the sound records."""
+        found = self.metadata
+        cluster = [] if found.cluster == ClusterRecord() else [found.cluster]
+        return [*cluster, *found.brokers, *found.topics, *found.deploys, *found.consumes, *found.groups]
+
+
+def examine(path: Path) -> Examined:
+    """Read the metadata file `path` record by record.
+
+    Raises:
+        NotFoundError: there is neither the file nor anything beside it.
+        StorageError: it cannot be read at all.
+    """
+    sealed = read_seal(seal_path(path))
+    if not any(file.exists() for file in _files(path)):
+        raise NotFoundError(f"no metadata in {path.parent}", hint="give a Master's data directory")
+    found = _read_copy(path, sealed)
+    metadata, dangling = _without_dangling(found.metadata)
+    return replace(found, metadata=metadata, damaged=(*found.damaged, *dangling))
+
+
+def mend(path: Path, found: Examined) -> list[Path]:
+    """Put the files of `path` aside and write a new one of the sound records; return where the old files are.
+
+    Raises:
+        StorageError: it cannot be written; the old files are aside.
+    """
+    aside = _put_aside(path)
+    store = SqliteMetaStore(path)
+    try:
+        store.apply(found.records(), [])
+    finally:
+        store.close()
+    return aside
+
+
+def _read_copy(path: Path, sealed: Totals | None) -> Examined:
+    with tempfile.TemporaryDirectory(prefix="pytubemq-metadata-") as scratch:
+        copy = Path(scratch) / "meta.db"
+        if path.exists():
+            shutil.copyfile(path, copy)
+        log = kept_log(path) if kept_log(path).exists() else path.with_name(path.name + _LOG)
+        if log.exists():
+            shutil.copyfile(log, copy.with_name(copy.name + _LOG))
+        try:
+            with closing(sqlite3.connect(copy, isolation_level=None)) as db:
+                reading = read_records(db, tolerant=True)
+                problems = _structure(db)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise StorageError(
+                f"nothing of {path} can be read: {error}",
+                hint=f"put the files meta.* of {path.parent} elsewhere and start the Master: it begins without "
+                "records, and `pytubemq cluster adopt` takes over what the Brokers hold",
+            ) from error
+    damaged = [*reading.damaged, *(problem for problem in problems if problem != "ok")]
+    if not reading.damaged and sealed is not None and sealed.generation == reading.totals.generation != 0:
+        damaged += [] if sealed == reading.totals else ["the count of its records"]
+    behind = 0 if sealed is None else max(0, sealed.generation - reading.totals.generation)
+    return Examined(reading.metadata, tuple(damaged), behind)
+
+
+def _structure(db: sqlite3.Connection) -> list[str]:
+    """Return what SQLite says to be wrong with the file."""
+    try:
+        return [str(row[0]) for row in db.execute("PRAGMA integrity_check(5)")]
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        return [f"the structure of the file: {error}"]
+
+
+def _without_dangling(metadata: Metadata) -> tuple[Metadata, list[str]]:
+    """Leave out places whose topic or Broker is damaged: the Brokers that hold them say what they were."""
+    topics = {topic.topic for topic in metadata.topics}
+    brokers = {broker.broker_id for broker in metadata.brokers}
+    kept = [place for place in metadata.deploys if place.topic in topics and place.broker_id in brokers]
+    dropped = [place for place in metadata.deploys if place not in kept]
+    names = [f"the place of {place.topic} on broker {place.broker_id}, for want of one of them" for place in dropped]
+    return replace(metadata, deploys=kept), names
+
+
+def _files(path: Path) -> Iterator[Path]:
+    yield path
+    for ending in (_LOG, "-shm"):
+        yield path.with_name(path.name + ending)
+    yield kept_log(path)
+    yield seal_path(path)
+
+
+def _put_aside(path: Path) -> list[Path]:
+    number = 1
+    while (directory := path.with_name(f"damaged-{number}")).exists():
+        number += 1
+    directory.mkdir(mode=0o700)
+    aside = []
+    for file in _files(path):
+        if file.exists():
+            aside.append(file.rename(directory / file.name))
+    return aside
