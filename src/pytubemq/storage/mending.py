@@ -13,13 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.index import INDEX_BYTES, RecordKind, decode_index_entry, encode_index_entry, last_record_at
-from pytubemq.storage.scan import DamagedBytes, LogRecord
+from pytubemq.storage.scan import DamagedBytes, LogRecord, scan_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
+    from pytubemq.storage.disk import DiskFile
     from pytubemq.storage.index import IndexEntry
+    from pytubemq.storage.segment import Segment
 
     Scan = Callable[["Border", "Border"], Iterable[LogRecord | DamagedBytes]]
     """Reads the log between two borders; what it gives lies `at` a position of the partition."""
@@ -59,6 +62,18 @@ class Mended:
         lost = Lost(entry.first_ordinal, entry.end_ordinal, entry.position)
         self.lost.append(lost)
         return lost
+
+
+def scanner(log: DiskFile, segment: Segment) -> Scan:
+    """Return what reads a segment's log between two borders for `mend`."""
+    shift = segment.base_position - HEADER_BYTES
+
+    def scan(begin: Border, end: Border) -> Iterator[LogRecord | DamagedBytes]:
+        start, stop = segment.log_size(begin.position), segment.log_size(end.position)
+        for found in scan_log(log, start, stop, first_ordinal=begin.ordinal, end_ordinal=end.ordinal):
+            yield found._replace(at=found.at + shift)
+
+    return scan
 
 
 def mend(index: bytes, begin: Border, end: Border, scan: Scan) -> Mended:

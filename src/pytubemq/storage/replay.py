@@ -23,6 +23,8 @@ from pytubemq.storage.block import (
 from pytubemq.storage.disk import read_exactly
 from pytubemq.storage.header import HEADER_BYTES, corrupt
 from pytubemq.storage.journal import failed, is_padding, journal_path
+from pytubemq.storage.log_tails import sequences_in
+from pytubemq.storage.mending import Border
 from pytubemq.storage.record import Fence, FenceReason, decode_records
 from pytubemq.storage.run import hole
 from pytubemq.storage.staging import Prepared
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytubemq.storage.disk import Disk, DiskFile
+    from pytubemq.storage.log_tails import LogTails
     from pytubemq.storage.partition_log import PartitionLog
     from pytubemq.storage.record import PartitionKey, Records
     from pytubemq.storage.recovery import Found, FoundJournal
@@ -61,6 +64,8 @@ class Resume:
     number: int
     next_sequence: int
     last_message_id: int
+    end: int = HEADER_BYTES
+    """Where the last file ends."""
     synced: int = 0
     """The last block that is known to have been on the device."""
     blocks: int = 0
@@ -92,13 +97,73 @@ class Resume:
         self.synced = max(self.synced, sequence - 1)
 
 
-def replay(disk: Disk, root: Path, found: Found, sink: Callable[[Prepared, Sequence[Loss]], None]) -> Resume:
+@dataclass(slots=True)
+class Proof:
+    """What a first look at the journal found; nothing was changed."""
+
+    losses: list[Loss]
+    ends: dict[PartitionKey, int] = field(default_factory=dict)
+    """The message behind the last one that the journal has of a partition."""
+    next_sequence: int = 0
+    """Every block before this one is sound, where nothing is lost; one that was torn comes behind."""
+
+    @property
+    def is_sound(self) -> bool:
+        """True if every block and every message in the journal passes its check, but for a torn end."""
+        return not self.losses
+
+
+def prove(disk: Disk, root: Path, found: Found) -> Proof:
+    """Read the whole journal behind the checkpoint and compute every check, once its files are on the device.
+
+    Raises: as `replay`.
+    """
+    proof = Proof([])
+
+    def note(block: Prepared, _: Sequence[Loss]) -> None:
+        for run in block.runs:
+            key = run.topic, run.partition_id
+            proof.ends[key] = max(proof.ends.get(key, 0), run.end_ordinal)
+
+    resume = _walk(disk, root, found, note, _Mode(is_dry=True))
+    proof.losses, proof.next_sequence = resume.losses, resume.next_sequence
+    return proof
+
+
+def replay(
+    disk: Disk,
+    root: Path,
+    found: Found,
+    sink: Callable[[Prepared, Sequence[Loss]], None],
+    *,
+    proven_before: int = 0,
+    tails: LogTails | None = None,
+) -> Resume:
     """Hand every block behind the checkpoint to `sink`, in order and with the losses before it; cut a torn tail from
     the last journal file.
+
+    Args:
+        proven_before: `prove` found all messages in blocks before this one sound; their checks are not computed again.
+        tails: where messages that the journal has damaged may be whole.
 
     Raises:
         CorruptError: a file has the wrong place among the others, or something passed its check and makes no sense.
     """
+    return _walk(disk, root, found, sink, _Mode(proven_before=proven_before, tails=tails))
+
+
+class _Mode(NamedTuple):
+    """How the journal is gone through."""
+
+    is_dry: bool = False
+    """Nothing is cut."""
+    proven_before: int = 0
+    tails: LogTails | None = None
+
+
+def _walk(
+    disk: Disk, root: Path, found: Found, sink: Callable[[Prepared, Sequence[Loss]], None], mode: _Mode
+) -> Resume:
     checkpoint = found.checkpoint
     resume = Resume(checkpoint.journal, checkpoint.next_sequence, checkpoint.last_message_id)
     before, end = journal_path(root / "journal", checkpoint.journal), HEADER_BYTES
@@ -115,14 +180,14 @@ def replay(disk: Disk, root: Path, found: Found, sink: Callable[[Prepared, Seque
         try:
             # A process that was killed between write and flush left pages that only the operating system knows of.
             _flush(journal.path, file)
-            scan = _Scan(journal, file, resume, sink, checkpoint.known_sequence)
+            scan = _Scan(journal, file, resume, sink, checkpoint.known_sequence, mode)
             end = scan.run(position, is_last=journal is found.journals[-1])
-            if resume.cut_bytes:
+            if resume.cut_bytes and not mode.is_dry:
                 file.truncate(end)
                 _flush(journal.path, file)
         finally:
             file.close()
-        before, resume.number = journal.path, journal.number + 1
+        before, resume.number, resume.end = journal.path, journal.number + 1, end
     resume.skip_to(before, end, checkpoint.known_sequence)
     return resume
 
@@ -144,7 +209,9 @@ class _Scan:
         resume: Resume,
         sink: Callable[[Prepared, Sequence[Loss]], None],
         known_sequence: int,
+        mode: _Mode,
     ) -> None:
+        self._mode = mode
         self._path = journal.path
         self._header = journal.header
         self._file = file
@@ -228,6 +295,8 @@ class _Scan:
 
     def _damage(self, block: Prepared) -> bool:
         """Whether bytes of messages fail their check."""
+        if block.next_sequence <= self._mode.proven_before:
+            return False
         return not all(run.is_sound() for run in block.runs)
 
     def _salvaged(self, block: Prepared) -> Prepared:
@@ -239,6 +308,10 @@ class _Scan:
         damaged = run.damaged_records()
         if damaged is None:
             raise corrupt(self._path, 0, f"the index entries of {run.topic}:{run.partition_id} make no sense")
+        tails = self._mode.tails
+        if tails is not None and damaged:
+            run = tails.whole(run, damaged)
+            damaged = run.damaged_records() or []
         salvaged = run.with_holes(damaged)
         for entry in salvaged.holes():
             self._resume.fences.append(
@@ -274,9 +347,15 @@ class _Scan:
             position += _PIECE_BYTES - len(BLOCK_MAGIC) + 1
 
 
-def fit(block: Prepared, log_of: Callable[[str, int], PartitionLog], losses: Sequence[Loss], root: Path) -> list[Fence]:
+def fit(
+    block: Prepared,
+    log_of: Callable[[str, int], PartitionLog],
+    losses: Sequence[Loss],
+    root: Path,
+    tails: LogTails | None = None,
+) -> list[Fence]:
     """Bring a block's runs to where their logs end: what these hold already is left out, and what the block goes on
-    behind, because blocks before it were lost, becomes a hole. Returns the messages lost so.
+    behind, because blocks before it were lost, is taken from `tails` or becomes a hole. Returns the messages lost so.
 
     Raises:
         CorruptError: it goes on behind the end of a log, and nothing was lost.
@@ -291,15 +370,40 @@ def fit(block: Prepared, log_of: Callable[[str, int], PartitionLog], losses: Seq
         if run.base_ordinal > ordinal:
             if not losses or run.base_position < position:
                 raise _gap(root, run, ordinal)
-            count, size_bytes = run.base_ordinal - ordinal, run.base_position - position
-            time_ms = log.last_time_ms
-            runs.append(hole(*key, ordinal, position, count=count, size_bytes=size_bytes, append_time_ms=time_ms))
-            fences.append(Fence(*key, ordinal, run.base_ordinal, FenceReason.JOURNAL))
+            begin, end = Border(ordinal, position), Border(run.base_ordinal, run.base_position)
+            taken = [] if tails is None else tails.between(key, begin, end)
+            block.sequences = [*sequences_in(taken), *block.sequences]
+            bridged, lost = bridge(key, begin, end, taken, log.last_time_ms)
+            runs += bridged
+            fences += lost
         if run.end_ordinal > ordinal:
             runs.append(run.from_ordinal(ordinal))
             ends[key] = run.end_ordinal, run.end_position
     block.runs, block.size_bytes = runs, sum(run.size_bytes for run in runs)
     return fences
+
+
+def bridge(
+    key: PartitionKey, begin: Border, end: Border, taken: Sequence[Run], time_ms: int
+) -> tuple[list[Run], list[Fence]]:
+    """Join runs that lie between two borders by holes, from the one to the other; the holes are lost."""
+    runs: list[Run] = []
+    fences: list[Fence] = []
+
+    def lose(there: Border) -> None:
+        count, size_bytes = there.ordinal - here.ordinal, there.position - here.position
+        runs.append(hole(*key, *here, count=count, size_bytes=size_bytes, append_time_ms=time_ms))
+        fences.append(Fence(*key, here.ordinal, there.ordinal, FenceReason.JOURNAL))
+
+    here = begin
+    for run in taken:
+        if run.base_ordinal > here.ordinal:
+            lose(Border(run.base_ordinal, run.base_position))
+        runs.append(run)
+        here, time_ms = Border(run.end_ordinal, run.end_position), run.last_time_ms
+    if end.ordinal > here.ordinal:
+        lose(end)
+    return runs, fences
 
 
 def _gap(root: Path, run: Run, end_ordinal: int) -> CorruptError:

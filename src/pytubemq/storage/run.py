@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
+from struct import Struct
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from pytubemq.storage.index import IndexEntry
 
 _CRC_BYTES = 4
+_SOUND = Struct("<QQ8xII4xIHHI")
+"""Of an index entry: position, first ordinal, size, messages, check of the record, kind, 0, self check."""
+_CHECKED_BYTES = INDEX_BYTES - 4
+_LOW_32 = 0xFFFFFFFF
 
 
 @dataclass(slots=True)
@@ -137,7 +142,27 @@ class Run:
 
     def is_sound(self) -> bool:
         """Whether every index entry passes its self check, follows the one before and names its own, intact bytes."""
-        return self.damaged_records() == []
+        index, entries = memoryview(self.index), memoryview(self.entries)
+        base, ordinal, position, at = self.base_position, self.base_ordinal, self.base_position, 0
+        for place, first, size, messages, crc, kind, zero, check in _SOUND.iter_unpack(index):
+            if (
+                place != position
+                or first != ordinal
+                or check != crc32(index[at : at + _CHECKED_BYTES], first & _LOW_32)
+                or not messages
+                or zero
+            ):
+                return False
+            record = entries[position - base : position - base + size]
+            if kind == RecordKind.SINGLE:
+                if crc32(record) != crc:
+                    return False
+            elif (entry := decode_index_entry(self.index, at // INDEX_BYTES)) is None or (
+                not record_is_sound(entry, record)
+            ):
+                return False
+            ordinal, position, at = ordinal + messages, position + size, at + INDEX_BYTES
+        return ordinal == self.end_ordinal and position == self.end_position
 
     def damaged_records(self) -> list[int] | None:
         """Numbers of the records whose bytes fail their check; None if the index itself cannot be trusted."""

@@ -28,5 +28,7 @@ class StoreStats:
     """Bytes of the journal that were promised and could not be read any more when the store was opened."""
     fenced_messages: int = 0
     """Messages found to be lost to damage, those known from before included."""
+    recovered_messages: int = 0
+    """Messages that a damaged journal lacked and that were taken from the logs when the store was opened."""
     mended_entries: int = 0
     """Index entries that were damaged, and built anew from the log."""

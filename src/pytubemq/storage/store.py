@@ -27,11 +27,14 @@ from pytubemq.storage.block import BLOCK_HEADER_BYTES
 from pytubemq.storage.building import Carried, build
 from pytubemq.storage.disk import Disk, OsDisk
 from pytubemq.storage.journal import FULL_ERRORS, MAX_PADDING_BYTES, Journal, block_records, full, storage_error
+from pytubemq.storage.log_tails import LogTails, sequences_in
+from pytubemq.storage.mending import Border
 from pytubemq.storage.partition_log import PartitionLog
+from pytubemq.storage.quarantine import Quarantine, logs_reach_beyond, unfinished
 from pytubemq.storage.reads import StoreReads
 from pytubemq.storage.record import FORGOTTEN, MAX_NAME_BYTES, FenceReason
 from pytubemq.storage.removal import remove_files, remove_topic
-from pytubemq.storage.replay import fit, replay
+from pytubemq.storage.replay import bridge, fit, prove, replay
 from pytubemq.storage.retention import Retained
 from pytubemq.storage.space import SpaceGuard
 from pytubemq.storage.staging import Prepared, Staging
@@ -46,7 +49,9 @@ if TYPE_CHECKING:
     from pytubemq.model.policy import RetentionPolicy
     from pytubemq.storage.disk import DirectoryLock
     from pytubemq.storage.record import GroupKey, WindowKey
-    from pytubemq.storage.replay import Loss, Resume
+    from pytubemq.storage.recovery import Found
+    from pytubemq.storage.replay import Loss, Proof, Resume
+    from pytubemq.storage.run import Run
     from pytubemq.storage.staging import Outcome
 
 T = TypeVar("T")
@@ -154,6 +159,12 @@ class BrokerStore(StoreReads):
         for directory in (self.root / "journal", self.root, *self.root.parents):
             with suppress(PermissionError):  # not ours to flush: somebody made it for us before
                 self._disk.fsync_dir(directory)
+        proof = prove(self._disk, self.root, found)
+        quarantine = self._quarantine(found, proof)
+        tails = None
+        if quarantine is not None:
+            last_id = found.checkpoint.last_message_id
+            tails = LogTails(self._disk, quarantine.take_tails(found.checkpoint.ends), after_id=last_id)
         recovery.cut_logs(self._disk, found)
         self._applier = Applier(
             self._disk,
@@ -184,12 +195,57 @@ class BrokerStore(StoreReads):
             fenced = self._partitions.get((fence.topic, fence.partition_id))
             if fenced is not None and fence.reason is not FenceReason.JOURNAL:
                 fenced.mark_damaged(fence.from_ordinal)
-        self._resume(replay(self._disk, self.root, found, self._replay))
+        resume = replay(
+            self._disk,
+            self.root,
+            found,
+            lambda block, losses: self._replay(block, losses, tails),
+            proven_before=proof.next_sequence if proof.is_sound else 0,
+            tails=tails,
+        )
+        if tails is not None:
+            self._take_behind(tails, resume)
+        self._resume(resume, quarantine)
         if found.is_new:
             self._begin()
             self.checkpoint()
 
-    def _resume(self, resume: Resume) -> None:
+    def _quarantine(self, found: Found, proof: Proof) -> Quarantine | None:
+        """Where to keep what the logs hold behind the checkpoint; None if the journal has all of it."""
+        has_all = proof.is_sound and not logs_reach_beyond(self._disk, found, proof.ends)
+        if has_all and not unfinished(self._disk, self.root):
+            return None
+        number = found.journals[-1].number if found.journals else found.checkpoint.journal
+        quarantine = Quarantine(self._disk, self.root, number)
+        quarantine.begin()
+        quarantine.copy_journals(loss.path for loss in proof.losses)
+        return quarantine
+
+    def _take_behind(self, tails: LogTails, resume: Resume) -> None:
+        """Publish what the logs hold behind the journal's end."""
+        runs: list[Run] = []
+        taken: list[Run] = []
+        for key in tails.partitions:
+            log = self._partitions.get(key)
+            begin = Border(0, 0) if log is None else Border(log.end_ordinal, log.end_position)
+            end, found = tails.behind(key, begin)
+            if found:
+                log = self._add_partition(*key)
+                bridged, fences = bridge(key, begin, end, found, log.last_time_ms)
+                runs += bridged
+                taken += found
+                for fence in fences:
+                    self._fence(fence)
+        resume.last_message_id = max(resume.last_message_id, tails.last_message_id)
+        self.stats.recovered_messages = tails.messages
+        if runs:
+            block = Prepared(runs, {}, [], resume.last_message_id, sum(run.size_bytes for run in runs), flushed=True)
+            block.journal, block.journal_end = resume.number - 1, resume.end
+            block.next_sequence = resume.next_sequence
+            self._make_readable(block)
+            self._windows.replay(sequences_in(taken))
+
+    def _resume(self, resume: Resume, quarantine: Quarantine | None) -> None:
         """Go on behind what was found in the journal, in a file of its own."""
         self._journal = Journal(
             self._disk,
@@ -208,14 +264,25 @@ class BrokerStore(StoreReads):
         self.stats.lost_journal_bytes = sum(loss.size_bytes for loss in resume.losses)
         for loss in resume.losses:
             _log.error("%s", _told(loss, resume.synced))
-        if not resume.is_clean:
+        if quarantine is not None:
+            _log.error(
+                "%s: the journal is damaged or ends too early; %d messages that it lacks were taken from the logs, and "
+                "what was there is kept in %s",
+                self.root,
+                self.stats.recovered_messages,
+                quarantine.directory,
+            )
+        if quarantine is not None or not resume.is_clean:
             # What was found goes into the logs with the next `apply`, and the old journal goes: what of that would be
             # on the device, had a flush of it failed before, nobody knows. Damage is told once if that is now.
             try:
                 self._begin()
                 self._applier.hurry()
-                if resume.losses:
+                before = self.checkpoints
+                if resume.losses or quarantine is not None:
                     self.apply()
+                if quarantine is not None and self.checkpoints > before:
+                    quarantine.finish()
             except DiskFailedError as error:
                 self._failure = error
             except StorageError as error:
@@ -230,10 +297,10 @@ class BrokerStore(StoreReads):
         with self._lock:
             self._applier.add(begun)
 
-    def _replay(self, block: Prepared, losses: Sequence[Loss]) -> None:
+    def _replay(self, block: Prepared, losses: Sequence[Loss], tails: LogTails | None) -> None:
         """Publish a block found in the journal, without what the logs already hold; where blocks before it were lost,
         with a hole for what they held."""
-        for fence in fit(block, self._add_partition, losses, self.root):
+        for fence in fit(block, self._add_partition, losses, self.root, tails):
             self._fence(fence)
         self._make_readable(block)
         self._windows.replay(block.sequences)
@@ -597,7 +664,10 @@ def _told(loss: Loss, synced: int) -> str:
             f"{loss.path} ends at byte {loss.position} without block {loss.sequence}: whatever followed there is lost"
         )
     why = "" if loss.sequence <= synced else " (it was not flushed, so it may be what a power loss took)"
-    return f"{loss.path} is damaged at byte {loss.position}, for {loss.size_bytes} bytes{why}: what was in them is lost"
+    return (
+        f"{loss.path} is damaged at byte {loss.position}, for {loss.size_bytes} bytes{why}: what was in them and "
+        "is not in the logs is lost"
+    )
 
 
 def _unusable(root: Path, error: OSError) -> StorageError:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 from pytubemq.storage.disk import flush_directory, read_exactly, write_all
 from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind
 from pytubemq.storage.index import INDEX_BYTES, RecordKind, decode_index_entry, encode_index_entry
-from pytubemq.storage.mending import Border, Mended, mend
+from pytubemq.storage.mending import Border, Mended, mend, scanner
 from pytubemq.storage.record import Fence, FenceReason, LogEnd
 from pytubemq.storage.run import record_is_sound
-from pytubemq.storage.scan import DamagedBytes, LogRecord, read_record, scan_log
+from pytubemq.storage.scan import LogRecord, read_record, scan_log
 from pytubemq.storage.segment import Segment
 from pytubemq.storage.tools.findings import Severity
 from pytubemq.storage.tools.rewriting import write_file
@@ -109,7 +109,7 @@ class _Repair:
         self._mend_log(files, segment, end)
         log = self._disk.open(segment.log_path)
         try:
-            mended = mend(old, begin, end, _scanner(log, segment))
+            mended = mend(old, begin, end, scanner(log, segment))
             for entry in _bad_records(log, segment, bytes(mended.index)):
                 mended.fence(entry)
         finally:
@@ -292,17 +292,6 @@ def sound_ends(disk: Disk, files: SegmentFiles, segment: Segment) -> Iterator[tu
                 yield end, found.append_time_ms
     finally:
         log.close()
-
-
-def _scanner(log: DiskFile, segment: Segment) -> Callable[[Border, Border], Iterator[LogRecord | DamagedBytes]]:
-    shift = segment.base_position - HEADER_BYTES
-
-    def scan(begin: Border, end: Border) -> Iterator[LogRecord | DamagedBytes]:
-        start, stop = segment.log_size(begin.position), segment.log_size(end.position)
-        for found in scan_log(log, start, stop, first_ordinal=begin.ordinal, end_ordinal=end.ordinal):
-            yield found._replace(at=found.at + shift)
-
-    return scan
 
 
 def _bad_records(log: DiskFile, segment: Segment, index: bytes) -> Iterator[IndexEntry]:

@@ -1,0 +1,283 @@
+"""Keeps files that a recovery is about to cut or remove, where the journal does not have all that they hold.
+
+The invariant: what counts no more in its place is on the device in a directory `repair-recovery-<n>` of the store
+before anything is cut. A recovery that ended half-way left the file `unfinished` there; the next one goes on with all
+of it.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.storage.disk import list_directory, open_file, read_exactly, write_all
+from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind
+from pytubemq.storage.index import INDEX_BYTES, decode_index_entry
+from pytubemq.storage.log_survey import read_header
+from pytubemq.storage.mending import Border
+from pytubemq.storage.run import record_is_sound
+from pytubemq.storage.scan import read_record
+from pytubemq.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from pytubemq.storage.disk import Disk
+    from pytubemq.storage.log_survey import FoundLog
+    from pytubemq.storage.record import LogEnd, PartitionKey
+    from pytubemq.storage.recovery import Found
+
+PREFIX: Final = "repair-recovery-"
+_UNFINISHED: Final = "unfinished"
+_SEGMENT: Final = re.compile(r"(\d{20})\.(log|index)", re.ASCII)
+_COPY_BYTES: Final = 4 * 1024 * 1024
+_LOOKED_AT: Final = 64
+"""Index entries at the end of a log: what a crash left of the last write may be torn."""
+
+
+class Quarantine:
+    """One directory for one recovery; everything in it has the layout of a store."""
+
+    def __init__(self, disk: Disk, root: Path, number: int) -> None:
+        """`number` tells one recovery's directory from another's; one that is unfinished is gone on with."""
+        self._disk = disk
+        self._root = root
+        self.directory = _unfinished(disk, root) or root / f"{PREFIX}{number}"
+
+    def begin(self) -> None:
+        """Make the directory, marked as unfinished. Raises OSError."""
+        self._disk.makedirs(self.directory)
+        file = open_file(self._disk, self.directory / _UNFINISHED, create=True)
+        try:
+            file.fdatasync()
+        finally:
+            file.close()
+        self._disk.fsync_dir(self.directory)
+        self._disk.fsync_dir(self._root)
+
+    def copy_journals(self, paths: Iterable[Path]) -> None:
+        """Copy journal files that are damaged, and go once the recovery has ended. Raises OSError."""
+        for path in sorted(set(paths)):
+            if self._disk.exists(path):
+                self._copy(path, 0, self.directory / "journal" / path.name, b"")
+
+    def take_tails(self, ends: Mapping[PartitionKey, LogEnd]) -> dict[PartitionKey, list[Segment]]:
+        """Take all that the logs hold behind these ends out of them; returns all segments that are here now, in order.
+
+        Whole files are moved; of one that holds what counts, the rest is copied. Raises OSError.
+        """
+        for key in _partitions(self._disk, self._root / "logs"):
+            self._take(key, ends.get(key))
+        return {
+            key: found
+            for key in _partitions(self._disk, self.directory / "logs")
+            if (found := self._segments(self.directory / "logs" / key[0] / str(key[1])))
+        }
+
+    def finish(self) -> None:
+        """All that was found here is in the store, on the device. Raises OSError."""
+        with suppress(FileNotFoundError):
+            self._disk.unlink(self.directory / _UNFINISHED)
+        self._disk.fsync_dir(self.directory)
+
+    def _take(self, key: PartitionKey, end: LogEnd | None) -> None:
+        source = self._root / "logs" / key[0] / str(key[1])
+        target = self.directory / "logs" / key[0] / str(key[1])
+        beyond = end.ordinal if end is not None else 0
+        names = [name for name in sorted(self._disk.listdir(source)) if _SEGMENT.fullmatch(name)]
+        moved = [name for name in names if int(name[:20]) >= beyond]
+        if moved:
+            self._disk.makedirs(target)
+            self._flush_names(target)  # before a power loss can leave a file in a directory that has no name yet
+        for name in moved:
+            if self._disk.exists(target / name):  # from a recovery that ended half-way; what it wrote since is less
+                self._disk.unlink(source / name)
+            else:
+                self._flush(source / name)
+                self._disk.rename(source / name, target / name)
+        if moved:
+            self._disk.fsync_dir(target)
+            self._disk.fsync_dir(source)
+        if end is not None and end.last_records:
+            last = max((name for name in names if end.first_ordinal <= int(name[:20]) < beyond), default=None)
+            if last is not None:
+                self._copy_tail(source, int(last[:20]), target, end)
+
+    def _copy_tail(self, source: Path, base_ordinal: int, target: Path, end: LogEnd) -> None:
+        """Copy what the last segment that counts holds behind its end, as a segment that begins there."""
+        base = position_of_segment(self._disk, Segment(source, base_ordinal, 0))
+        if base is None:
+            return
+        segment, tail = Segment(source, base_ordinal, base), Segment(target, end.ordinal, end.position)
+        for path, start, to, kind in (
+            (segment.log_path, segment.log_size(end.position), tail.log_path, FileKind.LOG),
+            (segment.index_path, segment.index_size(end.last_records), tail.index_path, FileKind.INDEX),
+        ):
+            if self._disk.exists(path) and not self._disk.exists(to):
+                self._copy(path, start, to, FileHeader(kind, end.ordinal, end.position).encode())
+
+    def _copy(self, source: Path, start: int, target: Path, head: bytes) -> None:
+        if self._disk.exists(target):
+            return
+        file = open_file(self._disk, source)
+        try:
+            size = file.size()
+            if size <= start:
+                return
+            self._disk.makedirs(target.parent)
+            fresh = target.with_name(f"{target.name}.tmp")
+            copy = open_file(self._disk, fresh, create=True)
+            try:
+                copy.truncate(0)
+                at = write_all(copy, [head], 0) if head else 0
+                while data := read_exactly(file, min(_COPY_BYTES, max(0, size - start)), start):
+                    at = write_all(copy, [data], at)
+                    start += len(data)
+                copy.fdatasync()
+            finally:
+                copy.close()
+        finally:
+            file.close()
+        self._disk.rename(fresh, target)
+        self._flush_names(target.parent)
+
+    def _flush(self, path: Path) -> None:
+        """What a log holds behind the checkpoint may never have been flushed."""
+        file = open_file(self._disk, path)
+        try:
+            file.fdatasync()
+        finally:
+            file.close()
+
+    def _flush_names(self, directory: Path) -> None:
+        while directory != self._root:
+            self._disk.fsync_dir(directory)
+            directory = directory.parent
+
+    def _segments(self, directory: Path) -> list[Segment]:
+        bases = sorted({int(match[1]) for name in self._disk.listdir(directory) if (match := _SEGMENT.fullmatch(name))})
+        segments = (Segment(directory, base, 0) for base in bases)
+        return [
+            Segment(directory, segment.base_ordinal, position)
+            for segment in segments
+            if (position := position_of_segment(self._disk, segment)) is not None
+        ]
+
+
+def position_of_segment(disk: Disk, segment: Segment) -> int | None:
+    """Return where a segment begins in its partition's bytes, by one of its heads or else by its first index entry;
+    None if nothing tells. The segment's own `base_position` does not count. Raises OSError."""
+    for path, kind in ((segment.log_path, FileKind.LOG), (segment.index_path, FileKind.INDEX)):
+        if disk.exists(path):
+            header, _ = read_header(disk, path, kind)
+            if header is not None and header.number == segment.base_ordinal:
+                return header.base
+    if not disk.exists(segment.index_path):
+        return None
+    file = open_file(disk, segment.index_path)
+    try:
+        entry = decode_index_entry(read_exactly(file, INDEX_BYTES, HEADER_BYTES), 0)
+    finally:
+        file.close()
+    return entry.position if entry is not None and entry.first_ordinal == segment.base_ordinal else None
+
+
+def reach_of_tail(disk: Disk, segment: Segment, begin: Border) -> Border:
+    """Return where the last record behind a border ends of which a segment has a sound index entry. Raises OSError."""
+    reach = begin
+    if not disk.exists(segment.index_path):
+        return reach
+    file = open_file(disk, segment.index_path)
+    try:
+        data = read_exactly(file, max(0, file.size() - HEADER_BYTES), HEADER_BYTES)
+    finally:
+        file.close()
+    for at in reversed(range(len(data) // INDEX_BYTES)):
+        entry = decode_index_entry(data, at)
+        if entry is not None and entry.first_ordinal >= begin.ordinal and entry.position >= begin.position:
+            return Border(entry.end_ordinal, entry.end_position)
+    return reach
+
+
+def logs_reach_beyond(disk: Disk, found: Found, ends: Mapping[PartitionKey, int]) -> bool:
+    """True if the logs hold messages behind the checkpoint that the journal, which ends at `ends`, does not have.
+
+    Goes by the newest record of each partition, which must be newer than the checkpoint; a topic that was dropped has
+    none. Raises OSError.
+    """
+    for log in found.logs:
+        end = max(ends.get((log.topic, log.partition_id), 0), log.end.ordinal)
+        segments = [*log.segments[-1:], *(Segment(log.directory, base, 0) for base in _beyond(log))]
+        for segment in reversed(segments):
+            if log.sizes.get(segment.index_path.name, 0) <= segment.index_size(segment.records):
+                continue
+            if _newest_is_beyond(disk, segment, end, found.checkpoint.last_message_id):
+                return True
+            break
+    return False
+
+
+def _beyond(log: FoundLog) -> list[int]:
+    bases = {int(path.stem) for path in log.leftovers if path.suffix == ".index"}
+    return sorted(base for base in bases if base >= log.end.ordinal)
+
+
+def _newest_is_beyond(disk: Disk, segment: Segment, end_ordinal: int, after_id: int) -> bool:
+    base = position_of_segment(disk, segment)
+    if base is None or not disk.exists(segment.log_path):
+        return False
+    segment = Segment(segment.directory, segment.base_ordinal, base)
+    index, log = open_file(disk, segment.index_path), open_file(disk, segment.log_path)
+    try:
+        held = (index.size() - HEADER_BYTES) // INDEX_BYTES
+        first = max(0, held - _LOOKED_AT)
+        data = read_exactly(index, (held - first) * INDEX_BYTES, segment.index_size(first))
+        for at in reversed(range(len(data) // INDEX_BYTES)):
+            entry = decode_index_entry(data, at)
+            if entry is None or entry.end_ordinal <= end_ordinal or entry.position < base:
+                continue
+            record = read_exactly(log, entry.size_bytes, segment.log_size(entry.position))
+            told = read_record(record) if record_is_sound(entry, memoryview(record)) else None
+            if told is not None and told.message_id > after_id:
+                return True
+        return False
+    finally:
+        index.close()
+        log.close()
+
+
+def _unfinished(disk: Disk, root: Path) -> Path | None:
+    return next(
+        (root / name for name in sorted(disk.listdir(root))
+         if name.startswith(PREFIX) and disk.exists(root / name / _UNFINISHED)),
+        None,
+    )  # fmt: skip
+
+
+def unfinished(disk: Disk, root: Path) -> bool:
+    """True if a recovery ended half-way. Raises OSError."""
+    return _unfinished(disk, root) is not None
+
+
+def _partitions(disk: Disk, logs: Path) -> list[PartitionKey]:
+    found: list[PartitionKey] = []
+    if not disk.exists(logs):
+        return found
+    for topic in sorted(disk.listdir(logs)):
+        with suppress(NotADirectoryError):
+            found += [
+                (topic, int(name))
+                for name in sorted(list_directory(disk, logs / topic))
+                if name.isascii() and name.isdigit() and _is_directory(disk, logs / topic / name)
+            ]
+    return found
+
+
+def _is_directory(disk: Disk, path: Path) -> bool:
+    try:
+        disk.listdir(path)
+    except NotADirectoryError:
+        return False
+    return True
