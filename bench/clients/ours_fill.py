@@ -1,4 +1,7 @@
-"""Puts `messages` messages into a topic as fast as our producer can, and waits until all are acknowledged."""
+"""Puts `messages` messages into a topic as fast as our producer can, and waits until all are acknowledged.
+
+With `single` every message has a request of its own.
+"""
 
 import asyncio
 import os
@@ -14,7 +17,10 @@ CHUNK = 500
 async def main(given):
     """Message by message; every receipt is looked at."""
     body = os.urandom(given["size_bytes"])
-    async with pytubemq.connect(given["master"]) as tube, tube.producer(given["topics"][0]) as producer:
+    async with (
+        pytubemq.connect(given["master"]) as tube,
+        tube.producer(given["topics"][0], batching=not given.get("single", False)) as producer,
+    ):
         left, before = given["messages"], []
         while left:
             chunk = []

@@ -19,20 +19,25 @@ STORED_BYTES, QUICK_BYTES = 10 * 10**9, 10**9
 KAFKA_BYTES = 10**9
 """Kafka gets no more in a full run either: its time grows with what it has to look through."""
 MESSAGE_BYTES = 10 * KIB
+SINGLES, SINGLE_BYTES = 1_000_000, 100
+"""Small messages, each in a request of its own: a start has most to replay for each byte."""
 LIMIT_S = 3.0
 TOPIC = "stored"
 FETCH_TIMEOUT_S = 120.0
 
 
 class Restart:
-    """SIGKILL, then a start on the same data while a reader tries to read; all that is stored was acknowledged."""
+    """SIGKILL, then a start on the same data while a reader tries to read; all that is stored was acknowledged.
+
+    Small messages are killed over before a checkpoint covers the last of them, so the newest are replayed.
+    """
 
     name = "restart"
     title = "restart after kill -9"
     limit_s = 1_800.0
 
     async def run(self, bench: Bench) -> list[Row]:
-        """One row."""
+        """One row for much that is stored, one for many small messages."""
         stored = QUICK_BYTES if bench.options.quick else STORED_BYTES
         fill: dict[str, Any] = {"topics": [TOPIC], "size_bytes": MESSAGE_BYTES}
         async with bench.own() as cluster:
@@ -42,6 +47,7 @@ class Restart:
                 "ours_fill", cluster, fill | {"messages": stored // MESSAGE_BYTES, "measure_s": 900.0}
             )
             taken = [await self._ours(bench, cluster) for _ in range(bench.options.runs)]
+        small = await self._singles(bench)
         async with bench.own_kafka() as kafka:
             bench.progress(f"storing {KAFKA_BYTES / 1e9:g} GB in Kafka")
             await kafka.create([TOPIC])
@@ -49,7 +55,23 @@ class Restart:
             peer = await self._kafka(bench, kafka)
         what = f"{stored / 1e9:g} GB stored, start to first fetch : Kafka with {KAFKA_BYTES / 1e9:g} GB"
         found = {"ours": taken, "kafka": [peer]}
-        return [Row(self.name, what, "s", median(taken), peer, at_most(LIMIT_S), "", found)]
+        singles = f"{SINGLES:,} single messages of {SINGLE_BYTES} B, start to first fetch"
+        return [
+            Row(self.name, what, "s", median(taken), peer, at_most(LIMIT_S), "", found),
+            Row(self.name, singles, "s", median(small), None, at_most(LIMIT_S), "", {"ours": small}),
+        ]
+
+    async def _singles(self, bench: Bench) -> list[float]:
+        """Each time in a store of its own: a start leaves nothing to replay for the next one."""
+        taken = []
+        fill = {"topics": [TOPIC], "size_bytes": SINGLE_BYTES, "messages": SINGLES, "measure_s": 900.0, "single": True}
+        for _ in range(bench.options.runs):
+            async with bench.own() as cluster:
+                bench.progress(f"storing {SINGLES:,} single messages")
+                await cluster.create([TOPIC])
+                await bench.our_client("ours_fill", cluster, fill)
+                taken.append(await self._ours(bench, cluster))
+        return taken
 
     async def _ours(self, bench: Bench, cluster: Ours) -> float:
         bench.progress("kill -9 and start")

@@ -91,6 +91,7 @@ class Applier:
         windows: Windows,
         segment_bytes: int,
         checkpoint_bytes: int,
+        replay_s: float,
         whole_disk_from: int,
         retention: Mapping[str, RetentionPolicy],
         fences: Fences,
@@ -112,7 +113,8 @@ class Applier:
         """Of the topic that was written last: others mostly have the same."""
         self._checkpoints = Checkpoints(
             disk, root, files, lock=lock, partitions=partitions, confirmed=confirmed, windows=windows, fences=fences,
-            size_bytes=checkpoint_bytes, whole_disk_from=whole_disk_from, last=checkpoint, damaged=damaged,
+            size_bytes=checkpoint_bytes, replay_s=replay_s, whole_disk_from=whole_disk_from, last=checkpoint,
+            damaged=damaged,
         )  # fmt: skip
         self._owed: dict[PartitionKey, _Owed] = {}
         """What was published since the round under way began."""
@@ -249,6 +251,7 @@ class Applier:
         with self._lock:
             self._round, self._owed = self._owed, {}
             place, self._newest = self._newest, None
+            published_s = self._checkpoints.published_s
             self._meanwhile_bytes = 0
         before = self.applied_bytes
         try:
@@ -266,6 +269,7 @@ class Applier:
             self._behind_stuck = place
             if not self._stuck:
                 self._reached = place
+                self._checkpoints.reached(published_s)
         return self.applied_bytes - before
 
     def _take_large(self) -> None:

@@ -7,12 +7,14 @@ no longer needs it is there. Whatever fails half-way is done again by the next c
 from __future__ import annotations
 
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.observe.story import PARTITION
 from pytubemq.storage.checkpoint import Checkpoint, write_checkpoint
 from pytubemq.storage.disk import flush_directory, open_file
 from pytubemq.storage.files import LostFileError
+from pytubemq.storage.index import INDEX_BYTES
 from pytubemq.storage.journal import journal_path
 from pytubemq.storage.partition_log import Dirty
 
@@ -32,6 +34,13 @@ if TYPE_CHECKING:
 
 _FILES: Final = 4
 """A checkpoint is due after so many journal files also if they hold little but positions."""
+_BLOCK_S: Final = 20e-6
+"""What it takes to replay a block, a run, a record, and a position or what a producer numbered; measured, about."""
+_RUN_S: Final = 8e-6
+_RECORD_S: Final = 1.5e-6
+_NOTE_S: Final = 4e-6
+_REST: Final = 10
+"""Checkpoints for the sake of the next start take no more than one part in so many of the time."""
 
 
 class Place(NamedTuple):
@@ -58,12 +67,13 @@ class Checkpoints:
         windows: Windows,
         fences: Fences,
         size_bytes: int,
+        replay_s: float,
         whole_disk_from: int,
         last: Checkpoint,
         damaged: Mapping[PartitionKey, LogEnd],
     ) -> None:
-        """See `StoreSettings` for the sizes. `damaged` says how far the logs of partitions reach whose files are not
-        all there: it stays so until something is added."""
+        """See `StoreSettings` for the sizes and `replay_s`. `damaged` says how far the logs of partitions reach whose
+        files are not all there: it stays so until something is added."""
         self.dirty = Dirty()
         """What was written since the last one."""
         self.made = 0
@@ -76,6 +86,14 @@ class Checkpoints:
         self._windows = windows
         self._fences = fences
         self._size_bytes = size_bytes
+        self._replay_s = replay_s
+        self.published_s = 0.0
+        """What it would take to replay all that was published since the store was opened."""
+        self._reached_s = 0.0
+        """Of that, up to where all is in the logs."""
+        self._made_s = 0.0
+        """Of that, up to where the last checkpoint reaches."""
+        self._rest_until_s = 0.0
         self._whole_disk_from = whole_disk_from
         self._damaged = dict(damaged)
         self._last = last
@@ -93,6 +111,13 @@ class Checkpoints:
         """Positions and windows are as of behind this block now."""
         self._newest_journal, self._newest_flushed = block.journal, block.flushed
         self._known_sequence = max(self._known_sequence, block.next_sequence)
+        notes = len(block.confirmed) + len(block.sequences)
+        records = sum([len(run.index) for run in block.runs]) // INDEX_BYTES
+        self.published_s += _BLOCK_S + _RUN_S * len(block.runs) + _RECORD_S * records + _NOTE_S * notes
+
+    def reached(self, published_s: float) -> None:
+        """All that had been published when `published_s` was read is in the logs."""
+        self._reached_s = published_s
 
     def applied(self, size_bytes: int) -> None:
         """So much was written into the logs."""
@@ -107,6 +132,7 @@ class Checkpoints:
         return reached is not None and (
             reached.journal - self._last.journal >= _FILES
             or self._since_bytes >= self._size_bytes
+            or (self._reached_s - self._made_s >= self._replay_s and monotonic() >= self._rest_until_s)
             or (self._is_urgent and reached.journal > self._last.journal)
         )
 
@@ -139,6 +165,7 @@ class Checkpoints:
             OSError: the checkpoint before still stands; call again.
         """
         last = self._last
+        begun_s = monotonic()
         lost = self._flush(set_aside)
         with self._lock:
             confirmed = {key: offset for key, offset in self._confirmed.items() if key[1] != without}
@@ -162,6 +189,10 @@ class Checkpoints:
         self._last, self._since_bytes = made, 0
         self.dirty = Dirty(lost)
         self._is_urgent = False
+        if reached is not None:
+            self._made_s = self._reached_s
+        ended_s = monotonic()
+        self._rest_until_s = ended_s + _REST * (ended_s - begun_s)
         self.made += 1
         PARTITION.tell("checkpoint", journal=made.journal, partitions=len(ends), positions=len(confirmed))
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytubemq.storage.log_survey import FoundLog
     from pytubemq.storage.record import LogEnd, PartitionKey
     from pytubemq.storage.recovery import Found
+    from pytubemq.storage.replay import Proof
 
 PREFIX: Final = "repair-recovery-"
 _UNFINISHED: Final = "unfinished"
@@ -81,6 +82,20 @@ class Quarantine:
         with suppress(FileNotFoundError):
             self._disk.unlink(self.directory / _UNFINISHED)
         self._disk.fsync_dir(self.directory)
+
+    def discard(self) -> None:
+        """Remove the directory: all that was found here is in the store, and copied elsewhere. Raises OSError."""
+        if self._disk.exists(self.directory):
+            self._remove(self.directory)
+            self._disk.fsync_dir(self._root)
+
+    def _remove(self, directory: Path) -> None:
+        for name in sorted(self._disk.listdir(directory)):
+            if _is_directory(self._disk, directory / name):
+                self._remove(directory / name)
+            else:
+                self._disk.unlink(directory / name)
+        self._disk.rmdir(directory)
 
     def _take(self, key: PartitionKey, end: LogEnd | None) -> None:
         source = self._root / "logs" / key[0] / str(key[1])
@@ -201,6 +216,17 @@ def reach_of_tail(disk: Disk, segment: Segment, begin: Border) -> Border:
     return reach
 
 
+def quarantine_of(disk: Disk, root: Path, found: Found, proof: Proof) -> Quarantine | None:
+    """Begin a quarantine if the journal does not have all that the logs hold, or an earlier one is unfinished."""
+    has_all = proof.is_sound and not logs_reach_beyond(disk, found, proof.ends)
+    if has_all and _unfinished(disk, root) is None:
+        return None
+    quarantine = Quarantine(disk, root, found.journals[-1].number if found.journals else found.checkpoint.journal)
+    quarantine.begin()
+    quarantine.copy_journals(loss.path for loss in proof.losses)
+    return quarantine
+
+
 def logs_reach_beyond(disk: Disk, found: Found, ends: Mapping[PartitionKey, int]) -> bool:
     """True if the logs hold messages behind the checkpoint that the journal, which ends at `ends`, does not have.
 
@@ -254,11 +280,6 @@ def _unfinished(disk: Disk, root: Path) -> Path | None:
          if name.startswith(PREFIX) and disk.exists(root / name / _UNFINISHED)),
         None,
     )  # fmt: skip
-
-
-def unfinished(disk: Disk, root: Path) -> bool:
-    """True if a recovery ended half-way. Raises OSError."""
-    return _unfinished(disk, root) is not None
 
 
 def _partitions(disk: Disk, logs: Path) -> list[PartitionKey]:

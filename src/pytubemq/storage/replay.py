@@ -30,13 +30,13 @@ from pytubemq.storage.run import hole
 from pytubemq.storage.staging import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pytubemq.storage.disk import Disk, DiskFile
     from pytubemq.storage.log_tails import LogTails
     from pytubemq.storage.partition_log import PartitionLog
-    from pytubemq.storage.record import PartitionKey, Records
+    from pytubemq.storage.record import PartitionKey, Records, Sequences
     from pytubemq.storage.recovery import Found, FoundJournal
     from pytubemq.storage.run import Run
 
@@ -55,6 +55,19 @@ class Loss(NamedTuple):
     """The first block that was lost."""
     is_end: bool = False
     """The file ends there; of what followed, `size_bytes` are known to have been."""
+
+    def text(self, synced: int) -> str:
+        """Return it in words; `synced` is the last block that is known to have been on the device."""
+        if self.is_end:
+            return (
+                f"{self.path} ends at byte {self.position} without block {self.sequence}: whatever followed there and "
+                "is not in the logs is lost"
+            )
+        why = "" if self.sequence <= synced else " (it was not flushed, so it may be what a power loss took)"
+        return (
+            f"{self.path} is damaged at byte {self.position}, for {self.size_bytes} bytes{why}: what was in them and "
+            "is not in the logs is lost"
+        )
 
 
 @dataclass(slots=True)
@@ -404,6 +417,37 @@ def bridge(
     if end.ordinal > here.ordinal:
         lose(end)
     return runs, fences
+
+
+@dataclass(slots=True)
+class Behind:
+    """What the logs hold behind the journal's end."""
+
+    runs: list[Run] = field(default_factory=list)
+    fences: list[Fence] = field(default_factory=list)
+    sequences: list[Sequences] = field(default_factory=list)
+
+    def block(self, resume: Resume) -> Prepared:
+        """Return it as a block behind all others."""
+        size_bytes = sum(run.size_bytes for run in self.runs)
+        block = Prepared(self.runs, {}, [], resume.last_message_id, size_bytes, written=True, flushed=True)
+        block.journal, block.journal_end = resume.number - 1, resume.end
+        block.next_sequence = resume.next_sequence
+        return block
+
+
+def found_behind(tails: LogTails, partitions: Mapping[PartitionKey, PartitionLog]) -> Behind:
+    """Return what `tails` has of each partition behind all that was replayed."""
+    found = Behind()
+    for key in tails.partitions:
+        log = partitions.get(key)
+        begin = Border(0, 0) if log is None else Border(log.end_ordinal, log.end_position)
+        end, taken = tails.behind(key, begin)
+        runs, fences = bridge(key, begin, end, taken, 0 if log is None else log.last_time_ms)
+        found.runs += runs
+        found.fences += fences
+        found.sequences += sequences_in(taken)
+    return found
 
 
 def _gap(root: Path, run: Run, end_ordinal: int) -> CorruptError:

@@ -27,14 +27,13 @@ from pytubemq.storage.block import BLOCK_HEADER_BYTES
 from pytubemq.storage.building import Carried, build
 from pytubemq.storage.disk import Disk, OsDisk
 from pytubemq.storage.journal import FULL_ERRORS, MAX_PADDING_BYTES, Journal, block_records, full, storage_error
-from pytubemq.storage.log_tails import LogTails, sequences_in
-from pytubemq.storage.mending import Border
+from pytubemq.storage.log_tails import LogTails
 from pytubemq.storage.partition_log import PartitionLog
-from pytubemq.storage.quarantine import Quarantine, logs_reach_beyond, unfinished
+from pytubemq.storage.quarantine import quarantine_of
 from pytubemq.storage.reads import StoreReads
 from pytubemq.storage.record import FORGOTTEN, MAX_NAME_BYTES, FenceReason
 from pytubemq.storage.removal import remove_files, remove_topic
-from pytubemq.storage.replay import bridge, fit, prove, replay
+from pytubemq.storage.replay import fit, found_behind, prove, replay
 from pytubemq.storage.retention import Retained
 from pytubemq.storage.space import SpaceGuard
 from pytubemq.storage.staging import Prepared, Staging
@@ -48,10 +47,9 @@ if TYPE_CHECKING:
     from pytubemq.core.sequences import Window
     from pytubemq.model.policy import RetentionPolicy
     from pytubemq.storage.disk import DirectoryLock
+    from pytubemq.storage.quarantine import Quarantine
     from pytubemq.storage.record import GroupKey, WindowKey
-    from pytubemq.storage.recovery import Found
-    from pytubemq.storage.replay import Loss, Proof, Resume
-    from pytubemq.storage.run import Run
+    from pytubemq.storage.replay import Loss, Resume
     from pytubemq.storage.staging import Outcome
 
 T = TypeVar("T")
@@ -81,6 +79,8 @@ class StoreSettings:
     """The journal's file grows by so many zeros ahead of small blocks; 0 for none."""
     checkpoint_bytes: int = 256 * MIB
     """After so much was moved into the logs comes the next checkpoint: about what a start has to replay at most."""
+    replay_s: float = 1.5
+    """The same, by how long a start would take to replay it, which small messages make long."""
     reserve_bytes: int = MAX_UNAPPLIED_BYTES + 64 * MIB
     """Free space that sends may not use: what was accepted must still fit into its log."""
     max_open_files: int = 256
@@ -160,7 +160,7 @@ class BrokerStore(StoreReads):
             with suppress(PermissionError):  # not ours to flush: somebody made it for us before
                 self._disk.fsync_dir(directory)
         proof = prove(self._disk, self.root, found)
-        quarantine = self._quarantine(found, proof)
+        quarantine = quarantine_of(self._disk, self.root, found, proof)
         tails = None
         if quarantine is not None:
             last_id = found.checkpoint.last_message_id
@@ -176,6 +176,7 @@ class BrokerStore(StoreReads):
             windows=self._windows,
             segment_bytes=self.settings.segment_bytes,
             checkpoint_bytes=self.settings.checkpoint_bytes,
+            replay_s=self.settings.replay_s,
             whole_disk_from=self.settings.whole_disk_from,
             retention=self._retention,
             fences=self._fences,
@@ -210,40 +211,18 @@ class BrokerStore(StoreReads):
             self._begin()
             self.checkpoint()
 
-    def _quarantine(self, found: Found, proof: Proof) -> Quarantine | None:
-        """Where to keep what the logs hold behind the checkpoint; None if the journal has all of it."""
-        has_all = proof.is_sound and not logs_reach_beyond(self._disk, found, proof.ends)
-        if has_all and not unfinished(self._disk, self.root):
-            return None
-        number = found.journals[-1].number if found.journals else found.checkpoint.journal
-        quarantine = Quarantine(self._disk, self.root, number)
-        quarantine.begin()
-        quarantine.copy_journals(loss.path for loss in proof.losses)
-        return quarantine
-
     def _take_behind(self, tails: LogTails, resume: Resume) -> None:
         """Publish what the logs hold behind the journal's end."""
-        runs: list[Run] = []
-        taken: list[Run] = []
-        for key in tails.partitions:
-            log = self._partitions.get(key)
-            begin = Border(0, 0) if log is None else Border(log.end_ordinal, log.end_position)
-            end, found = tails.behind(key, begin)
-            if found:
-                log = self._add_partition(*key)
-                bridged, fences = bridge(key, begin, end, found, log.last_time_ms)
-                runs += bridged
-                taken += found
-                for fence in fences:
-                    self._fence(fence)
+        behind = found_behind(tails, self._partitions)
+        for fence in behind.fences:
+            self._fence(fence)
+        for run in behind.runs:
+            self._add_partition(run.topic, run.partition_id)
         resume.last_message_id = max(resume.last_message_id, tails.last_message_id)
         self.stats.recovered_messages = tails.messages
-        if runs:
-            block = Prepared(runs, {}, [], resume.last_message_id, sum(run.size_bytes for run in runs), flushed=True)
-            block.journal, block.journal_end = resume.number - 1, resume.end
-            block.next_sequence = resume.next_sequence
-            self._make_readable(block)
-            self._windows.replay(sequences_in(taken))
+        if behind.runs:
+            self._make_readable(behind.block(resume))
+            self._windows.replay(behind.sequences)
 
     def _resume(self, resume: Resume, quarantine: Quarantine | None) -> None:
         """Go on behind what was found in the journal, in a file of its own."""
@@ -263,7 +242,7 @@ class BrokerStore(StoreReads):
             self._fence(fence)
         self.stats.lost_journal_bytes = sum(loss.size_bytes for loss in resume.losses)
         for loss in resume.losses:
-            _log.error("%s", _told(loss, resume.synced))
+            _log.error("%s", loss.text(resume.synced))
         if quarantine is not None:
             _log.error(
                 "%s: the journal is damaged or ends too early; %d messages that it lacks were taken from the logs, and "
@@ -655,19 +634,6 @@ class BrokerStore(StoreReads):
             self._journal.close()
         self._files.close()
         self._held.release()
-
-
-def _told(loss: Loss, synced: int) -> str:
-    """A loss in words."""
-    if loss.is_end:
-        return (
-            f"{loss.path} ends at byte {loss.position} without block {loss.sequence}: whatever followed there is lost"
-        )
-    why = "" if loss.sequence <= synced else " (it was not flushed, so it may be what a power loss took)"
-    return (
-        f"{loss.path} is damaged at byte {loss.position}, for {loss.size_bytes} bytes{why}: what was in them and "
-        "is not in the logs is lost"
-    )
 
 
 def _unusable(root: Path, error: OSError) -> StorageError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -11,6 +12,7 @@ import pytest
 from pytubemq.core.sequences import ProducerMark
 from pytubemq.errors import CorruptError, DirectoryLockedError, NewerVersionError, OlderVersionError, StorageError
 from pytubemq.model.durability import Durability
+from pytubemq.storage import checkpointing
 from pytubemq.storage.block import BLOCK_MAGIC
 from pytubemq.storage.disk import OsDisk
 from pytubemq.storage.header import HEADER_BYTES, VERSION
@@ -18,7 +20,7 @@ from pytubemq.storage.journal import journal_path
 from pytubemq.storage.record import FenceReason
 from pytubemq.storage.store import BrokerStore, StoreSettings
 from pytubemq.testing.disk import FaultyDisk, FaultyFile
-from tests.unit.storage.helpers import ROOMY, ROOT, SMALL, messages, open_store, payloads, send
+from tests.unit.storage.helpers import ROOMY, ROOT, SMALL, commit, messages, open_store, payloads, send
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -357,6 +359,31 @@ def test_a_large_journal_is_replayed_in_pieces(monkeypatch: pytest.MonkeyPatch) 
     assert [found[:2] for found in payloads(again)] == [b"%02d" % number for number in range(20)]
     disk.kill()
     assert len(messages(open_store(disk))) == 20
+
+
+@pytest.mark.parametrize("in_a_block", [1, 20])
+def test_of_small_messages_a_start_replays_no_more_than_it_has_time_for(
+    in_a_block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpointing, "monotonic", lambda: 0.0)  # no rest after a checkpoint that took long
+    disk = FaultyDisk()
+    most_s = 0.002
+    store = open_store(disk, replace(ROOMY, replay_s=most_s), partitions=4)
+    before, begun_s = store.checkpoints, store._applier._checkpoints.published_s
+    for _ in range(400):
+        staging = store.staging()
+        for at in range(in_a_block):
+            staging.append("demo", at % 4, b"x", 0, -1)
+        commit(store, staging)
+        store.apply()
+    runs = 400 * min(4, in_a_block)
+    whole_s = 400 * checkpointing._BLOCK_S + runs * checkpointing._RUN_S + 400 * in_a_block * checkpointing._RECORD_S
+    assert store._applier._checkpoints.published_s - begun_s == pytest.approx(whole_s)
+    assert store.checkpoints - before == pytest.approx(whole_s / most_s, rel=0.2)
+    disk.kill()
+    again = open_store(disk, ROOMY, partitions=4)
+    assert again.stats.replayed_messages <= 400 * in_a_block * most_s / whole_s * 1.1
+    assert sum(again.ends("demo", partition_id)[1] for partition_id in range(4)) == 28 * 400 * in_a_block
 
 
 def test_old_journal_files_go_and_new_ones_are_made() -> None:

@@ -15,10 +15,12 @@ from pytubemq.storage.disk import flush_directory
 from pytubemq.storage.files import FileCache
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.index import decode_index_entry, encode_index_entry
+from pytubemq.storage.log_tails import sequences_in
+from pytubemq.storage.mending import Border
 from pytubemq.storage.partition_log import Dirty, PartitionLog
 from pytubemq.storage.record import FORGOTTEN, Fence, FenceReason
+from pytubemq.storage.replay import bridge, found_behind
 from pytubemq.storage.retention import roll_at
-from pytubemq.storage.run import hole
 from pytubemq.storage.store import StoreSettings
 from pytubemq.storage.tools.blocks import BadBytes, walk_blocks
 from pytubemq.storage.tools.salvage import find_salt, runs_in
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.checkpoint import Checkpoint
     from pytubemq.storage.disk import Disk, DiskFile
+    from pytubemq.storage.log_tails import LogTails
     from pytubemq.storage.record import PartitionKey
     from pytubemq.storage.run import Run
     from pytubemq.storage.tools.blocks import FoundBlock
@@ -48,8 +51,11 @@ class JournalTaker:
         root: Path,
         checkpoint: Checkpoint,
         partitions: dict[PartitionKey, RepairedPartition],
+        tails: LogTails,
         say: Callable[[str], None],
     ) -> None:
+        """`tails` is what the logs held behind the checkpoint: the journal may lack some of it."""
+        self._tails = tails
         self._disk = disk
         self._root = root
         self._checkpoint = checkpoint
@@ -85,7 +91,16 @@ class JournalTaker:
             self._fill(key, ordinal, 0)
 
     def finish(self) -> None:
-        """Put everything on the device, and bring the checkpoint up to it."""
+        """Take what the logs hold behind the journal's end, put everything on the device, and bring the checkpoint up
+        to it."""
+        behind = found_behind(self._tails, self._logs)
+        for run in behind.runs:
+            self._publish((run.topic, run.partition_id), run)
+        self._note_lost(behind.fences)
+        self._windows.replay(behind.sequences)
+        self._checkpoint.last_message_id = max(self._checkpoint.last_message_id, self._tails.last_message_id)
+        if self._tails.messages:
+            self._say(f"{self._tails.messages} messages that the journal lacks are taken from the logs")
         self._apply()
         for name in sorted(name for item in self._dirty.segments for name in (item.log_name, item.index_name)):
             with self._files.borrow(name) as file:
@@ -151,6 +166,9 @@ class JournalTaker:
             run = _moved(run, log.end_position)
         damaged = run.damaged_records()
         if damaged:
+            run = self._tails.whole(run, damaged)
+            damaged = run.damaged_records()
+        if damaged:
             for number in damaged:
                 entry = run.entry(number)
                 self._lost(key, entry.first_ordinal, entry.end_ordinal)
@@ -160,12 +178,15 @@ class JournalTaker:
             self._publish(key, run)
 
     def _fill(self, key: PartitionKey, ordinal: int, size_bytes: int) -> None:
-        """A hole up to a message."""
+        """What the logs have up to a message, and holes between."""
         log = self._log(key)
-        start, position, time_ms = log.end_ordinal, log.end_position, log.last_time_ms
-        self._lost(key, start, ordinal)
-        count = ordinal - start
-        self._publish(key, hole(*key, start, position, count=count, size_bytes=size_bytes, append_time_ms=time_ms))
+        begin, end = Border(log.end_ordinal, log.end_position), Border(ordinal, log.end_position + size_bytes)
+        taken = self._tails.between(key, begin, end)
+        runs, fences = bridge(key, begin, end, taken, log.last_time_ms)
+        for run in runs:
+            self._publish(key, run)
+        self._windows.replay(sequences_in(taken))
+        self._note_lost(fences)
 
     def _publish(self, key: PartitionKey, run: Run) -> None:
         self._log(key).publish(run)
@@ -179,8 +200,15 @@ class JournalTaker:
         self._waiting, self._waiting_bytes = {}, 0
 
     def _lost(self, key: PartitionKey, start: int, end: int) -> None:
-        self.fences.append(Fence(*key, start, end, FenceReason.JOURNAL))
-        self._say(f"{key[0]}:{key[1]}: messages {start} to {end - 1} are lost: neither log nor journal has them")
+        self._note_lost([Fence(*key, start, end, FenceReason.JOURNAL)])
+
+    def _note_lost(self, fences: Sequence[Fence]) -> None:
+        self.fences += fences
+        for fence in fences:
+            self._say(
+                f"{fence.topic}:{fence.partition_id}: messages {fence.from_ordinal} to {fence.to_ordinal - 1} are "
+                "lost: neither log nor journal has them"
+            )
 
     def _log(self, key: PartitionKey) -> PartitionLog:
         log = self._logs.get(key)

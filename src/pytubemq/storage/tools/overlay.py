@@ -111,6 +111,8 @@ class OverlayDisk:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
     def listdir(self, path: Path) -> list[str]:
+        if path in self._contents:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
         names = {name for name in self._below.listdir(path) if path / name not in self._gone}
         for made in self._contents:
             if path in made.parents:
@@ -118,7 +120,9 @@ class OverlayDisk:
         return sorted(names)
 
     def exists(self, path: Path) -> bool:
-        return path in self._contents or (path not in self._gone and self._below.exists(path))
+        if path in self._contents or (path not in self._gone and self._below.exists(path)):
+            return True
+        return any(path in made.parents for made in self._contents)
 
     def open(self, path: Path | str, *, create: bool = False) -> OverlayFile:
         path = Path(path)

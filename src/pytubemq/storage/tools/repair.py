@@ -18,6 +18,8 @@ from pytubemq.storage.checkpoint import NAME, Checkpoint
 from pytubemq.storage.disk import OsDisk, read_exactly
 from pytubemq.storage.fences import without
 from pytubemq.storage.header import HEADER_BYTES
+from pytubemq.storage.log_tails import LogTails
+from pytubemq.storage.quarantine import Quarantine
 from pytubemq.storage.record import LogEnd, PartitionKey
 from pytubemq.storage.tools.copies import put_back
 from pytubemq.storage.tools.files import PartitionFiles, find_journals, find_partitions
@@ -152,6 +154,9 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
         partitions = find_partitions(disk, root)
     for key, stretches in made.items():
         back[key] = sorted([*back.get(key, ()), *stretches])
+    quarantine = Quarantine(disk, root, max([checkpoint.journal, *(file.number for file in journals)]))
+    tails = LogTails(disk, quarantine.take_tails(checkpoint.ends), after_id=checkpoint.last_message_id)
+    partitions = find_partitions(disk, root)
     by_key = {(found.topic, found.partition_id): found for found in partitions}
     repaired, reach = {}, dict[PartitionKey, int]()
     unknown = {key: LogEnd(0, 0) for key in by_key if key not in checkpoint.ends}
@@ -166,7 +171,7 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
         checkpoint.last_message_id = max(last_message_id(disk, one) for one in repaired.values()) if repaired else 0
     for missing in _missing(journals, checkpoint):
         say(f"journal file {missing} is missing; what it held is lost")
-    taker = JournalTaker(disk, root, checkpoint, repaired, say)
+    taker = JournalTaker(disk, root, checkpoint, repaired, tails, say)
     taker.take(journals)
     for key, ordinal in reach.items():
         taker.reach(key, ordinal)
@@ -176,6 +181,7 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
     known |= {fence[:4]: fence for fence in _still_lost(checkpoint.fences, back)}
     checkpoint.fences = sorted(known.values())
     put_checkpoint(disk, root, checkpoint)
+    quarantine.discard()
     say(f"{root / NAME}: written, with an empty journal behind it; {taker.taken} messages came from the old one")
     return checkpoint.fences
 

@@ -1,0 +1,78 @@
+"""A repair where the journal is damaged or gone, and the logs hold messages that no checkpoint knows of yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytubemq.storage.header import HEADER_BYTES
+from pytubemq.storage.store import BrokerStore
+from pytubemq.storage.tools.repair import plan, repair
+from pytubemq.storage.tools.verify import verify
+from pytubemq.testing.disk import FaultyDisk
+from tests.unit.storage.helpers import ROOT, payloads
+from tests.unit.storage.test_log_tails import COUNT, JOURNAL, SETTINGS, filled, found_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def put_down(disk: FaultyDisk, root: Path) -> Path:
+    """The files of a disk in memory as real ones."""
+    for path in disk.files():
+        target = root / path.relative_to(ROOT.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(disk.content(path))
+    return root / ROOT.name
+
+
+def damaged(root: Path, how: str) -> None:
+    journal = root / "journal" / JOURNAL.name
+    data = journal.read_bytes()
+    if how == "half":
+        journal.write_bytes(data[: len(data) // 2])
+    elif how == "gone":
+        journal.unlink()
+    else:
+        journal.write_bytes(data[:HEADER_BYTES] + bytes(byte ^ (at % 97 == 5) for at, byte in enumerate(data[64:])))
+
+
+@pytest.mark.parametrize("how", ["half", "gone", "bits"])
+def test_what_the_journal_lost_and_the_logs_have_is_kept(tmp_path: Path, how: str) -> None:
+    disk = FaultyDisk()
+    sent = filled(disk, applied=COUNT)
+    root = put_down(disk, tmp_path)
+    damaged(root, how)
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    planned = plan(root)
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before, "a plan changes nothing"
+    done = repair(root, root / "repair-1")
+    assert (done.done, done.fences) == (planned.done, [])
+    assert any("taken from the logs" in line for line in done.done)
+    assert verify(root).is_sound
+    assert not list(root.glob("repair-recovery-*"))
+    kept = {path.relative_to(root / "repair-1"): path.read_bytes() for path in (root / "repair-1").rglob("*.*")}
+    for path, data in before.items():
+        if path.suffix in (".log", ".index", ".journal") and path.exists() and path.read_bytes() != data:
+            assert kept[path.relative_to(root)] == data, "what was changed can be taken back"
+    store = BrokerStore.open(root, settings=SETTINGS)
+    assert found_in(store) == sent
+    store.close()
+
+
+@pytest.mark.parametrize("how", ["half", "gone"])
+def test_what_neither_has_is_named(tmp_path: Path, how: str) -> None:
+    disk = FaultyDisk()
+    sent = filled(disk, applied=40)
+    root = put_down(disk, tmp_path)
+    damaged(root, how)
+    done = repair(root, root / "repair-1")
+    lost = {fence.partition_id: range(fence.from_ordinal, fence.to_ordinal) for fence in done.fences}
+    assert set(lost) == {0, 1}
+    assert all(stretch.start >= 20 for stretch in lost.values())
+    store = BrokerStore.open(root, settings=SETTINGS)
+    for partition_id in range(2):
+        kept = [body for at, body in enumerate(sent[partition_id]) if at not in lost[partition_id]]
+        assert payloads(store, partition_id) == kept
+    store.close()
