@@ -12,8 +12,8 @@ import click
 from pytubemq.cli.api import Api, with_scheme
 from pytubemq.core.reset_target import parse_reset_target, with_zone
 from pytubemq.errors import BadRequestError, ConfigError, FormatError, MessageError
-from pytubemq.model.ids import check_group, check_topic
 from pytubemq.model.limits import KIB, MAX_MESSAGE_BYTES, MIB
+from pytubemq.model.names import check_group, check_topic
 from pytubemq.model.policy import policy_of_retention, retention_of_policy, size_text
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from pytubemq.errors import (
     UnavailableError,
     UnreachableError,
 )
-from pytubemq.model.ids import Address, Partition, check_topic
+from pytubemq.model.ids import Address, Partition
+from pytubemq.model.names import check_topic
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.extension import (
     PartitionEnds,

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pytubemq.errors import ConfigError, MessageError
-from pytubemq.model.ids import Partition, check_topic
+from pytubemq.model.ids import Partition
 from pytubemq.model.limits import (
     CONFIRM_TIMEOUT_S,
     DEFAULT_REQUEST_TIMEOUT_S,
@@ -25,6 +25,7 @@ from pytubemq.model.limits import (
     PRODUCER_BUFFER_BYTES,
     PRODUCER_BUFFER_MESSAGES,
 )
+from pytubemq.model.names import check_topic
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -27,8 +27,9 @@ from pytubemq.errors import (
     TubeError,
     UnavailableError,
 )
-from pytubemq.model.ids import Partition, check_topic
+from pytubemq.model.ids import Partition
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_PACK_BYTES, MAX_PACK_MESSAGES
+from pytubemq.model.names import check_topic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

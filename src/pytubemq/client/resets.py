@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from pytubemq.client.options import Start, named_start
 from pytubemq.core.reset_target import ResetTarget, ResetTo, time_target
 from pytubemq.errors import Code, ConfigError, refused
-from pytubemq.model.ids import Partition, check_group
+from pytubemq.model.ids import Partition
 from pytubemq.model.limits import MAX_USER_CHARS
+from pytubemq.model.names import check_group
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.extension import OffsetReset, ResetOffsetsRequest, ResetOffsetsResponse
 from pytubemq.wire.methods import Method

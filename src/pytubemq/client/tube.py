@@ -32,13 +32,14 @@ from pytubemq.client.push import Handler, PushConsumer
 from pytubemq.client.reader import Reader
 from pytubemq.client.resets import reset_group
 from pytubemq.errors import ClosedError, TubeError
-from pytubemq.model.ids import Address, BrokerInfo, Partition, check_group
+from pytubemq.model.ids import Address, BrokerInfo, Partition
 from pytubemq.model.limits import (
     CONFIRM_TIMEOUT_S,
     DEFAULT_REQUEST_TIMEOUT_S,
     PRODUCER_BUFFER_BYTES,
     PRODUCER_BUFFER_MESSAGES,
 )
+from pytubemq.model.names import check_group
 from pytubemq.net.masters import parse_masters
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pytubemq.master.answers import RefusalError
 from pytubemq.master.group import MemberInfo
 from pytubemq.master.subscription import check_subscription
 from pytubemq.master.waiting import allowed_wait_s
-from pytubemq.model.ids import Address, BrokerInfo, Partition
+from pytubemq.model.ids import DEFAULT_BROKER_PORT, Address, BrokerInfo, Partition
 from pytubemq.model.limits import MAX_HEARTBEAT_WAIT_S
 from pytubemq.wire.codec import encode
 from pytubemq.wire.messages.master import (
@@ -178,7 +178,7 @@ class Consumers:
     def _broker(self, broker_id: int) -> BrokerInfo:
         """Where a Broker is; one that only a consumer has told us of is nowhere, and can only be given up."""
         record = self._catalogue.brokers.get(broker_id)
-        return BrokerInfo(broker_id, Address("0.0.0.0", 0) if record is None else record.address)
+        return BrokerInfo(broker_id, Address("0.0.0.0", DEFAULT_BROKER_PORT) if record is None else record.address)
 
     def _terms(self, client_id: str, request: RegisterRequestC2M) -> Terms:
         topics, conditions = check_subscription(

@@ -35,8 +35,8 @@ from pytubemq.master.topic_change import topic_change
 from pytubemq.master.topic_life import API_USER, TopicLife
 from pytubemq.master.verdict import Verdict
 from pytubemq.master.views import TopicsCreated
-from pytubemq.model.ids import check_group
 from pytubemq.model.limits import BROKER_READY_TIMEOUT_S, MAX_TOPICS_PER_CALL, RESET_TIMEOUT_S
+from pytubemq.model.names import check_group
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.net.pool import ConnectionPool
 from pytubemq.net.server import RpcServer

@@ -18,8 +18,8 @@ from pytubemq.errors import AlreadyExistsError, BadRequestError, Code, TubeError
 from pytubemq.master.answers import SYSTEM_TOPIC
 from pytubemq.master.removal import deleted, free_record, is_deleted
 from pytubemq.master.views import PendingRemoval, TopicRemoval
-from pytubemq.model.ids import check_topic
 from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
+from pytubemq.model.names import check_topic
 from pytubemq.model.records import DeployRecord, ManageStatus, Stamp, TopicProps, TopicRecord, TopicStatus
 from pytubemq.storage.metastore.problems import no_topic
 

@@ -1,13 +1,12 @@
-"""Who and where: brokers, partitions, and the rules for names."""
+"""Who and where: Brokers, addresses and partitions."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv6Address
 from typing import Final
 
-from pytubemq.errors import FormatError, MessageError
+from pytubemq.errors import FormatError
+from pytubemq.model.names import MAX_PORT, check_broker_id, check_host, check_port, is_host, is_served_topic, shown
 
 UNDEFINED: Final = -2
 """The protocol's "not set" for every id and number."""
@@ -17,9 +16,6 @@ STORE_BASE: Final = 10_000
 
 DEFAULT_BROKER_PORT: Final = 8123
 DEFAULT_MASTER_PORT: Final = 8715
-
-_TOPIC = re.compile(r"[a-zA-Z]\w{0,63}", re.ASCII)
-_GROUP = re.compile(r"[a-zA-Z][\w-]{0,1023}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -39,10 +35,10 @@ class Address:
         host, colon, port = text.rpartition(":")
         if not colon or (text.startswith("[") and text.endswith("]")):
             host, port = text, "" if default_port is None else str(default_port)
-        bare = host.removeprefix("[").removesuffix("]")
-        is_name = bare == host and ":" not in host
-        if not bare or not (is_name or _is_ipv6(bare)) or not _is_number(port, most=65535):
-            raise FormatError(f"not an address: {text!r}", hint="write host:port, for example 127.0.0.1:8715")
+        is_bracketed = host.startswith("[") and host.endswith("]")
+        bare = host[1:-1] if is_bracketed else host
+        if (is_bracketed and ":" not in bare) or not is_host(bare) or not _is_number(port, most=MAX_PORT):
+            raise FormatError(f"not an address: {shown(text)}", hint="write host:port, for example 127.0.0.1:8715")
         return cls(bare, int(port))
 
 
@@ -52,6 +48,17 @@ class BrokerInfo:
 
     broker_id: int
     address: Address
+
+    def check(self) -> BrokerInfo:
+        """Return this Broker if every peer can read its id, and connect to where it is.
+
+        Raises:
+            FormatError: the id, the host or the port is none; a port of 0 is none here.
+        """
+        check_broker_id(self.broker_id)
+        check_host(self.address.host)
+        check_port(self.address.port)
+        return self
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -69,36 +76,12 @@ class Partition:
     def parse(cls, key: str) -> Partition:
         """The inverse of `str`."""
         parts = key.strip().split(":")
-        if len(parts) != 3 or not parts[1] or not (_is_number(parts[0]) and _is_number(parts[2])):
-            raise FormatError(f"not a partition key: {key!r}", hint="write brokerId:topic:partitionId, as in 1:demo:0")
+        if len(parts) != 3 or not is_served_topic(parts[1]) or not (_is_number(parts[0]) and _is_number(parts[2])):
+            raise FormatError(
+                f"not a partition key: {shown(key)}", hint="write brokerId:topic:partitionId, as in 1:demo:0"
+            )
         return cls(int(parts[0]), parts[1], int(parts[2]))
 
 
 def _is_number(text: str, *, most: int = 2**31 - 1) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= most
-
-
-def _is_ipv6(text: str) -> bool:
-    try:
-        IPv6Address(text)
-    except AddressValueError:
-        return False
-    return True
-
-
-def check_topic(name: str) -> str:
-    """A topic name that every peer takes: a letter, then letters, digits or `_`, at most 64 in all."""
-    if not _TOPIC.fullmatch(name):
-        raise MessageError(
-            f"not a topic name: {name!r}",
-            hint="use a letter, then letters, digits or _, at most 64 characters",
-            code=400,
-        )
-    return name
-
-
-def check_group(name: str) -> str:
-    """A group name that every peer takes: a letter, then letters, digits, `_` or `-`."""
-    if not _GROUP.fullmatch(name):
-        raise MessageError(f"not a group name: {name!r}", hint="use a letter, then letters, digits, _ or -", code=400)
-    return name

@@ -10,7 +10,7 @@ import click
 from pytubemq.cli.options import current, global_options
 from pytubemq.cli.target import masters
 from pytubemq.errors import AlreadyExistsError
-from pytubemq.model.ids import check_topic
+from pytubemq.model.names import check_topic
 from pytubemq.spark.pipeline.spec.template import FORMATS, SINKS, template
 
 

@@ -10,8 +10,9 @@ from zoneinfo import ZoneInfo
 
 from pytubemq.core.sequences import MAX_EPOCH
 from pytubemq.errors import ConfigError, FormatError, MessageError
-from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address, check_topic
+from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
 from pytubemq.model.limits import MIB
+from pytubemq.model.names import check_topic
 from pytubemq.spark import units
 from pytubemq.spark.sink.encode import inlong_encoder
 from pytubemq.spark.sink.option_table import OPTIONS

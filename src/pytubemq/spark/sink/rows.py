@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pytubemq.errors import FormatError, MessageError
-from pytubemq.model.ids import Partition, check_topic
+from pytubemq.model.ids import Partition
+from pytubemq.model.names import check_topic
 from pytubemq.spark.sink.identity import key_digest
 from pytubemq.wire.attributes import check_msg_time, format_attributes
 

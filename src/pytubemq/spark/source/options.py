@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from pytubemq.errors import ConfigError, FormatError, MessageError
-from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address, check_group, check_topic
+from pytubemq.model.ids import DEFAULT_MASTER_PORT, Address
 from pytubemq.model.limits import MAX_FILTER_ITEM_CHARS, MAX_FILTER_ITEMS
+from pytubemq.model.names import check_group, check_topic
 from pytubemq.spark.source.option_table import BY_NAME, OPTIONS, Scope, takes
 from pytubemq.spark.source.positions import AtTime, Edge, Positions, bad, parse_offsets, parse_times
 from pytubemq.spark.source.schema import ALL_COLUMNS, COLUMNS

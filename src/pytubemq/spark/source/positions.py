@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import ConfigError, FormatError, MessageError
-from pytubemq.model.ids import Partition, check_group, check_topic
+from pytubemq.model.ids import Partition
+from pytubemq.model.names import check_group, check_topic
 from pytubemq.spark.source.option_table import takes
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from pytubemq.errors import BadRequestError, Code, CorruptError, TubeError
-from pytubemq.model.ids import check_group, check_topic
 from pytubemq.model.limits import MIB
+from pytubemq.model.names import check_group, check_topic
 from pytubemq.model.offset import to_offset
 from pytubemq.storage.checkpoint import Checkpoint, read_checkpoint
 from pytubemq.storage.disk import OsDisk, flush_directory

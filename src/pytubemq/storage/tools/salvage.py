@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from pytubemq.errors import MessageError
-from pytubemq.model.ids import check_group
+from pytubemq.model.names import check_group
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage.block import BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockHeader, decode_block_header
 from pytubemq.storage.disk import read_exactly

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.errors import MessageError
-from pytubemq.model.ids import check_topic
+from pytubemq.model.names import check_topic
 from pytubemq.spark.pipeline.spec.model import SinkFormat
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import MessageError
-from pytubemq.model.ids import check_topic
+from pytubemq.model.names import check_topic
 from pytubemq.spark.pipeline.spec.faults import FaultCode
 from pytubemq.spark.pipeline.spec.keys import DECODE
 from pytubemq.spark.pipeline.spec.model import Guarantee, OnError, SinkFormat

@@ -1,0 +1,167 @@
+"""Rules for names: topics, groups, clients, users, hosts, Broker ids and ports, and how foreign text is shown.
+
+The invariant: every name that comes from a peer, a file, HTTP or the command line passes one of these checks before it
+becomes a path, a key, a label, a line or a part of a string that is divided again. What is created must have the strict
+form, which every peer takes. A name that is only used may be any that Java, C++ and Go peers have, but holds nothing
+that a terminal or a log obeys: no control character, line break, bidirectional mark or lone surrogate.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import Final
+
+from pytubemq.errors import FormatError, MessageError
+from pytubemq.model.limits import MAX_HOST_CHARS, MAX_SHOWN_CHARS
+
+MAX_BROKER_ID: Final = 2**31 - 1
+"""Broker ids are Java's positive ints."""
+MAX_PORT: Final = 65_535
+
+_NEW_TOPIC: Final = re.compile(r"[a-zA-Z]\w{0,63}", re.ASCII)
+_NEW_GROUP: Final = re.compile(r"[a-zA-Z][\w-]{0,1023}", re.ASCII)
+_SERVED_TOPIC: Final = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)
+_DNS_LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", re.ASCII)
+_IPV6_ZONE: Final = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
+_UNPRINTABLE: Final = re.compile(r"[^ -~]")
+
+
+# --- names that are made new --------------------------------------------------------------------------------------
+
+
+def check_topic(name: str) -> str:
+    """Return a name under which a topic can be created: a letter, then letters, digits or `_`, at most 64 in all.
+
+    Raises:
+        MessageError: 400, it is none.
+    """
+    if not _NEW_TOPIC.fullmatch(name):
+        raise MessageError(
+            f"not a topic name: {shown(name)}",
+            hint="use a letter, then letters, digits or _, at most 64 characters",
+            code=400,
+        )
+    return name
+
+
+def check_group(name: str) -> str:
+    """Return a group name that every peer takes: a letter, then letters, digits, `_` or `-`.
+
+    Raises:
+        MessageError: 400, it is none.
+    """
+    if not _NEW_GROUP.fullmatch(name):
+        raise MessageError(
+            f"not a group name: {shown(name)}", hint="use a letter, then letters, digits, _ or -", code=400
+        )
+    return name
+
+
+# --- names that are used ------------------------------------------------------------------------------------------
+
+
+def check_served_topic(name: str) -> str:
+    """Return the name of a topic that a Broker may hold: its data is in a directory of this name.
+
+    The form is wider than that of a new topic: the original's own topic begins with `_`.
+
+    Raises:
+        FormatError: it is none.
+    """
+    if not is_served_topic(name):
+        raise FormatError(
+            f"not a topic name: {shown(name)}", hint="use a letter or _, then letters, digits, _ or -, at most 64"
+        )
+    return name
+
+
+def is_served_topic(name: str) -> bool:
+    """True if `check_served_topic` takes the name."""
+    return _SERVED_TOPIC.fullmatch(name) is not None
+
+
+def is_plain(text: str) -> bool:
+    """True if the text holds no control character, line break, bidirectional mark or lone surrogate."""
+    return text.isprintable()
+
+
+def unplain(text: str, what: str) -> str:
+    """Return the refusal of a name for which `is_plain` is false."""
+    return f"{what} {shown(text)} has a control character, a line break or a mark that hides text in it; give another"
+
+
+def check_host(host: str) -> str:
+    """Return a host without brackets: an IPv4 or IPv6 address, or a name of DNS labels.
+
+    Raises:
+        FormatError: it is none.
+    """
+    if not is_host(host):
+        raise FormatError(f"not a host: {shown(host)}", hint="use an IPv4 or IPv6 address, or a DNS name")
+    return host
+
+
+def is_host(host: str) -> bool:
+    """True if `check_host` takes it."""
+    return 0 < len(host) <= MAX_HOST_CHARS and (_is_ipv6(host) if ":" in host else _is_ipv4_or_name(host))
+
+
+def check_broker_id(broker_id: int) -> int:
+    """Return the id of a Broker, 1 to 2^31 - 1.
+
+    Raises:
+        FormatError: it is none.
+    """
+    if not 0 < broker_id <= MAX_BROKER_ID:
+        raise FormatError(f"not the id of a Broker: {broker_id}", hint=f"use a number from 1 to {MAX_BROKER_ID}")
+    return broker_id
+
+
+def check_port(port: int, *, what: str = "port") -> int:
+    """Return a TCP port that can be connected to, 1 to 65535.
+
+    Raises:
+        FormatError: it is none.
+    """
+    if not 0 < port <= MAX_PORT:
+        raise FormatError(f"not a {what}: {port}", hint=f"use a number from 1 to {MAX_PORT}")
+    return port
+
+
+# --- foreign text in ours -----------------------------------------------------------------------------------------
+
+
+def escaped(text: str) -> str:
+    r"""Return the text with everything a terminal or a log would obey as an escape, as in `\n`, `\x1b` or `\u202e`."""
+    return text if text.isprintable() else _UNPRINTABLE.sub(_escape, text)
+
+
+def shown(text: str, most: int = MAX_SHOWN_CHARS) -> str:
+    """Return foreign text for a message: quoted, escaped, and cut to `most` characters."""
+    return repr(text) if len(text) <= most else f"{text[:most]!r}... ({len(text)} characters)"
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+
+
+def _is_ipv4_or_name(host: str) -> bool:
+    labels = host.removesuffix(".").split(".")
+    if labels[-1].isdigit():  # no top-level domain is a number: it is an address, or nothing
+        try:
+            IPv4Address(host)
+        except AddressValueError:
+            return False
+        return True
+    return all(_DNS_LABEL.fullmatch(label) for label in labels)
+
+
+def _is_ipv6(host: str) -> bool:
+    address, _, zone = host.partition("%")
+    try:
+        IPv6Address(address)
+    except AddressValueError:
+        return False
+    return "%" not in host or _IPV6_ZONE.fullmatch(zone) is not None
