@@ -7,7 +7,7 @@ order of the checks is the original's, so that a request with two faults gets th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pytubemq.broker.submission import Refusal
 from pytubemq.errors import Code, FormatError
@@ -19,13 +19,12 @@ from pytubemq.model.limits import (
     MAX_GROUP_CHARS,
     MAX_TOPIC_CHARS,
 )
+from pytubemq.model.names import is_plain, shown, unplain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytubemq.broker.topics import ServedTopic, TopicTable
-
-_SHOWN_CHARS: Final = 120
 
 
 class Refused(Exception):
@@ -70,6 +69,8 @@ def text(value: str, what: str, most_chars: int) -> str:
         raise Refused(Code.BAD_REQUEST, f"the request names no {what}")
     if len(value) > most_chars:
         raise Refused(Code.BAD_REQUEST, f"{what} has {len(value)} characters, {most_chars} are allowed")
+    if not is_plain(value):
+        raise Refused(Code.BAD_REQUEST, unplain(value, what))
     return value
 
 
@@ -87,7 +88,7 @@ def consumer(client_id: str, group_name: str) -> tuple[str, str]:
     """`clientId` and `groupName` of who registers: they go into strings that `@` and `#` divide."""
     for value, what in ((client_id, "clientId"), (group_name, "groupName")):
         if "@" in value or "#" in value:
-            raise Refused(Code.BAD_REQUEST, f"{what} {value[:_SHOWN_CHARS]!r} has @ or # in it, give another one")
+            raise Refused(Code.BAD_REQUEST, f"{what} {shown(value)} has @ or # in it, give another one")
     return client(client_id), group(group_name)
 
 

@@ -5,7 +5,6 @@ The invariant: a topic is served only with a name that can name a directory and 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -18,13 +17,13 @@ from pytubemq.model.limits import (
     ATTRIBUTE_ALLOWANCE_BYTES,
     DEFAULT_MAX_MESSAGE_BYTES,
     MAX_MESSAGE_BYTES,
-    MAX_PARTITIONS_PER_TOPIC,
 )
 from pytubemq.model.policy import parse_delete_policy, understood_policy
 from pytubemq.model.topic import TopicConfig
 from pytubemq.wire.confstrings import (
     BrokerDefaultConf,
     BrokerTopicConf,
+    check_layout,
     parse_broker_default_conf,
     parse_broker_topic_conf,
     parse_topic_values,
@@ -38,7 +37,6 @@ HISTORY_TOPIC: Final = "__offset_history__"
 READABLE_STATUS: Final = 1
 """Up to this status (soft deleted) a topic is read; only status 0 is written."""
 
-_NAME_FORM: Final = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,22 +148,11 @@ def _topic(conf: BrokerTopicConf, default: BrokerDefaultConf, max_message_bytes:
     """One topic's settings with the Broker's defaults filled in.
 
     Raises:
-        FormatError: a name that cannot name a directory, or a number of partitions out of bounds.
+        FormatError: a number of partitions out of bounds.
     """
-    if not _NAME_FORM.fullmatch(conf.topic):
-        raise FormatError(
-            f"not a topic name: {conf.topic[:100]!r}",
-            hint="use a letter or _, then letters, digits, _ or -, at most 64",
-        )
     partitions = default.partitions if conf.partitions is None else conf.partitions
     stores = default.stores if conf.stores is None else conf.stores
-    if not (
-        0 < partitions <= MAX_PARTITIONS_PER_TOPIC and stores > 0 and partitions * stores <= MAX_PARTITIONS_PER_TOPIC
-    ):
-        raise FormatError(
-            f"topic {conf.topic} has {partitions} partitions in {stores} stores",
-            hint=f"a Broker takes 1 to {MAX_PARTITIONS_PER_TOPIC} partitions of a topic",
-        )
+    check_layout(conf.topic, partitions, stores)
     return TopicConfig(
         name=conf.topic,
         partitions=partitions,

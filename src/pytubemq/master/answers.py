@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import Code
 from pytubemq.model.ids import UNDEFINED, BrokerInfo
 from pytubemq.model.limits import MAX_CLIENT_ID_CHARS, MAX_GROUP_CHARS, MAX_HOST_CHARS, MAX_TOPICS_PER_CLIENT
+from pytubemq.model.names import is_plain, shown, unplain
 from pytubemq.wire.messages.master import ApprovedClientConfig, ClusterConfig
 from pytubemq.wire.strings import format_broker_infos
 
@@ -23,7 +24,6 @@ OK = "OK!"
 NO_RULES = "[]"
 UNCHANGED = " "
 SYSTEM_TOPIC = "__offset_history__"
-_SHOWN_CHARS = 120
 
 
 class RefusalError(Exception):
@@ -56,13 +56,15 @@ def _check(value: str, name: str, longest: int) -> str:
         raise RefusalError(Code.BAD_REQUEST, f"{name} is missing")
     if len(value) > longest:
         raise RefusalError(Code.BAD_REQUEST, f"{name} has {len(value)} characters, {longest} are allowed")
+    if not is_plain(value):
+        raise RefusalError(Code.BAD_REQUEST, unplain(value, name))
     return value
 
 
 def _check_undivided(value: str, name: str) -> str:
     """One that can go into the strings which `@` and `#` divide, and be found in them again."""
     if "@" in value or "#" in value:
-        raise RefusalError(Code.BAD_REQUEST, f"{name} {value[:_SHOWN_CHARS]!r} has @ or # in it, give another one")
+        raise RefusalError(Code.BAD_REQUEST, f"{name} {shown(value)} has @ or # in it, give another one")
     return value
 
 
@@ -73,6 +75,9 @@ def check_topics(names: Iterable[str], *, client: str) -> tuple[str, ...]:
         raise RefusalError(
             Code.BAD_REQUEST, f"{client} names {len(topics)} topics, {MAX_TOPICS_PER_CLIENT} are allowed"
         )
+    for topic in topics:
+        if not is_plain(topic):
+            raise RefusalError(Code.BAD_REQUEST, unplain(topic, "topicName"))
     return topics
 
 

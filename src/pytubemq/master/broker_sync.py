@@ -10,13 +10,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from pytubemq.errors import FormatError
 from pytubemq.model.ids import UNDEFINED
-from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES
+from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_PARTITIONS_PER_TOPIC
+from pytubemq.model.names import is_served_topic
 from pytubemq.model.policy import original_form
 from pytubemq.model.topic import TopicConfig
 from pytubemq.wire.confstrings import (
     BrokerDefaultConf,
     BrokerTopicConf,
+    check_layout,
     format_broker_default_conf,
     format_broker_topic_conf,
     format_topic_value,
@@ -25,7 +28,7 @@ from pytubemq.wire.confstrings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.model.records import DeployRecord, TopicProps, TopicStatus
@@ -168,7 +171,8 @@ def reported_topics(
     `known` is what this returned for the same `defaults` before: a report mostly repeats the last one.
 
     Raises:
-        FormatError: a string is not a configuration.
+        FormatError: a string is not a configuration, a topic is named twice, or has more partitions than a Broker has
+            of a topic.
     """
     base = parse_broker_default_conf(defaults) if defaults and defaults.strip() else DEFAULTS
     known = known or {}
@@ -177,19 +181,45 @@ def reported_topics(
         if (same := known.get(text)) is not None:
             found[text] = same
             continue
-        conf = parse_broker_topic_conf(text)
-        found[text] = TopicConfig(
-            conf.topic,
-            base.partitions if conf.partitions is None else conf.partitions,
-            base.stores if conf.stores is None else conf.stores,
-            base.accept_publish if conf.accept_publish is None else conf.accept_publish,
-            base.accept_subscribe if conf.accept_subscribe is None else conf.accept_subscribe,
-            base.delete_policy if conf.delete_policy is None else conf.delete_policy,
-            DEFAULT_MAX_MESSAGE_BYTES if conf.max_message_bytes is None else conf.max_message_bytes,
-        )
+        found[text] = _reported(parse_broker_topic_conf(text), base)
+    if len({topic.name for topic in found.values()}) != len(found):
+        raise FormatError("a topic is reported twice", hint="report each topic once")
     return found
+
+
+def reported_surplus(topics: Iterable[TopicConfig], placed: Callable[[str], TopicConfig | None]) -> int:
+    """How many partitions more a Broker reports of some topics than the records place there.
+
+    Raises:
+        FormatError: more than a topic can have: it has not taken what it was sent, and clients would be told of all.
+    """
+    surplus = 0
+    for topic in topics:
+        if (record := placed(topic.name)) is not None:
+            surplus += max(0, topic.partitions * topic.stores - record.partitions * record.stores)
+    if surplus > MAX_PARTITIONS_PER_TOPIC:
+        raise FormatError(
+            f"the topics are reported with {surplus} partitions more than they have",
+            hint="carry the configuration that the Master sent",
+        )
+    return surplus
+
+
+def _reported(conf: BrokerTopicConf, base: BrokerDefaultConf) -> TopicConfig:
+    partitions = base.partitions if conf.partitions is None else conf.partitions
+    stores = base.stores if conf.stores is None else conf.stores
+    check_layout(conf.topic, partitions, stores)
+    return TopicConfig(
+        conf.topic,
+        partitions,
+        stores,
+        base.accept_publish if conf.accept_publish is None else conf.accept_publish,
+        base.accept_subscribe if conf.accept_subscribe is None else conf.accept_subscribe,
+        base.delete_policy if conf.delete_policy is None else conf.delete_policy,
+        DEFAULT_MAX_MESSAGE_BYTES if conf.max_message_bytes is None else conf.max_message_bytes,
+    )
 
 
 def reported_removals(topics: Iterable[str]) -> frozenset[str]:
     """The topics whose data a Broker says it has removed: names; a whole configuration counts for its topic."""
-    return frozenset(text.partition(":")[0].strip() for text in topics) - {""}
+    return frozenset(filter(is_served_topic, (text.partition(":")[0].strip() for text in topics)))

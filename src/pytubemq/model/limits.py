@@ -34,6 +34,8 @@ MAX_CLIENT_ID_CHARS: Final = 1024
 MAX_GROUP_CHARS: Final = 1024
 MAX_HOST_CHARS: Final = 256
 MAX_TOPIC_CHARS: Final = 64
+MAX_FILE_NAME_BYTES: Final = 255
+"""One name in a directory (the bound of Linux's file systems)."""
 MAX_SHOWN_CHARS: Final = 120
 """Characters of a peer's text that an error or a log line repeats."""
 MAX_TOPICS_PER_CLIENT: Final = 1024

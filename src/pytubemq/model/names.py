@@ -9,11 +9,12 @@ that a terminal or a log obeys: no control character, line break, bidirectional 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
 
 from pytubemq.errors import FormatError, MessageError
-from pytubemq.model.limits import MAX_HOST_CHARS, MAX_SHOWN_CHARS
+from pytubemq.model.limits import MAX_FILE_NAME_BYTES, MAX_HOST_CHARS, MAX_SHOWN_CHARS
 
 MAX_BROKER_ID: Final = 2**31 - 1
 """Broker ids are Java's positive ints."""
@@ -24,6 +25,7 @@ _NEW_GROUP: Final = re.compile(r"[a-zA-Z][\w-]{0,1023}", re.ASCII)
 _SERVED_TOPIC: Final = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)
 _DNS_LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", re.ASCII)
 _IPV6_ZONE: Final = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
+_NO_CHILD: Final = frozenset({"", ".", ".."})
 _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 
 
@@ -81,6 +83,13 @@ def is_served_topic(name: str) -> bool:
     return _SERVED_TOPIC.fullmatch(name) is not None
 
 
+def is_file_name(name: str) -> bool:
+    """True if the name is one of a child of a directory, and no path, on every system."""
+    if name in _NO_CHILD or "/" in name or "\\" in name or not is_plain(name) or len(name) > MAX_FILE_NAME_BYTES:
+        return False
+    return len(name.encode()) <= MAX_FILE_NAME_BYTES
+
+
 def is_plain(text: str) -> bool:
     """True if the text holds no control character, line break, bidirectional mark or lone surrogate."""
     return text.isprintable()
@@ -102,6 +111,7 @@ def check_host(host: str) -> str:
     return host
 
 
+@lru_cache(1024)  # lists name the same few hosts again and again
 def is_host(host: str) -> bool:
     """True if `check_host` takes it."""
     return 0 < len(host) <= MAX_HOST_CHARS and (_is_ipv6(host) if ":" in host else _is_ipv4_or_name(host))

@@ -6,14 +6,17 @@ want of handles, and files of another version, concern the whole.
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.model.names import is_file_name, shown
 from pytubemq.storage.disk import NotOpenedError, list_directory, open_file, read_exactly
 from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind, decode_header
 from pytubemq.storage.index import INDEX_BYTES, decode_index_entry
+from pytubemq.storage.places import is_partition_name, partition_directory
 from pytubemq.storage.record import LogEnd, PartitionKey
 from pytubemq.storage.segment import Segment
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
     from pytubemq.storage.disk import Disk
     from pytubemq.storage.index import IndexEntry
+
+_log = logging.getLogger(__name__)
 
 _SEGMENT_FILE = re.compile(r"(\d{20})\.(log|index)")
 _KINDS: Final = {"log": FileKind.LOG, "index": FileKind.INDEX}
@@ -60,6 +65,9 @@ def survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) -
     unreadable: dict[str, str] = {}
     for topic in sorted(disk.listdir(directory)):
         path = directory / topic
+        if not is_file_name(topic):
+            _log.warning("%s is passed over: no topic has the name %s", directory, shown(topic))
+            continue
         try:
             names = sorted(list_directory(disk, path))
         except NotADirectoryError:
@@ -72,11 +80,11 @@ def survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) -
         if not names:
             empty.append(path)
         for name in names:
-            if name.isascii() and name.isdigit():
+            if is_partition_name(name):
                 end = missing.pop((topic, int(name)), LogEnd(0, 0))
                 found.append(survey_log(disk, FoundLog(topic, int(name), path / name, end)))
     for (topic, partition_id), end in missing.items():
-        log = FoundLog(topic, partition_id, directory / topic / str(partition_id), end)
+        log = FoundLog(topic, partition_id, partition_directory(directory.parent, topic, partition_id), end)
         if topic in unreadable:
             log.trouble(unreadable[topic])
         elif end.first_ordinal < end.ordinal:

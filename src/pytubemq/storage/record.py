@@ -12,6 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.core.sequences import Place, Window
+from pytubemq.model.names import is_file_name, shown
 from pytubemq.model.offset import to_offset
 from pytubemq.storage.index import INDEX_BYTES
 from pytubemq.storage.run import Run
@@ -223,6 +224,8 @@ class _Reader:
         """Take the next record."""
         kind, topic_bytes, group_bytes = self._next(_RECORD)
         topic = self._bytes(topic_bytes).decode()
+        if not is_file_name(topic):
+            raise ValueError(f"no topic has the name {shown(topic)}")
         group = self._bytes(group_bytes).decode()
         read = self._by_kind.get(kind)
         if read is None:

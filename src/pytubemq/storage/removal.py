@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.storage.disk import flush_directory
+from pytubemq.storage.places import topic_directory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,14 +19,16 @@ if TYPE_CHECKING:
     from pytubemq.storage.files import FileCache
 
 
-def remove_topic(files: FileCache, logs: Path, topic: str) -> None:
-    """Remove `logs/<topic>` with all its partitions; fine if there is none. Durable on return: what a power loss brings
-    back before, the next start removes.
+def remove_topic(files: FileCache, root: Path, topic: str) -> None:
+    """Remove a topic's directory with all its partitions; fine if there is none.
+
+    Durable on return: what a power loss brings back before, the next start removes.
 
     Raises:
+        MessageError: no topic can have this name; nothing was done.
         OSError: some of it may be left; call again.
     """
-    disk, directory = files.disk, logs / topic
+    disk, directory = files.disk, topic_directory(root, topic)
     if not disk.exists(directory):
         return
     for name in sorted(disk.listdir(directory)):
@@ -40,7 +43,7 @@ def remove_topic(files: FileCache, logs: Path, topic: str) -> None:
             files.forget(partition / file)  # only now: nobody can open it again
         disk.rmdir(partition)
     disk.rmdir(directory)
-    flush_directory(disk, logs)
+    flush_directory(disk, directory.parent)
 
 
 def remove_files(files: FileCache, paths: Sequence[Path]) -> list[Path]:

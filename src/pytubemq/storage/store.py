@@ -10,13 +10,12 @@ journal, one that applies. Reading is safe from any. One lock guards ends, tails
 from __future__ import annotations
 
 import logging
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from pytubemq.errors import ClosedError, DiskFailedError, DiskFullError, MessageError, StorageError
+from pytubemq.errors import ClosedError, DiskFailedError, DiskFullError, StorageError
 from pytubemq.model.durability import Durability
 from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
 from pytubemq.model.offset import to_offset
@@ -30,8 +29,9 @@ from pytubemq.storage.journal import FULL_ERRORS, MAX_PADDING_BYTES, Journal, bl
 from pytubemq.storage.log_tails import LogTails
 from pytubemq.storage.partition_log import PartitionLog
 from pytubemq.storage.quarantine import quarantine_of
+from pytubemq.storage.places import partition_directory, topic_directory
 from pytubemq.storage.reads import StoreReads
-from pytubemq.storage.record import FORGOTTEN, MAX_NAME_BYTES, FenceReason
+from pytubemq.storage.record import FORGOTTEN, FenceReason
 from pytubemq.storage.removal import remove_files, remove_topic
 from pytubemq.storage.replay import fit, found_behind, prove, replay
 from pytubemq.storage.retention import Retained
@@ -62,7 +62,6 @@ _LAST_ID_MS: Final = (1 << 41) - (1 << 36)
 one, for which 2^58 are left."""
 _REPLAY_BYTES: Final = 32 * MIB
 """Replayed messages held in memory at a time while a store opens."""
-_TOPIC = re.compile(r"\w[\w.-]{0,254}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,17 +290,13 @@ class BrokerStore(StoreReads):
 
     def ensure_partition(self, topic: str, partition_id: int) -> None:
         """Make the partition known; one that exists is fine. On disk it begins with its first message."""
-        if not _TOPIC.fullmatch(topic) or len(topic.encode()) > MAX_NAME_BYTES or not 0 <= partition_id < 1 << 32:
-            raise MessageError(
-                f"not a partition that can be stored: {topic!r}:{partition_id}", hint="check the topic's name", code=400
-            )
         self._add_partition(topic, partition_id)
 
     def _add_partition(self, topic: str, partition_id: int) -> PartitionLog:
         key = (topic, partition_id)
         log = self._partitions.get(key)
         if log is None:
-            directory = self.root / "logs" / topic / str(partition_id)
+            directory = partition_directory(self.root, topic, partition_id)
             log = self._partitions[key] = PartitionLog(topic, partition_id, directory, self._lock)
         return log
 
@@ -529,7 +524,9 @@ class BrokerStore(StoreReads):
 
         Raises:
             StorageError: it is not done, or some files are left over; call again. DiskFailedError: see `write`.
+            MessageError: no topic can have this name; nothing was done.
         """
+        topic_directory(self.root, topic)
         with self._removing:
             self._check_usable()
             if self._is_under_way(topic):
@@ -542,7 +539,7 @@ class BrokerStore(StoreReads):
             # One of the same name may come, and have files of the same names.
             self._unneeded = [path for path in self._unneeded if path.parent.parent.name != topic]
             try:
-                remove_topic(self._files, self.root / "logs", topic)
+                remove_topic(self._files, self.root, topic)
             except OSError as error:  # not a reason to stop writing: nobody needs these files any more
                 raise StorageError(
                     f"files of topic {topic} cannot be removed: {error.strerror or error}",

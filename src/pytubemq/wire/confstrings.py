@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytubemq.errors import FormatError
+from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
+from pytubemq.model.names import check_served_topic, is_served_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,7 +109,7 @@ def parse_topic_values(texts: Iterable[str], what: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in texts:
         topic, colon, value = text.partition(":")
-        if not (topic and colon and value) or topic in found:
+        if not (is_served_topic(topic) and colon and value) or topic in found:
             raise FormatError(f"not {what}: {text[:200]!r}", hint="its form is topic:value, once for each topic")
         found[topic] = value
     return found
@@ -128,9 +130,22 @@ def _parse(cls: type[C], text: str, *, least: int, what: str, shape: str) -> C:
         part = part.strip()
         if part:
             values[name] = _value(kind, part, f"{what}: {name} is {part[:80]!r}", shape)
-    if cls is BrokerTopicConf and "topic" not in values:
-        raise FormatError(f"not {what}: {text[:200]!r} names no topic", hint=f"its form is {shape}")
+    if cls is BrokerTopicConf:
+        check_served_topic(values.get("topic", ""))
     return cls(**values)
+
+
+def check_layout(topic: str, partitions: int, stores: int) -> None:
+    """Refuse what no Broker can have of a topic: few characters may say that it is very many.
+
+    Raises:
+        FormatError: partitions times stores is not within 1 and `MAX_PARTITIONS_PER_TOPIC`.
+    """
+    if not 0 < partitions <= MAX_PARTITIONS_PER_TOPIC or not 0 < stores <= MAX_PARTITIONS_PER_TOPIC // partitions:
+        raise FormatError(
+            f"topic {topic} has {partitions} partitions in {stores} stores",
+            hint=f"a Broker takes 1 to {MAX_PARTITIONS_PER_TOPIC} partitions of a topic",
+        )
 
 
 def _value(kind: str, part: str, what: str, shape: str) -> object:

@@ -8,21 +8,26 @@ unknown trailing segment) the parser takes it. The configuration strings of Brok
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pytubemq.errors import FormatError
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, Address, BrokerInfo, Partition
 from pytubemq.model.limits import (
     MAX_CLIENT_ID_CHARS,
     MAX_FILTER_ITEMS,
+    MAX_PARTITIONS_PER_TOPIC,
     MAX_WIRE_FILTERS,
     MAX_WIRE_SUBSCRIPTIONS,
 )
+from pytubemq.model.names import MAX_BROKER_ID, is_plain, is_served_topic, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-_SHOWN_CHARS: Final = 120
+B = TypeVar("B")
+
+_MAX_PARTITION_ID: Final = 2**31 - 1
+_BROKER_SHAPE: Final = "brokerId:host:port"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +121,19 @@ def parse_broker_info(text: str, *, default_port: int = DEFAULT_BROKER_PORT) -> 
     """`brokerId:host:port`; a blank or missing port is the default one.
 
     Raises:
-        FormatError: it is none.
+        FormatError: it is none, or no peer could connect to it.
     """
     head, _, rest = text.strip(" ").partition(":")
     host, colon, port = rest.rpartition(":")
-    if not colon:
+    if not colon or (host.strip().startswith("[") and "]" in port):  # a bare IPv6 address in brackets
         host, port = rest, ""
-    broker_id = _number(head, text, "a Broker", "brokerId:host:port")
-    host = host.strip().removeprefix("[").removesuffix("]")
-    port_number = default_port if not port.strip() else _number(port, text, "a Broker", "brokerId:host:port")
-    if not host or not 0 <= port_number <= 65535:
-        raise _not("a Broker", text, "brokerId:host:port")
-    return BrokerInfo(broker_id, Address(host, port_number))
+    broker_id = _number(head, text, "a Broker", _BROKER_SHAPE)
+    port_number = default_port if not port.strip() else _number(port, text, "a Broker", _BROKER_SHAPE)
+    broker = BrokerInfo(broker_id, Address(host.strip().removeprefix("[").removesuffix("]"), port_number))
+    try:
+        return broker.check()
+    except FormatError as error:
+        raise _not("a Broker", text, _BROKER_SHAPE, why=error.message) from error
 
 
 def format_broker_info(broker: BrokerInfo, *, default_port: int = DEFAULT_BROKER_PORT) -> str:
@@ -151,27 +157,28 @@ def format_broker_infos(brokers: Iterable[BrokerInfo], *, default_port: int = DE
 # --- topics -----------------------------------------------------------------------------------------------------
 
 
-def parse_topic_info(text: str) -> TopicInfo:
+def parse_topic_info(text: str, *, skip: Callable[[FormatError], None] | None = None) -> TopicInfo:
     """`topic#brokerId:partitions:stores[,...]#maxMessageBytes`; the last may be empty or missing.
+
+    `skip` gets the error of a Broker's item that is malformed or out of bounds, which is left out then.
 
     Raises:
         FormatError: it is none.
     """
     shape = "topic#brokerId:partitions:stores[,...]#maxMessageBytes"
     segments = text.split("#")
-    topic = segments[0].strip()
-    if not topic or len(segments) < 2:
+    if len(segments) < 2:
         raise _not("a topic's layout", text, shape)
-    brokers = []
-    for item in _items(segments[1]):
-        numbers = [_number(part, text, "a topic's layout", shape) for part in item.split(":")]
-        if len(numbers) != 3:
-            raise _not("a topic's layout", text, shape)
-        brokers.append(TopicBroker(*numbers))
+    topic = _topic(segments[0], "a topic's layout", text, shape)
+
+    def read(numbers: list[int]) -> TopicBroker:
+        return TopicBroker(numbers[0], *_layout(numbers[1], numbers[2], "a topic's layout", text, shape))
+
+    brokers = _topic_brokers(segments[1], 3, read, text, shape, skip)
     size = segments[2].strip() if len(segments) > 2 else ""
     limit = _signed(size, text, "a topic's layout", shape) if size else None
     # the original writes -2 for "not set" in places
-    return TopicInfo(topic, tuple(brokers), limit if limit is not None and limit > 0 else None)
+    return TopicInfo(topic, brokers, limit if limit is not None and limit > 0 else None)
 
 
 def format_topic_info(info: TopicInfo) -> str:
@@ -180,23 +187,25 @@ def format_topic_info(info: TopicInfo) -> str:
     return f"{info.topic}#{brokers}#{'' if info.max_message_bytes is None else info.max_message_bytes}"
 
 
-def parse_topic_meta_info(text: str) -> TopicMetaInfo:
+def parse_topic_meta_info(text: str, *, skip: Callable[[FormatError], None] | None = None) -> TopicMetaInfo:
     """`topic#brokerId:stores:partitions:status[,...]`: stores come before partitions here.
+
+    `skip` gets the error of a Broker's item that is malformed or out of bounds, which is left out then.
 
     Raises:
         FormatError: it is none.
     """
     shape = "topic#brokerId:stores:partitions:status[,...]"
     topic, divider, rest = text.partition("#")
-    if not topic.strip() or not divider:
+    if not divider:
         raise _not("a topic's layout", text, shape)
-    brokers = []
-    for item in _items(rest):
-        numbers = [_number(part, text, "a topic's layout", shape) for part in item.split(":")]
-        if len(numbers) != 4:
-            raise _not("a topic's layout", text, shape)
-        brokers.append(TopicMetaBroker(numbers[0], numbers[1], numbers[2], numbers[3] == 1))
-    return TopicMetaInfo(topic.strip(), tuple(brokers))
+
+    def read(numbers: list[int]) -> TopicMetaBroker:
+        partitions, stores = _layout(numbers[2], numbers[1], "a topic's layout", text, shape)
+        return TopicMetaBroker(numbers[0], stores, partitions, numbers[3] == 1)
+
+    brokers = _topic_brokers(rest, 4, read, text, shape, skip)
+    return TopicMetaInfo(_topic(topic, "a topic's layout", text, shape), brokers)
 
 
 def format_topic_meta_info(info: TopicMetaInfo) -> str:
@@ -212,11 +221,11 @@ def parse_topic_condition(text: str) -> TopicCondition:
         FormatError: no topic in it, or no `#` behind it.
     """
     topic, divider, rest = text.partition("#")
-    if not divider or not topic.strip():
+    if not divider or not topic.strip() or not is_plain(topic):
         raise _not("a topic's filter", text, "topic#item[,item...]")
     if rest.count(",") > MAX_WIRE_FILTERS:
         raise FormatError(
-            f"the filter of topic {_shown(topic.strip())} has {rest.count(',') + 1} items",
+            f"the filter of topic {shown(topic.strip())} has {rest.count(',') + 1} items",
             hint=f"{MAX_FILTER_ITEMS} are allowed",
         )
     return TopicCondition(topic.strip(), tuple(dict.fromkeys(_items(rest))))
@@ -249,10 +258,10 @@ def parse_partition_info(text: str) -> PartitionInfo:
         raise _not("a partition", text, shape)
     broker = parse_broker_info(segments[0])
     topic, divider, number = segments[1].strip().partition(":")
-    if not divider or not topic.strip():
+    if not divider:
         raise _not("a partition", text, shape)
-    partition_id = _number(number, text, "a partition", shape)
-    return PartitionInfo(broker, Partition(broker.broker_id, topic.strip(), partition_id))
+    partition_id = _number(number, text, "a partition", shape, most=_MAX_PARTITION_ID)
+    return PartitionInfo(broker, Partition(broker.broker_id, _topic(topic, "a partition", text, shape), partition_id))
 
 
 def format_partition_info(info: PartitionInfo) -> str:
@@ -272,7 +281,7 @@ def parse_subscribe_info(text: str) -> SubscribeInfo:
     shape = "consumerId@group#brokerId:host:port#topic:partitionId"
     who, divider, where = text.partition("#")
     consumer_id, at, group = who.partition("@")
-    if not divider or not at or not consumer_id.strip() or not group.strip() or "@" in group:
+    if not divider or not at or not consumer_id.strip() or not group.strip() or "@" in group or not is_plain(who):
         raise _not("a subscription", text, shape)
     held = parse_partition_info(where)
     return SubscribeInfo(consumer_id.strip(), group.strip(), held.broker, held.partition)
@@ -310,15 +319,17 @@ def parse_part_sub_info(text: str) -> tuple[str, list[tuple[int, int]]]:
         FormatError: it is none.
     """
     shape = "topic#brokerId:partitionId[,...]"
+    what = "a topic's subscription"
     topic, divider, rest = text.partition("#")
-    if not topic.strip() or not divider:
-        raise _not("a topic's subscription", text, shape)
+    if not divider:
+        raise _not(what, text, shape)
     held = []
     for item in _items(rest):
         broker_id, _, number = item.partition(":")
-        what = "a topic's subscription"
-        held.append((_number(broker_id, text, what, shape), _number(number, text, what, shape)))
-    return topic.strip(), held
+        held.append(
+            (_broker_id(broker_id, text, what, shape), _number(number, text, what, shape, most=_MAX_PARTITION_ID))
+        )
+    return _topic(topic, what, text, shape), held
 
 
 def format_part_sub_info(topic: str, held: Sequence[tuple[int, int]]) -> str:
@@ -367,13 +378,14 @@ def check_client_id(text: str) -> str:
     """The trimmed id, if it is one that the servers take.
 
     Raises:
-        FormatError: blank, too long, or with `@` or `#`, which divide the strings an id goes into.
+        FormatError: blank, too long, with a control character, or with `@` or `#`, which divide the strings an id goes
+            into.
     """
     text = text.strip()
-    if not text or len(text) > MAX_CLIENT_ID_CHARS or "@" in text or "#" in text:
+    if not text or len(text) > MAX_CLIENT_ID_CHARS or "@" in text or "#" in text or not is_plain(text):
         raise FormatError(
-            f"not a client id: {_shown(text)}",
-            hint=f"it has 1 to {MAX_CLIENT_ID_CHARS} characters and neither '@' nor '#'",
+            f"not a client id: {shown(text)}",
+            hint=f"it has 1 to {MAX_CLIENT_ID_CHARS} printable characters and neither '@' nor '#'",
         )
     return text
 
@@ -390,9 +402,56 @@ def _host(address: Address) -> str:
     return f"[{address.host}]" if ":" in address.host else address.host
 
 
-def _number(part: str, text: str, what: str, shape: str) -> int:
+def _topic_brokers(
+    text: str,
+    count: int,
+    read: Callable[[list[int]], B],
+    whole: str,
+    shape: str,
+    skip: Callable[[FormatError], None] | None,
+) -> tuple[B, ...]:
+    """The items of a layout, each of `count` numbers of which the first is a Broker's id; one for each Broker."""
+    found: dict[int, B] = {}
+    for item in _items(text):
+        try:
+            first, *rest = item.split(":", count)
+            broker_id = _broker_id(first, whole, "a topic's layout", shape)
+            numbers = [broker_id, *(_number(part, whole, "a topic's layout", shape) for part in rest)]
+            if len(numbers) != count or broker_id in found:
+                raise _not("a topic's layout", whole, shape)
+            found[broker_id] = read(numbers)
+        except FormatError as error:
+            if skip is None:
+                raise
+            skip(error)
+    return tuple(found.values())
+
+
+def _layout(partitions: int, stores: int, what: str, text: str, shape: str) -> tuple[int, int]:
+    """The two numbers of a topic on one Broker, if their product is one that a Broker can have."""
+    if not 0 < partitions <= MAX_PARTITIONS_PER_TOPIC or not 0 < stores <= MAX_PARTITIONS_PER_TOPIC // partitions:
+        why = f"{partitions} partitions in {stores} stores are not 1 to {MAX_PARTITIONS_PER_TOPIC} in all"
+        raise _not(what, text, shape, why=why)
+    return partitions, stores
+
+
+def _topic(name: str, what: str, text: str, shape: str) -> str:
+    name = name.strip()
+    if not is_served_topic(name):
+        raise _not(what, text, shape, why=f"{shown(name)} is not a topic name")
+    return name
+
+
+def _broker_id(part: str, text: str, what: str, shape: str) -> int:
+    number = _number(part, text, what, shape, most=MAX_BROKER_ID)
+    if not number:
+        raise _not(what, text, shape, why="a Broker has no id of 0")
+    return number
+
+
+def _number(part: str, text: str, what: str, shape: str, *, most: int | None = None) -> int:
     number = _signed(part, text, what, shape)
-    if number < 0:
+    if number < 0 or (most is not None and number > most):
         raise _not(what, text, shape)
     return number
 
@@ -404,9 +463,5 @@ def _signed(part: str, text: str, what: str, shape: str) -> int:
     return int(digits)
 
 
-def _not(what: str, text: str, shape: str) -> FormatError:
-    return FormatError(f"not {what}: {_shown(text)}", hint=f"its form is {shape}")
-
-
-def _shown(text: str) -> str:
-    return repr(text) if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]!r}... ({len(text)} characters)"
+def _not(what: str, text: str, shape: str, *, why: str = "") -> FormatError:
+    return FormatError(f"not {what}: {shown(text)}{why and f': {why}'}", hint=f"its form is {shape}")

@@ -169,6 +169,34 @@ def test_lists_of_brokers():
         (strings.parse_broker_info, "100::1"),
         (strings.parse_broker_info, "100:h:70000"),
         (strings.parse_broker_info, "100:h:port"),
+        (strings.parse_broker_info, "100:h:0"),
+        (strings.parse_broker_info, "0:h:1"),
+        (strings.parse_broker_info, "9999999999:h:1"),
+        (strings.parse_broker_info, "100:a b:1"),
+        (strings.parse_broker_info, "100:a..b:1"),
+        (strings.parse_broker_info, "100:a\x1b[2J:1"),
+        (strings.parse_broker_info, "100:a#b:1"),
+        (strings.parse_broker_info, "100:-a:1"),
+        (strings.parse_broker_info, "100:10.1.2:1"),
+        (strings.parse_broker_info, "100:10.1.2.256:1"),
+        (strings.parse_broker_info, "100:[::g]:1"),
+        (strings.parse_broker_info, "100:" + "a" * 300 + ":1"),
+        (strings.parse_topic_info, "demo#1:1000000:1#"),
+        (strings.parse_topic_info, "demo#1:10000:2#"),
+        (strings.parse_topic_info, "demo#1:1:10001#"),
+        (strings.parse_topic_info, "demo#1:0:1#"),
+        (strings.parse_topic_info, "demo#0:1:1#"),
+        (strings.parse_topic_info, "demo#9999999999:1:1#"),
+        (strings.parse_topic_info, "demo#1:1:1,1:1:1#"),
+        (strings.parse_topic_info, "../x#1:1:1#"),
+        (strings.parse_topic_meta_info, "demo#1:1:1000000:1"),
+        (strings.parse_topic_meta_info, "demo#1:100:101:1"),
+        (strings.parse_topic_meta_info, "de\nmo#1:1:1:1"),
+        (strings.parse_part_sub_info, "demo#1:9999999999"),
+        (strings.parse_subscribe_info, "c\n@g#100:h:1#demo:1"),
+        (strings.parse_subscribe_info, "c@g\u202e#100:h:1#demo:1"),
+        (strings.parse_partition_info, "100:h:1#../demo:1"),
+        (strings.parse_required_partition, "1:../demo:0=1"),
         (strings.parse_topic_info, "demo"),
         (strings.parse_topic_info, "#1:1:1#"),
         (strings.parse_topic_info, "demo#1:1#"),
@@ -192,6 +220,9 @@ def test_lists_of_brokers():
         (parse_broker_default_conf, ""),
         (parse_broker_default_conf, "3:yes:true:1000:10000: :delete,168h:1:0:3:10:20000"),
         (parse_broker_topic_conf, "demo:1"),
+        (parse_broker_topic_conf, "../../x: : : : : : : : :0: : : : : "),
+        (parse_broker_topic_conf, "/etc: : : : : : : : :2: : : : : "),
+        (parse_broker_topic_conf, "a\nb: : : : : : : : :2: : : : : "),
         (parse_broker_topic_conf, " : : : : : : : : :0: : : : : "),
         (parse_broker_topic_conf, "demo:x: : : : : : : :0: : : : : "),
         (parse_broker_topic_conf, "demo: : : : : : : : :0: : : : : : "),
@@ -201,6 +232,15 @@ def test_broken_strings(parse: Any, text: str):
     with pytest.raises(FormatError) as caught:
         parse(text)
     assert caught.value.hint
+
+
+def test_a_brokers_item_that_cannot_be_read_leaves_the_others_of_the_topic():
+    skipped: list[FormatError] = []
+    found = strings.parse_topic_info("demo#1:3:1,9999999999:3:1,2:1000000:1,3:1:1#", skip=skipped.append)
+    assert [broker.broker_id for broker in found.brokers] == [1, 3]
+    meta = strings.parse_topic_meta_info("demo#1:1:3:1,0:1:1:1,3:1:1:0", skip=skipped.append)
+    assert [broker.broker_id for broker in meta.brokers] == [1, 3]
+    assert len(skipped) == 3
 
 
 PARSERS = sorted({example[0] for example in EXAMPLES}, key=lambda parse: parse.__name__)
@@ -213,10 +253,12 @@ def test_noise_gives_a_value_or_format_error(parse: Any, noise: str):
 
 
 @given(
-    st.integers(0, 2**31 - 1),
-    st.from_regex(r"[a-z0-9.]{1,20}", fullmatch=True),
-    st.integers(0, 65535),
-    st.from_regex(r"[a-zA-Z]\w{0,20}", fullmatch=True),
+    st.integers(1, 2**31 - 1),
+    st.from_regex(r"[a-z0-9]{1,9}(\.[a-z][a-z0-9]{0,9}){1,3}", fullmatch=True)
+    | st.ip_addresses().map(str)
+    | st.just("localhost"),
+    st.integers(1, 65535),
+    st.from_regex(r"[a-zA-Z][a-zA-Z0-9_]{0,20}", fullmatch=True),
     st.integers(0, 99_999),
 )
 def test_what_is_written_is_read(broker_id: int, host: str, port: int, topic: str, number: int):
@@ -237,7 +279,7 @@ def test_client_ids():
     assert strings.format_client_id(producer) == "10.1.2.9-1-2-3-0.1.0"
 
 
-@pytest.mark.parametrize("text", ["", "  ", "a@b", "a#b", "x" * 1025])
+@pytest.mark.parametrize("text", ["", "  ", "a@b", "a#b", "a\nb", "a\x1b[2Jb", "a\u202eb", "x" * 1025])
 def test_client_ids_that_break_a_server(text: str):
     with pytest.raises(FormatError, match="not a client id"):
         strings.check_client_id(text)

@@ -10,10 +10,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytubemq.model.names import is_file_name
 from pytubemq.storage.disk import read_exactly
 from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind, decode_header
 from pytubemq.storage.index import INDEX_BYTES
 from pytubemq.storage.mending import Border
+from pytubemq.storage.places import is_partition_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,9 +90,9 @@ def find_partitions(disk: Disk, root: Path) -> list[PartitionFiles]:
     logs = root / "logs"
     return [
         find_partition(disk, logs / topic / name, topic, int(name))
-        for topic in sorted(disk.listdir(logs))
+        for topic in filter(is_file_name, sorted(disk.listdir(logs)))
         for name in sorted(disk.listdir(logs / topic), key=lambda name: (len(name), name))
-        if name.isascii() and name.isdigit()
+        if is_partition_name(name)
     ]
 
 

@@ -12,6 +12,7 @@ from pytubemq.storage.disk import read_exactly
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.index import INDEX_BYTES, decode_index_entry
 from pytubemq.storage.mending import Border
+from pytubemq.storage.places import partition_directory
 from pytubemq.storage.segment import Segment
 from pytubemq.storage.tools.files import PartitionFiles
 from pytubemq.storage.tools.partition_repair import kept_segments, sound_ends
@@ -39,7 +40,7 @@ def partitions_of(
 ) -> dict[PartitionKey, PartitionFiles]:
     """The partitions of which `ends` speaks, those without a directory among them."""
     found = {(one.topic, one.partition_id): one for one in partitions}
-    return {key: found.get(key) or PartitionFiles(*key, root / "logs" / key[0] / str(key[1])) for key in ends}
+    return {key: found.get(key) or PartitionFiles(*key, partition_directory(root, *key)) for key in ends}
 
 
 def find_gaps(disk: Disk, found: PartitionFiles, end: LogEnd) -> Iterator[Gap]:

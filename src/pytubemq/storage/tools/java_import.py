@@ -26,6 +26,7 @@ from pytubemq.storage.java.log import HEAD_BYTES, Damage, JavaRecord, read_recor
 from pytubemq.storage.java.offsets import OwnOffsets, read_offsets
 from pytubemq.storage.journal import is_padding
 from pytubemq.storage.partition_log import Dirty, PartitionLog
+from pytubemq.storage.places import partition_directory
 from pytubemq.storage.retention import roll_at
 from pytubemq.storage.run import Run
 from pytubemq.storage.store import BrokerStore, StoreSettings
@@ -265,7 +266,7 @@ class _Partition:
     """One partition that is being written."""
 
     def __init__(self, root: Path, topic: str, partition_id: int, wanted: Iterable[int]) -> None:
-        self.log = PartitionLog(topic, partition_id, root / "logs" / topic / str(partition_id), Lock())
+        self.log = PartitionLog(topic, partition_id, partition_directory(root, topic, partition_id), Lock())
         self.told = ImportedPartition(topic, partition_id)
         self.own_offsets = OwnOffsets(wanted)
         self._entries: list[bytes] = []

@@ -18,6 +18,7 @@ from pytubemq.storage.index import decode_index_entry, encode_index_entry
 from pytubemq.storage.log_tails import sequences_in
 from pytubemq.storage.mending import Border
 from pytubemq.storage.partition_log import Dirty, PartitionLog
+from pytubemq.storage.places import partition_directory
 from pytubemq.storage.record import FORGOTTEN, Fence, FenceReason
 from pytubemq.storage.replay import bridge, found_behind
 from pytubemq.storage.retention import roll_at
@@ -213,7 +214,7 @@ class JournalTaker:
     def _log(self, key: PartitionKey) -> PartitionLog:
         log = self._logs.get(key)
         if log is None:
-            directory = self._root / "logs" / key[0] / str(key[1])
+            directory = partition_directory(self._root, *key)
             log = self._logs[key] = PartitionLog(*key, directory, Lock())
         return log
 

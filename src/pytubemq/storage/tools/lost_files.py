@@ -14,6 +14,7 @@ from pytubemq.storage.disk import flush_directory, write_all
 from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind
 from pytubemq.storage.index import INDEX_BYTES, RecordKind
 from pytubemq.storage.mending import Border
+from pytubemq.storage.places import partition_directory
 from pytubemq.storage.segment import Segment
 from pytubemq.storage.store import StoreSettings
 from pytubemq.storage.tools.blocks import FoundBlock, walk_blocks
@@ -103,7 +104,7 @@ def make_files(
     made: dict[PartitionKey, list[_Made]] = {}
     targets: dict[_RunPlace, list[tuple[Piece, Segment, int]]] = {}
     for key, pieces in found.items():
-        directory = root / "logs" / key[0] / str(key[1])
+        directory = partition_directory(root, *key)
         disk.makedirs(directory)
         of_key = made[key] = []
         for piece in pieces:

@@ -20,6 +20,7 @@ from pytubemq.storage.fences import without
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.log_tails import LogTails
 from pytubemq.storage.quarantine import Quarantine
+from pytubemq.storage.places import partition_directory
 from pytubemq.storage.record import LogEnd, PartitionKey
 from pytubemq.storage.tools.copies import put_back
 from pytubemq.storage.tools.files import PartitionFiles, find_journals, find_partitions
@@ -161,7 +162,7 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
     repaired, reach = {}, dict[PartitionKey, int]()
     unknown = {key: LogEnd(0, 0) for key in by_key if key not in checkpoint.ends}
     for key, end in (checkpoint.ends | unknown).items():
-        files = by_key.get(key) or PartitionFiles(*key, root / "logs" / key[0] / str(key[1]))
+        files = by_key.get(key) or PartitionFiles(*key, partition_directory(root, *key))
         if not files.segments and end.first_ordinal < end.ordinal:
             disk.makedirs(files.directory)
         if wrong:

@@ -14,6 +14,7 @@ from pytubemq.errors import CorruptError
 from pytubemq.model.offset import OFFSET_UNIT, to_offset
 from pytubemq.storage.checkpoint import NAME, Checkpoint, read_checkpoint
 from pytubemq.storage.header import HEADER_BYTES
+from pytubemq.storage.places import partition_directory
 from pytubemq.storage.record import LogEnd
 from pytubemq.storage.tools.copies import find_copies
 from pytubemq.storage.tools.files import find_journals, find_partitions
@@ -214,7 +215,7 @@ def _check_known(
         return check_partition(disk, found, end, progress)
     if end.first_ordinal == end.ordinal:
         return []
-    directory = root / "logs" / key[0] / str(key[1])
+    directory = partition_directory(root, *key)
     return [
         Finding(
             path=directory,
