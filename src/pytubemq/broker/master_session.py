@@ -90,7 +90,7 @@ class MasterSession:
     ) -> None:
         self.health = SessionHealth()
         self._broker_id = broker_id
-        self._client_id = f"{broker_id}:{advertised.host}:{advertised.port}:{__version__}"
+        self._client_id = f"{broker_id}:{advertised}:{__version__}"
         self._masters = masters
         self._config = config
         self._orders = orders

@@ -30,8 +30,13 @@ class BrokerRun:
     address: Address
     version: str
     deadline_s: float
+    heard_s: float
     conf: BrokerConf
     reported: SyncId = field(default_factory=SyncId)
+    source: str = ""
+    """The machine that its connection comes from."""
+    settled_s: float = 0.0
+    """From when on what it reports changes records: one that took the place of another may be a mistake."""
     over_tls: bool = False
     holds_heartbeats: bool = False
     """Whether its heartbeats may be held until there is news, so that it hears of a change at once."""
@@ -40,6 +45,8 @@ class BrokerRun:
     reported_defaults: str = ""
     reported_topics: dict[str, TopicConfig] = field(default_factory=dict)
     """By the strings that `topics` were read from."""
+    surplus: int = 0
+    """Partitions that it has reported beyond those of the records, at most."""
     read_status: int = 0
     write_status: int = 0
     durability: str = ""

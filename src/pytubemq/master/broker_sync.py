@@ -188,21 +188,25 @@ def reported_topics(
 
 
 def reported_surplus(topics: Iterable[TopicConfig], placed: Callable[[str], TopicConfig | None]) -> int:
-    """How many partitions more a Broker reports of some topics than the records place there.
-
-    Raises:
-        FormatError: more than a topic can have: it has not taken what it was sent, and clients would be told of all.
-    """
+    """How many partitions more a Broker reports of some topics than the records place there."""
     surplus = 0
     for topic in topics:
         if (record := placed(topic.name)) is not None:
             surplus += max(0, topic.partitions * topic.stores - record.partitions * record.stores)
+    return surplus
+
+
+def check_surplus(surplus: int) -> None:
+    """Refuse more partitions beyond the records than one topic can have: clients would be told of all of them.
+
+    Raises:
+        FormatError: there are more.
+    """
     if surplus > MAX_PARTITIONS_PER_TOPIC:
         raise FormatError(
             f"the topics are reported with {surplus} partitions more than they have",
             hint="carry the configuration that the Master sent",
         )
-    return surplus
 
 
 def _reported(conf: BrokerTopicConf, base: BrokerDefaultConf) -> TopicConfig:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import TubeError
 from pytubemq.master.broker_admission import AUTO_REGISTER_USER
 from pytubemq.master.removal import with_records
+from pytubemq.master.strangers import is_stranger
 from pytubemq.model.records import TopicStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Hashable
+    from collections.abc import Callable, Container, Coroutine, Hashable
     from typing import Any
 
     from pytubemq.master.catalogue import Catalogue
@@ -56,6 +57,12 @@ class BrokerUpkeep:
         if any(deploy.topic_status is TopicStatus.SOFT_REMOVED for deploy in removed):
             self._start(("places", broker_id), self._forget_places(broker_id, topics))
 
+    def forget_strangers(
+        self, broker_ids: frozenset[int], present: Container[int], on_gone: Callable[[int], None]
+    ) -> None:
+        """Brokers that entered by themselves and hold nothing are away for too long: their records go."""
+        self._start("strangers", self._forget_strangers(broker_ids, present, on_gone))
+
     async def close(self) -> None:
         """Let what is being written be written."""
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -90,6 +97,23 @@ class BrokerUpkeep:
             await self._catalogue.apply(deletes=with_records(self._catalogue, gone))
         for deploy in gone:
             logger.info("topic %s is removed from broker %d", deploy.topic, broker_id)
+
+    async def _forget_strangers(
+        self, broker_ids: frozenset[int], present: Container[int], on_gone: Callable[[int], None]
+    ) -> None:
+        async with self._catalogue.lock:
+            known = [self._catalogue.brokers[one] for one in broker_ids if one in self._catalogue.brokers]
+            gone = [one for one in known if one.broker_id not in present and is_stranger(self._catalogue, one)]
+            await self._catalogue.apply(deletes=gone)
+        for record in gone:
+            on_gone(record.broker_id)
+        if gone:
+            logger.info(
+                "%d Brokers that are away and hold no topic are forgotten, broker %d at %s among them",
+                len(gone),
+                gone[0].broker_id,
+                gone[0].address,
+            )
 
     def _start(self, key: Hashable, work: Coroutine[Any, Any, None]) -> None:
         """One write of a kind per Broker at a time; the next report brings what came too late for it."""

@@ -16,15 +16,30 @@ from pytubemq.master import answers
 from pytubemq.master.answers import RefusalError
 from pytubemq.master.broker_admission import BrokerAdmission
 from pytubemq.master.broker_answers import BrokerAnswers, refused_heartbeat
+from pytubemq.master.broker_claims import BrokerIdentity
 from pytubemq.master.broker_forbidding import Forbidding
 from pytubemq.master.broker_run import BrokerRun, Serving
-from pytubemq.master.broker_sync import SyncId, broker_conf, reported_removals, reported_topics
+from pytubemq.master.broker_sync import (
+    SyncId,
+    broker_conf,
+    check_surplus,
+    reported_removals,
+    reported_surplus,
+    reported_topics,
+)
 from pytubemq.master.broker_upkeep import BrokerUpkeep
 from pytubemq.master.leases import Leases, read_leases
 from pytubemq.master.peers import Connection, Peers
+from pytubemq.master.strangers import Absences, is_stranger
 from pytubemq.master.waiting import Waiting, allowed_wait_s
 from pytubemq.model.ids import Partition
-from pytubemq.model.limits import MAX_PROBLEM_CHARS, MAX_REPORTED_PROBLEMS
+from pytubemq.model.limits import (
+    FOREIGN_CONNECTION_GRACE_S,
+    MAX_BROKERS_PER_CONNECTION,
+    MAX_PROBLEM_CHARS,
+    MAX_REPORTED_PROBLEMS,
+)
+from pytubemq.model.names import escaped
 from pytubemq.model.records import ManageStatus, TopicStatus
 from pytubemq.wire.codec import encode
 from pytubemq.wire.extensions import Capability
@@ -74,11 +89,14 @@ class Brokers:
         self._on_change = on_change
         self._peers = Peers(self._lost)
         self.forbidding = Forbidding(most=settings.max_auto_forbidden)
-        self.admission = BrokerAdmission(catalogue, settings, clock, self.runs)
+        self._absences = Absences(catalogue, self.runs)
+        self.admission = BrokerAdmission(catalogue, settings, clock, self.runs, self._absences)
         self.upkeep = BrokerUpkeep(catalogue, clock)
         self._answers = BrokerAnswers(catalogue, self.forbidding, token)
         self._expected_until: dict[int, float] = {}
         self._unheard: set[int] = set()
+        self._synced: set[int] = set()
+        """Brokers that have taken a configuration since this Master started."""
         self.leases = Leases()
         self.on_registered: Callable[[int, Collection[SubscribeInfo]], None] = lambda broker_id, readers: None
         """Called with a Broker that has registered, and who reads from it."""
@@ -134,6 +152,14 @@ class Brokers:
         reported = run.topics.get(config.name) if run is not None and run.online else None
         return reported is not None and (reported.partitions, reported.stores) == (config.partitions, config.stores)
 
+    def takes_topics(self, broker_id: int) -> bool:
+        """True if a new topic is placed on a Broker: one that an operator made, that holds topics, or that has shown
+        that it takes a configuration and is not away for long."""
+        record = self._catalogue.brokers.get(broker_id)
+        if record is None or not is_stranger(self._catalogue, record):
+            return record is not None
+        return broker_id in self._synced and (broker_id in self.runs or broker_id in self._expected_until)
+
     def serving(self, topic: str, broker_id: int) -> Serving | None:
         """What an online Broker has reported of a topic that it is to carry, and what may be done with it."""
         deploy = self._catalogue.deployed(topic).get(broker_id)
@@ -178,7 +204,12 @@ class Brokers:
         if broker_id in self.runs:
             self.admission.retired.add(broker_id)
             self._release(broker_id, "deleted")
+        self._forget(broker_id)
+
+    def _forget(self, broker_id: int) -> None:
         self._expected_until.pop(broker_id, None)
+        self._synced.discard(broker_id)
+        self.admission.forget(broker_id)
 
     def reload(self, broker_id: int) -> None:
         """Tell a Broker its configuration once more, whatever it has reported."""
@@ -192,18 +223,28 @@ class Brokers:
 
     async def register(self, call: Call, request: RegisterRequestB2M) -> RegisterResponseM2B:
         """Method 7. A Broker nobody knows is entered by itself, unless the settings forbid it."""
-        client_id = answers.check_client_id(request.client_id)
-        record, version = await self.admission.admit(client_id, request.tls_port)
-        broker_id = record.broker_id
+        tls_port = self._catalogue.cluster.broker_tls_port if request.tls_port is None else request.tls_port
+        who = BrokerIdentity.parse(request.client_id, tls_port)
+        broker_id = who.broker_id
+        self._peers.check_room(broker_id, call.connection, most=MAX_BROKERS_PER_CONNECTION)
+        report = reported_topics(request.broker_default_conf_info, request.broker_topic_set_conf_info)
+        surplus = self._surplus(broker_id, report, ())
+        check_surplus(surplus)
+        topics = _by_name(report)
+        source = call.peer.rpartition(":")[0]
+        known = self._peers.carries(broker_id, call.connection)
+        record, contested = await self.admission.admit(who, topics, source=None if known else source)
         now_s = self._clock.now_s()
-        topics = reported_topics(request.broker_default_conf_info, request.broker_topic_set_conf_info)
         before = self.runs.get(broker_id)
         conf_id = self._clock.wall_ms() if before is None else before.conf.sync_id.conf_id + 1
         run = BrokerRun(
             broker_id=broker_id,
             address=record.address,
-            version=version,
+            version=who.version,
             deadline_s=now_s + self._settings.client_timeout_s,
+            heard_s=now_s,
+            source=source,
+            settled_s=now_s + FOREIGN_CONNECTION_GRACE_S if contested else now_s,
             conf=broker_conf(self._catalogue, broker_id, None, first_id=conf_id),
             reported=SyncId(request.cur_broker_conf_id, request.conf_check_sum_id),
             over_tls=request.enable_tls,
@@ -213,8 +254,9 @@ class Brokers:
             read_status=request.read_status_rpt,
             write_status=request.write_status_rpt,
             reported_defaults=request.broker_default_conf_info or "",
-            reported_topics=topics,
-            durability=(request.own_durability or "")[:MAX_PROBLEM_CHARS],
+            reported_topics=report,
+            surplus=surplus,
+            durability=escaped((request.own_durability or "")[:MAX_PROBLEM_CHARS]),
             web_port=request.own_web_port if 1 <= (request.own_web_port or 0) <= 65_535 else None,
             since_ms=self._clock.wall_ms(),
             heard_ms=self._clock.wall_ms(),
@@ -227,7 +269,7 @@ class Brokers:
         self._expected_until[broker_id] = now_s + self._settings.broker_absence_s
         self.waiting.release(broker_id)
         self._peers.seen(broker_id, call.connection)
-        logger.info("broker %d registered from %s (version %s)", broker_id, record.address, version or "unknown")
+        logger.info("broker %d registered from %s (version %s)", broker_id, record.address, who.version or "unknown")
         self._on_change()
         self.on_registered(broker_id, readers)
         return self._register_answer(run, request)
@@ -235,14 +277,10 @@ class Brokers:
     def heartbeat(self, call: Call, request: HeartRequestB2M) -> None:
         """Method 8: booked at once; answered at once if there is a change to push, else held."""
         broker_id = _broker_id(request.broker_id)
-        run = self._known(broker_id)
+        run = self._speaking(broker_id, call)
         now_s = self._clock.now_s()
         run.deadline_s = now_s + self._settings.client_timeout_s
-        run.heard_ms = self._clock.wall_ms()
-        run.lost = False
-        if self._peers.seen(broker_id, call.connection):
-            self.waiting.release(broker_id)
-            run.told = None
+        run.heard_s, run.heard_ms = now_s, self._clock.wall_ms()
         self._book(run, request)
         self._keep_up(run, call, request)
         wait_s = allowed_wait_s(
@@ -255,7 +293,7 @@ class Brokers:
     def close(self, call: Call, request: CloseRequestB2M) -> CloseResponseM2B:
         """Method 9: a Broker says good-bye; it may come back after a restart."""
         broker_id = _broker_id(request.broker_id)
-        self._known(broker_id)
+        self._speaking(broker_id, call)
         self._release(broker_id, "closed")
         return CloseResponseM2B(success=True, err_code=Code.SUCCESS, err_msg=answers.OK)
 
@@ -280,6 +318,9 @@ class Brokers:
         for run in list(self.runs.values()):
             if run.deadline_s <= now_s:
                 self._release(run.broker_id, "connection lost" if run.lost else "not heard of in time")
+        self._absences.note(now_s)
+        if expired := self._absences.expired(now_s):
+            self.upkeep.forget_strangers(expired, self.runs, self._forget)
         overdue = [broker_id for broker_id, until_s in self._expected_until.items() if until_s <= now_s]
         for broker_id in overdue:
             del self._expected_until[broker_id]
@@ -294,31 +335,52 @@ class Brokers:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    def _known(self, broker_id: int) -> BrokerRun:
+    def _speaking(self, broker_id: int, call: Call) -> BrokerRun:
+        """Return the Broker that is registered over this connection; no other speaks for it."""
         run = self.runs.get(broker_id)
-        if run is None:
-            raise RefusalError(Code.HB_NO_NODE, f"broker {broker_id} is not registered, register first")
+        if run is None or not self._peers.carries(broker_id, call.connection):
+            raise RefusalError(
+                Code.HB_NO_NODE, f"broker {broker_id} is not registered over this connection, register first"
+            )
         return run
+
+    def _surplus(self, broker_id: int, report: Mapping[str, TopicConfig], known: Container[str]) -> int:
+        """How many partitions more the strings that are not `known` report than the records place there."""
+
+        def placed(topic: str) -> TopicConfig | None:
+            deploy = self._catalogue.deployed(topic).get(broker_id)
+            return None if deploy is None else self._catalogue.config(deploy)
+
+        return reported_surplus([topic for text, topic in report.items() if text not in known], placed)
 
     def _book(self, run: BrokerRun, request: HeartRequestB2M) -> None:
         """Take in what the heartbeat says about the Broker."""
         before = (run.online, run.topics, run.read_status, run.write_status)
+        defaults, report, surplus = run.reported_defaults, run.reported_topics, run.surplus
+        if request.take_conf_info:
+            defaults = request.broker_default_conf_info or ""
+            known = report if defaults == run.reported_defaults else {}
+            report = reported_topics(defaults, request.broker_topic_set_conf_info, known)
+            surplus = self._surplus(run.broker_id, report, known) + (surplus if known else 0)
+            check_surplus(surplus)
         self._unheard.discard(run.broker_id)
         run.reported = SyncId(request.cur_broker_conf_id, request.conf_check_sum_id)
         run.manage_status = self._status(run.broker_id)
         run.online = request.broker_online
         run.read_status, run.write_status = request.read_status_rpt, request.write_status_rpt
         run.problems = tuple(problem[:MAX_PROBLEM_CHARS] for problem in request.problems[:MAX_REPORTED_PROBLEMS])
+        if run.in_sync:
+            self._synced.add(run.broker_id)
         if request.take_conf_info:
-            defaults = request.broker_default_conf_info or ""
-            known = run.reported_topics if defaults == run.reported_defaults else None
-            run.reported_topics = reported_topics(defaults, request.broker_topic_set_conf_info, known)
-            run.topics, run.reported_defaults = _by_name(run.reported_topics), defaults
+            run.reported_topics, run.surplus = report, surplus
+            run.topics, run.reported_defaults = _by_name(report), defaults
         if before != (run.online, run.topics, run.read_status, run.write_status):
             self._on_change()
 
     def _keep_up(self, run: BrokerRun, call: Call, request: HeartRequestB2M) -> None:
         """What a heartbeat changes in the records."""
+        if self._clock.now_s() < run.settled_s:
+            return
         if request.take_removed_topic_info:
             self.upkeep.forget_places(run.broker_id, reported_removals(request.removed_topics_info))
         record = self._catalogue.brokers.get(run.broker_id)

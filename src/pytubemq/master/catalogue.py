@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from pytubemq.master.loading import sound_records
 from pytubemq.model.policy import parse_delete_policy
 from pytubemq.model.records import (
     BUILT_IN_PROPS,
@@ -65,6 +65,8 @@ class Catalogue:
         self._by_broker: dict[int, dict[str, DeployRecord]] = {}
         self._consumers: dict[str, dict[str, ConsumeRecord]] = {}
         self._disabled: dict[str, dict[str, ConsumeRecord]] = {}
+        self._set_aside: dict[int, list[DeployRecord]] = {}
+        """Places on Brokers whose records cannot be used."""
         self._configs: dict[tuple[str, int], TopicConfig] = {}
         """What `config` has made, until a record that it was made of changes."""
 
@@ -73,8 +75,8 @@ class Catalogue:
         self._store = await self._run(make)
         found = await self._run(self._store.load)
         self.cluster = found.cluster
-        kinds: tuple[list[Any], ...] = (found.brokers, found.topics, found.deploys, found.consumes, found.groups)
-        for record in chain.from_iterable(kinds):
+        records, self._set_aside = sound_records(found)
+        for record in records:
             self._enter(record)
         self._last_serial_id = found.last_serial_id
 
@@ -197,6 +199,8 @@ class Catalogue:
                 self.cluster = record
             case BrokerRecord():
                 self.brokers[record.broker_id] = record
+                for place in self._set_aside.pop(record.broker_id, ()):
+                    self._enter(place)
             case TopicRecord():
                 self.topics[record.topic] = record
             case DeployRecord():

@@ -87,6 +87,8 @@ def _broker_registration(brokers: Brokers) -> Handler:
             answer = await brokers.register(call, request)
         except RefusalError as refusal:
             answer = _broker_register(int(refusal.code), refusal.text)
+        except FormatError as error:
+            answer = _broker_register(Code.BAD_REQUEST, f"{error.message}; {error.hint}")
         except TubeError as error:
             answer = _broker_register(Code.INTERNAL_SERVER_ERROR, str(error))
         call.reply(encode(answer))

@@ -60,6 +60,10 @@ class Peers:
         self._carried.setdefault(id(connection), set()).add(key)
         return True
 
+    def carries(self, key: Hashable, connection: Connection) -> bool:
+        """True if a client spoke last over this connection, and it is not broken."""
+        return self._connection.get(key) is connection
+
     def is_ours(self, key: Hashable) -> bool:
         """Whether a client that is connected is one of ours."""
         connection = self._connection.get(key)

@@ -21,6 +21,7 @@ from pytubemq.master.views import PendingRemoval, TopicRemoval
 from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
 from pytubemq.model.names import check_topic
 from pytubemq.model.records import DeployRecord, ManageStatus, Stamp, TopicProps, TopicRecord, TopicStatus
+from pytubemq.model.topic import is_layout
 from pytubemq.storage.metastore.problems import no_topic
 
 if TYPE_CHECKING:
@@ -94,11 +95,19 @@ class TopicLife:
             if not new:
                 return []
             # Brokers that are away now get it as well, when they come back.
-            on = [b for b, record in self._catalogue.brokers.items() if record.manage_status in _IN_USE]
+            in_use = [b for b, record in self._catalogue.brokers.items() if record.manage_status in _IN_USE]
+            on = [broker_id for broker_id in in_use if self._brokers.takes_topics(broker_id)]
             online = [broker_id for broker_id in on if self._online(broker_id)]
+            if not online:  # strangers, but better than nobody
+                online = [broker_id for broker_id in in_use if self._online(broker_id)]
+                on = [*on, *online]
             if not online:
                 raise self._nowhere(new)
-            await self._catalogue.apply(self._new_records(new, on))
+            records = self._new_records(new, on)
+            for record in records:
+                if isinstance(record, DeployRecord):
+                    self._check_layout(record)
+            await self._catalogue.apply(records)
         logger.info("%s created on brokers %s", _topics(new), sorted(on))
         late = set(new)
 
@@ -178,6 +187,17 @@ class TopicLife:
         await self._wait_while(left, timeout_s)
         return not left()
 
+    def _check_layout(self, place: DeployRecord) -> None:
+        below = place.props.over(self._catalogue.broker_props(place.broker_id))
+        partitions, stores = below.num_partitions or 1, below.num_topic_stores or 1
+        if not is_layout(partitions, stores):
+            raise BadRequestError(
+                f"topic {place.topic} would have {partitions * stores} partitions on broker {place.broker_id}, "
+                f"in {stores} stores",
+                hint=f"a Broker takes {MAX_PARTITIONS_PER_TOPIC} of a topic",
+                code=Code.BAD_REQUEST,
+            )
+
     # --- change -------------------------------------------------------------------------------------------------
 
     async def alter(self, name: str, change: TopicChange) -> None:
@@ -217,14 +237,8 @@ class TopicLife:
         )
 
     def _altered(self, place: DeployRecord, change: TopicChange) -> DeployRecord:
-        config, wanted = self._catalogue.config(place), change.props.get("num_partitions")
-        have = config.partitions
-        if wanted is not None and wanted * config.stores > MAX_PARTITIONS_PER_TOPIC:
-            raise BadRequestError(
-                f"topic {place.topic} would have {wanted * config.stores} partitions on broker {place.broker_id}",
-                hint=f"a Broker takes {MAX_PARTITIONS_PER_TOPIC} of a topic",
-                code=Code.BAD_REQUEST,
-            )
+        have, wanted = self._catalogue.config(place).partitions, change.props.get("num_partitions")
+        self._check_layout(replace(place, props=replace(place.props, **change.props)))
         if wanted is not None and wanted < have:
             raise BadRequestError(
                 f"topic {place.topic} has {have} partitions on broker {place.broker_id}, which cannot become {wanted}",

@@ -136,6 +136,15 @@ MAX_CLIENT_STATE_BYTES: Final = 128 * MIB
 """What all clients may have told the Master of themselves (topics, filters, partitions), as they sent it."""
 MAX_BROKERS: Final = 1_000
 """Brokers a Master enters by itself."""
+MAX_BROKERS_PER_CONNECTION: Final = 16
+"""Brokers that one connection registers; each Broker has a connection of its own."""
+BROKER_TAKE_BACK_S: Final = 600.0
+"""For how long a Broker may come back to the address that its record had, while who took the record has no topic of its
+own; a restart with a long recovery takes less."""
+STRANGER_S: Final = 3600.0
+"""How long the record of a Broker stays that entered by itself, holds no topic and is away."""
+MAX_ABSENT_STRANGERS: Final = 100
+"""Records of such Brokers; beyond it those away longest go at once."""
 MAX_AUTO_FORBIDDEN: Final = 5
 """Brokers that the Master takes something from at the same time because of what they report (the original's 5)."""
 MAX_HELD_HEARTBEATS: Final = 20_000

@@ -6,11 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.model.ids import STORE_BASE
-from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES
+from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_PARTITIONS_PER_TOPIC
 from pytubemq.model.policy import DEFAULT_RETENTION, RetentionPolicy
 
 if TYPE_CHECKING:
     from pytubemq.model.durability import Durability
+
+
+def is_layout(partitions: int, stores: int) -> bool:
+    """True if a Broker can have a topic with so many partitions in each of so many stores: few characters can say that
+    there are very many."""
+    return 0 < partitions <= MAX_PARTITIONS_PER_TOPIC and 0 < stores <= MAX_PARTITIONS_PER_TOPIC // partitions
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pytubemq.errors import FormatError
 from pytubemq.model.limits import MAX_PARTITIONS_PER_TOPIC
 from pytubemq.model.names import check_served_topic, is_served_topic
+from pytubemq.model.topic import is_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -141,7 +142,7 @@ def check_layout(topic: str, partitions: int, stores: int) -> None:
     Raises:
         FormatError: partitions times stores is not within 1 and `MAX_PARTITIONS_PER_TOPIC`.
     """
-    if not 0 < partitions <= MAX_PARTITIONS_PER_TOPIC or not 0 < stores <= MAX_PARTITIONS_PER_TOPIC // partitions:
+    if not is_layout(partitions, stores):
         raise FormatError(
             f"topic {topic} has {partitions} partitions in {stores} stores",
             hint=f"a Broker takes 1 to {MAX_PARTITIONS_PER_TOPIC} partitions of a topic",

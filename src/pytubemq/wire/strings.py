@@ -20,6 +20,7 @@ from pytubemq.model.limits import (
     MAX_WIRE_SUBSCRIPTIONS,
 )
 from pytubemq.model.names import MAX_BROKER_ID, is_plain, is_served_topic, shown
+from pytubemq.model.topic import is_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -429,7 +430,7 @@ def _topic_brokers(
 
 def _layout(partitions: int, stores: int, what: str, text: str, shape: str) -> tuple[int, int]:
     """The two numbers of a topic on one Broker, if their product is one that a Broker can have."""
-    if not 0 < partitions <= MAX_PARTITIONS_PER_TOPIC or not 0 < stores <= MAX_PARTITIONS_PER_TOPIC // partitions:
+    if not is_layout(partitions, stores):
         why = f"{partitions} partitions in {stores} stores are not 1 to {MAX_PARTITIONS_PER_TOPIC} in all"
         raise _not(what, text, shape, why=why)
     return partitions, stores

@@ -62,6 +62,9 @@ class FakeBroker(Peer):
     topics: tuple[str, ...] = ()
     leases: tuple[str, ...] = ()
     web_port: int | None = None
+    reports: tuple[str, tuple[str, ...]] = ("", ())
+    """The defaults and topics that it registers with."""
+    tls_port = 8124
 
     async def register(self) -> RegisterResponseM2B:
         return await self.register_as(f"{self.broker_id}:{self.address}:2.4.0")
@@ -77,9 +80,10 @@ class FakeBroker(Peer):
                 write_status_rpt=0,
                 cur_broker_conf_id=0,
                 conf_check_sum_id=0,
-                broker_default_conf_info="",
+                broker_default_conf_info=self.reports[0],
+                broker_topic_set_conf_info=self.reports[1],
                 flow_check_id=-2,
-                tls_port=8124,
+                tls_port=self.tls_port,
                 cls_config=ClusterConfig(config_id=-2),
                 leases=self.leases,
                 own_web_port=self.web_port,

@@ -118,7 +118,7 @@ def test_a_change_has_a_new_id_and_no_change_has_not() -> None:
     st.builds(
         place,
         topic=st.just("demo"),
-        num_partitions=st.integers(1, 10_000),
+        num_partitions=st.integers(1, 1250),
         num_topic_stores=st.integers(1, 8),
         accept_publish=st.booleans(),
         accept_subscribe=st.booleans(),

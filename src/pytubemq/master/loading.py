@@ -1,0 +1,67 @@
+"""Records as the store has them, and what an older version may have written that cannot be used.
+
+The invariant: a record that no peer can read is named in the log and left alone in the store; nobody is sent it. The
+places of topics on such a Broker come up again when a Broker of its id can be used.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import FormatError
+from pytubemq.model.ids import BrokerInfo
+from pytubemq.model.names import check_port, check_served_topic, escaped, is_plain, unplain
+from pytubemq.model.records import BrokerRecord, ConsumeRecord, DeployRecord, GroupRecord, Record, TopicRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytubemq.storage.metastore.port import Metadata
+
+logger = logging.getLogger(__name__)
+
+
+def sound_records(found: Metadata) -> tuple[list[Record], dict[int, list[DeployRecord]]]:
+    """Return the records that can be used, and the places of topics on Brokers that cannot."""
+    kinds: Iterable[Iterable[Record]] = (found.brokers, found.topics, found.deploys, found.consumes, found.groups)
+    sound: list[Record] = []
+    aside: dict[int, list[DeployRecord]] = {}
+    for record in chain.from_iterable(kinds):
+        if isinstance(record, DeployRecord) and record.broker_id in aside:
+            aside[record.broker_id].append(record)
+            continue
+        try:
+            _check(record)
+        except FormatError as error:
+            logger.warning("the record of %s cannot be used and is left out: %s", _name(record), error.message)
+            if isinstance(record, BrokerRecord):
+                aside[record.broker_id] = []
+            continue
+        sound.append(record)
+    return sound, aside
+
+
+def _check(record: Record) -> None:
+    match record:
+        case BrokerRecord():
+            BrokerInfo(record.broker_id, record.address).check()
+            check_port(record.tls_port, what="TLS port")
+        case DeployRecord() | TopicRecord():
+            check_served_topic(record.topic)
+        case ConsumeRecord() | GroupRecord() if not is_plain(record.group):
+            raise FormatError(unplain(record.group, "the group"))
+
+
+def _name(record: Record) -> str:
+    match record:
+        case BrokerRecord():
+            return escaped(f"broker {record.broker_id} at {record.address}")
+        case DeployRecord():
+            return escaped(f"topic {record.topic} on broker {record.broker_id}")
+        case TopicRecord():
+            return escaped(f"topic {record.topic}")
+        case ConsumeRecord() | GroupRecord():
+            return escaped(f"group {record.group}")
+    return "the cluster"

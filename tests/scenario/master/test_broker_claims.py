@@ -1,0 +1,297 @@
+"""Who speaks for a Broker: forged heartbeats, records taken and taken back, strangers, reports that are too large."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytubemq.model.ids import Address
+from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, MAX_BROKERS_PER_CONNECTION
+from pytubemq.model.records import ManageStatus
+from pytubemq.wire.extensions import Capability
+from pytubemq.wire.messages.master import CloseRequestB2M, CloseResponseM2B
+from pytubemq.wire.methods import Method
+from tests.scenario.master.town import WAIT_MS, FakeBroker, Town, town
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+ELSEWHERE = Address("127.0.0.7", 9123)
+
+
+async def with_topic(t: Town) -> FakeBroker:
+    """A Broker that holds the topic `demo`."""
+    broker = await t.broker()
+    serving = asyncio.create_task(broker.serve())
+    await t.master.create_topic("demo", 2)
+    serving.cancel()
+    return broker
+
+
+async def gone(t: Town, broker: FakeBroker) -> None:
+    await broker.close()
+    await until(lambda: t.master.broker_room.runs[1].lost)
+
+
+# --- heartbeats and farewells -------------------------------------------------------------------------------------
+
+
+async def test_a_heartbeat_over_another_connection_changes_nothing_and_gets_411() -> None:
+    async with town() as t:
+        await with_topic(t)
+        stranger = await t.peer(FakeBroker, capabilities=Capability(0))
+        for faults in ({"read_status_rpt": -1, "write_status_rpt": -1}, {"broker_online": False}):
+            answer = await stranger.heartbeat(**faults)
+            assert (answer.err_code, answer.need_report_data) == (411, True)
+        assert t.master.catalogue.brokers[1].manage_status is ManageStatus.ONLINE
+        assert t.master.broker_room.publishing("demo")
+
+
+async def test_a_farewell_over_another_connection_changes_nothing_and_gets_411() -> None:
+    async with town() as t:
+        broker = await with_topic(t)
+        stranger = await t.peer(FakeBroker)
+        close = CloseRequestB2M(broker_id="1")
+        assert (await stranger.ask(close, CloseResponseM2B, Method.BROKER_CLOSE_B2M)).err_code == 411
+        assert t.master.broker_room.publishing("demo")
+        assert (await broker.heartbeat()).success
+
+
+async def test_one_whose_connection_broke_gets_411_over_the_next_and_registers_again() -> None:
+    async with town(lost_connection_grace_s=30.0) as t:
+        first = await with_topic(t)
+        await gone(t, first)
+        again = await t.peer(FakeBroker)
+        again.sync, again.topics, again.defaults = first.sync, first.topics, first.defaults
+        assert (await again.heartbeat()).err_code == 411
+        assert (await again.register()).success
+        assert (await again.heartbeat()).success
+        assert t.master.broker_room.publishing("demo")
+
+
+async def test_who_took_the_place_of_a_live_one_does_not_change_its_status_at_once() -> None:
+    async with town() as t:
+        broker = await with_topic(t)
+        held = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
+        await until(lambda: t.master.broker_room.waiting)
+        forger = await t.peer(FakeBroker, capabilities=Capability(0))
+        assert (await forger.register()).success, "from the same machine it looks like a restart"
+        assert (await held).err_code == 411
+        await forger.heartbeat(read_status_rpt=-1, write_status_rpt=-1)
+        assert t.master.catalogue.brokers[1].manage_status is ManageStatus.ONLINE
+        run = t.master.broker_room.runs[1]
+        assert run.settled_s >= run.heard_s + FOREIGN_CONNECTION_GRACE_S - 1
+        assert (await broker.register()).success, "and the honest one takes it back"
+
+
+# --- records that are taken ---------------------------------------------------------------------------------------
+
+
+async def test_a_record_that_was_taken_during_a_restart_is_taken_back() -> None:
+    async with town(lost_connection_grace_s=30.0) as t:
+        first = await with_topic(t)
+        await gone(t, first)
+        taker = await t.peer(FakeBroker, address=ELSEWHERE)
+        assert (await taker.register()).success
+        await taker.heartbeat()
+        again = await t.peer(FakeBroker)
+        assert (await again.register()).success
+        assert t.master.catalogue.brokers[1].address == Address("127.0.0.9", 8123)
+        assert (await taker.heartbeat()).err_code == 411
+        assert (await taker.register()).err_code == 400
+
+
+async def test_who_brings_the_topics_takes_the_record_from_who_has_none_of_them(tmp_path: Path) -> None:
+    async with town(data_dir=tmp_path) as t:
+        first = await with_topic(t)
+        held = (first.defaults or "", first.topics)
+    async with town(data_dir=tmp_path) as t:  # a restart: where the record was before is not known any more
+        taker = await t.peer(FakeBroker, address=ELSEWHERE)
+        assert (await taker.register()).success
+        await taker.heartbeat()
+        bare = await t.peer(FakeBroker)
+        assert (await bare.register()).success, "it comes back to where the record had it"
+        bringer = await t.peer(FakeBroker, address=Address("127.0.0.8", 8123), reports=held)
+        assert (await bringer.register()).success
+        assert (await bare.register()).err_code == 400, "now there is one that has the topics"
+
+
+async def test_who_holds_a_topic_of_its_own_keeps_the_record() -> None:
+    async with town(lost_connection_grace_s=30.0) as t:
+        first = await with_topic(t)
+        await gone(t, first)
+        taker = await t.peer(FakeBroker, address=ELSEWHERE)
+        await taker.register()
+        await taker.heartbeat()
+        serving = asyncio.create_task(taker.serve())
+        await t.master.create_topic("other", 1)
+        serving.cancel()
+        again = await t.peer(FakeBroker)
+        assert (await again.register()).err_code == 400
+
+
+# --- strangers ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_topic_is_not_placed_on_brokers_that_never_took_a_configuration() -> None:
+    async with town(foreign_topic_timeout_s=600.0, topic_ready_timeout_s=600.0) as t:
+        honest = await t.broker(1)
+        for broker_id in range(2, 6):
+            fake = await t.peer(
+                FakeBroker,
+                capabilities=Capability(0),
+                broker_id=broker_id,
+                address=Address("127.0.0.9", 9000 + broker_id),
+            )
+            await fake.register()
+            fake.sync = (1, 1)  # online, and never takes what it is sent
+            await fake.heartbeat()
+        serving = asyncio.create_task(honest.serve())
+        made = await t.master.create_topic("demo", 1)
+        serving.cancel()
+        assert [place.broker for place in made.places] == [1]
+
+
+async def test_strangers_that_stay_away_are_forgotten_and_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytubemq.master.strangers.STRANGER_S", 0.0)
+    async with town(data_dir=tmp_path, lost_connection_grace_s=0.01) as t:
+        holder = await with_topic(t)
+        stranger = await t.broker(2)
+        present = await t.broker(3)
+        await holder.close()
+        await stranger.close()
+        await until(lambda: 2 not in t.master.catalogue.brokers)
+        assert set(t.master.catalogue.brokers) == {1, 3}
+        assert (await present.heartbeat()).success
+    async with town(data_dir=tmp_path, client_timeout_s=60.0) as t:
+        assert 2 not in t.master.catalogue.brokers
+
+
+async def test_of_absent_strangers_a_bounded_number_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.master.strangers.MAX_ABSENT_STRANGERS", 2)
+    async with town(lost_connection_grace_s=0.01) as t:
+        for broker_id in range(1, 6):
+            await (await t.broker(broker_id)).close()
+            await until(lambda: not t.master.broker_room.runs)
+        await until(lambda: len(t.master.catalogue.brokers) == 2)
+
+
+async def test_an_absent_stranger_makes_room_for_a_new_broker() -> None:
+    async with town(max_brokers=2, lost_connection_grace_s=0.01) as t:
+        holder = await with_topic(t)
+        await (await t.broker(2)).close()
+        await until(lambda: 2 not in t.master.broker_room.runs)
+        await until(lambda: t.master.broker_room._absences.strangers())
+        third = await t.peer(FakeBroker, broker_id=3, address=ELSEWHERE)
+        assert (await third.register()).success
+        assert set(t.master.catalogue.brokers) == {1, 3}
+        assert (await holder.heartbeat()).success
+
+
+async def test_one_connection_registers_a_bounded_number_of_brokers() -> None:
+    async with town() as t:
+        peer = await t.peer(FakeBroker)
+        for broker_id in range(1, MAX_BROKERS_PER_CONNECTION + 2):
+            answer = await peer.register_as(f"{broker_id}:127.0.0.9:{9000 + broker_id}:1")
+        assert answer.err_code == 400
+        assert "clients of this kind" in answer.err_msg
+
+
+# --- what a registration and a report may say ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "client_id",
+    [
+        *("0:h:1", "9999999999:h:1", "2147483648:h:1", "1:h:0", "1:h:99999", "1:a b:1", "1:a..b:1", "1:a#b:1"),
+        *("1:a\x1b[2Jb:1", "1:a\nb:1", "1:a\u202eb:1", "1:[::g]:1", "1:10.1.2:1", "1:h:1:v\x1b[2J", "1::1:8123"),
+    ],
+)
+async def test_a_broker_that_nobody_could_connect_to_is_not_entered(client_id: str) -> None:
+    async with town() as t:
+        broker = await t.peer(FakeBroker)
+        answer = await broker.register_as(client_id)
+        assert answer.err_code == 400
+        assert answer.err_msg.isprintable()
+        assert not t.master.catalogue.brokers
+
+
+async def test_a_tls_port_is_checked_too() -> None:
+    async with town() as t:
+        broker = await t.peer(FakeBroker, tls_port=99_999)
+        assert "not a TLS port" in (await broker.register()).err_msg
+        assert not t.master.catalogue.brokers
+
+
+async def test_a_broker_at_an_ipv6_address_registers() -> None:
+    async with town() as t:
+        broker = await t.peer(FakeBroker, address=Address("::1", 8123))
+        assert (await broker.register()).success
+        assert t.master.catalogue.brokers[1].address == Address("::1", 8123)
+
+
+@pytest.mark.parametrize("topic", ["demo:1000000", "demo:10000: : : : : : :2", "demo:10000: : : : : : :1000000000"])
+async def test_a_report_of_a_million_partitions_is_refused_before_anything_is_made_of_it(topic: str) -> None:
+    async with town() as t:
+        broker = await with_topic(t)
+        text = ":".join((topic + ": : : : : : : :0: : : : : ").split(":")[:9] + ["0", *([" "] * 5)])
+        answer = await broker.heartbeat(take_conf_info=True, broker_topic_set_conf_info=(text,))
+        assert answer.err_code == 400
+        assert "a Broker takes 1 to 10000 partitions" in answer.err_msg
+        run = t.master.broker_room.runs[1]
+        assert run.topics["demo"].partitions == 2
+
+
+async def test_a_registration_with_a_bad_report_enters_nobody() -> None:
+    async with town() as t:
+        broker = await t.peer(FakeBroker, reports=("", ("demo:1000000: : : : : : : :0: : : : : ",)))
+        answer = await broker.register()
+        assert answer.err_code == 400
+        assert "1000000 partitions" in answer.err_msg
+        assert not t.master.catalogue.brokers
+
+
+async def test_many_topics_that_are_each_widened_a_little_too_much_are_refused_in_all() -> None:
+    async with town() as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        for name in ("a", "b", "c"):
+            await t.master.create_topic(name, 1)
+        serving.cancel()
+        texts = tuple(f"{name}:5000: : : : : : : :0: : : : : " for name in ("a", "b", "c"))
+        answer = await broker.heartbeat(take_conf_info=True, broker_topic_set_conf_info=texts)
+        assert answer.err_code == 400
+        assert "14997 partitions more than they have" in answer.err_msg
+
+
+# --- records of an older version ----------------------------------------------------------------------------------
+
+
+async def test_a_record_that_no_peer_can_read_is_named_and_told_to_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with town(data_dir=tmp_path) as t:
+        await with_topic(t)
+        record = t.master.catalogue.brokers[1]
+        bad = [
+            replace(record, broker_id=2, address=Address("10.1.2.3", 99_999)),
+            replace(record, broker_id=3, address=Address("a..b\x1b[2J", 1)),
+        ]
+        await t.master.catalogue.apply(bad)
+    async with town(data_dir=tmp_path) as t:
+        assert set(t.master.catalogue.brokers) == {1}
+        named = [record.getMessage() for record in caplog.records if "cannot be used" in record.getMessage()]
+        assert len(named) == 2
+        assert "broker 2" in named[0]
+        assert "99999" in named[0]
+        again = await t.peer(FakeBroker, broker_id=2, address=ELSEWHERE)
+        assert (await again.register()).success, "one that can be read takes its place"
+        assert set(t.master.catalogue.brokers) == {1, 2}
