@@ -38,7 +38,6 @@ READABLE_STATUS: Final = 1
 """Up to this status (soft deleted) a topic is read; only status 0 is written."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class ServedTopic:
     """A topic with what the handlers ask of it per request."""

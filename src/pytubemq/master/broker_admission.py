@@ -67,7 +67,8 @@ class BrokerAdmission:
             contested = source is not None and run is not None and is_heard(run, self._clock.now_s())
             if record is None:
                 record = await self._enter(who)
-            elif (record.address, record.tls_port) != (who.address, who.tls_port):
+            self._claims.setdefault(broker_id, Claim(record.address, self._clock.now_s(), None, frozenset()))
+            if (record.address, record.tls_port) != (who.address, who.tls_port):
                 record = await self._move(record, who, topics)
             elif contested and run is not None and source is not None:
                 check_source(run, source)
@@ -136,6 +137,5 @@ class BrokerAdmission:
 
     def _claim(self, record: BrokerRecord, topics: Collection[str]) -> None:
         placed = [deploy.topic for deploy in self._catalogue.deployed_on(record.broker_id)]
-        now_s = self._clock.now_s()
-        before = self._claims.get(record.broker_id) or Claim(record.address, now_s, None, frozenset())
-        self._claims[record.broker_id] = before.renewed(record.address, placed, topics, now_s)
+        before = self._claims[record.broker_id]
+        self._claims[record.broker_id] = before.renewed(record.address, placed, topics, self._clock.now_s())

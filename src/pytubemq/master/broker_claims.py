@@ -75,13 +75,18 @@ class Claim:
     """Where the record had the Broker before it was moved to this address."""
     missing: frozenset[str]
     """Topics that the records placed there when it first registered, and that it did not have then."""
+    brings: bool = False
+    """It registered with a topic that the records place there."""
 
     def renewed(self, address: Address, placed: Collection[str], topics: Collection[str], now_s: float) -> Claim:
         """Return the claim of whoever registers now with these topics."""
         missing = frozenset(placed).difference(topics)
         if address == self.address:
-            return Claim(address, self.since_s, self.before, missing | self.missing.intersection(placed))
-        return Claim(address, now_s, self.address, missing)
+            missing |= self.missing.intersection(placed)
+            brings = self.brings or not missing.issuperset(placed)
+            return Claim(address, self.since_s, self.before, missing, brings)
+        before = None if address == self.before else self.address  # who came back has nobody to give way to
+        return Claim(address, now_s, before, missing, not missing.issuperset(placed))
 
     def gives_way(self, run: BrokerRun, address: Address, topics: Collection[str], now_s: float) -> bool:
         """True if the Broker that is registered has no topic of its own and the newcomer has the better claim.
@@ -90,7 +95,7 @@ class Claim:
         did not have. A Broker of the original does not say when it registers what it has, so that it only gives way to
         the former.
         """
-        if any(topic not in self.missing for topic in run.topics):
+        if self.brings or any(topic not in self.missing for topic in run.topics):
             return False
         if address == self.before and now_s < self.since_s + BROKER_TAKE_BACK_S:
             return True

@@ -54,7 +54,7 @@ from pytubemq.wire.messages.master import (
 from pytubemq.wire.strings import TopicBroker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping
 
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.master.settings import MasterSettings

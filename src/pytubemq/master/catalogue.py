@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from pytubemq.master.loading import sound_records

@@ -242,7 +242,8 @@ async def test_a_broker_at_an_ipv6_address_registers() -> None:
 async def test_a_report_of_a_million_partitions_is_refused_before_anything_is_made_of_it(topic: str) -> None:
     async with town() as t:
         broker = await with_topic(t)
-        text = ":".join((topic + ": : : : : : : :0: : : : : ").split(":")[:9] + ["0", *([" "] * 5)])
+        fields = topic.split(":")
+        text = ":".join([*fields, *[" "] * (9 - len(fields)), "0", *[" "] * 5])
         answer = await broker.heartbeat(take_conf_info=True, broker_topic_set_conf_info=(text,))
         assert answer.err_code == 400
         assert "a Broker takes 1 to 10000 partitions" in answer.err_msg
