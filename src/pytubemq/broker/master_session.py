@@ -305,7 +305,10 @@ class MasterSession:
             try:
                 conf = parse_broker_topic_conf(text)
             except FormatError as error:
-                self.health.unusable = f"the Master names a topic to remove in a form that cannot be used: {error}"
+                problem = f"the Master names a topic to remove in a form that cannot be used: {error.message}"
+                if problem != self.health.unusable:
+                    logger.warning("%s; nothing is removed for it", problem)
+                self.health.unusable = problem
                 continue
             if conf.status >= _REMOVED:
                 found.add(conf.topic)

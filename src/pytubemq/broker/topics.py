@@ -17,6 +17,7 @@ from pytubemq.model.limits import (
     ATTRIBUTE_ALLOWANCE_BYTES,
     DEFAULT_MAX_MESSAGE_BYTES,
     MAX_MESSAGE_BYTES,
+    MAX_PARTITIONS_PER_BROKER,
 )
 from pytubemq.model.policy import parse_delete_policy, understood_policy
 from pytubemq.model.topic import TopicConfig
@@ -106,6 +107,7 @@ class TopicReader:
         common = config.default_conf, config.max_message_bytes
         before = self._read if self._common == common else {}
         read: dict[_Said, TopicConfig] = {}
+        count = 0
         for text in config.topic_confs:
             name = text.partition(":")[0].strip()
             said = text, durability.get(name), retention.get(name)
@@ -114,6 +116,12 @@ class TopicReader:
                 topic = _topic(parse_broker_topic_conf(text), default, config.max_message_bytes)
                 topic = _beyond(topic, durability.get(topic.name), retention.get(topic.name))
             read[said] = topic
+            count += topic.partitions * topic.stores
+            if count > MAX_PARTITIONS_PER_BROKER:
+                raise FormatError(
+                    f"the topics up to {topic.name} have {count} partitions on this Broker",
+                    hint=f"a Broker takes {MAX_PARTITIONS_PER_BROKER} in all: delete topics, or spread them",
+                )
         self._common, self._read = common, read
         return list({topic.name: topic for topic in read.values()}.values())
 

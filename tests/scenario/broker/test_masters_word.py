@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -155,6 +156,26 @@ async def test_a_topic_that_is_removed_is_gone_from_the_disk_reported_and_fresh_
         async with running(disk, masters=(scripted.address,)) as broker, connected(broker) as peer:
             assert [message.payload for message in (await peer.read_range(0))[1]] == [b"new"]
             assert (await peer.register()).curr_offset == 0
+
+
+@pytest.mark.parametrize("name", ["/data/other", "../../../other", "..", ".", "demo/0", "a\nb"])
+async def test_a_removal_that_names_no_topic_removes_nothing_and_shows(name: str) -> None:
+    disk = FaultyDisk()
+    elsewhere = Path("/data/other/partition/file")
+    disk.makedirs(elsewhere.parent)
+    disk.open(elsewhere, create=True).close()
+    async with (
+        master(topic("demo"), topic("last"), capabilities=OLD) as scripted,
+        running(disk, masters=(scripted.address,), heartbeat_period_s=0.01) as broker,
+        connected(broker) as peer,
+    ):
+        await peer.send(b"kept")
+        scripted.says = listed(name, "last")
+        await until(lambda: scripted.heartbeats[-1].removed_topics_info == ("last",))
+        assert any("names a topic to remove" in problem for problem in broker.health()["problems"])
+        assert disk.exists(elsewhere)
+        assert (await peer.send(b"kept too")).success
+        assert (await peer.read_range(0))[1][0].payload == b"kept"
 
 
 async def test_a_topic_that_is_removed_while_everybody_uses_it_troubles_nobody_else() -> None:

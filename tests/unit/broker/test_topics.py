@@ -114,3 +114,20 @@ def test_replace_forgets_what_is_not_named() -> None:
     table.replace([TopicConfig("b", 2)])
     assert table.get("a") is None
     assert [topic.config.partitions for topic in table] == [2]
+
+
+@pytest.mark.parametrize("name", ["../../x", "/data/other", "..", ".", "a/b", "a\nb", "a\x1b[2J", "a\u202eb", ""])
+def test_a_name_that_is_no_topics_is_refused_in_every_string(name: str) -> None:
+    with pytest.raises(FormatError):
+        config(f"{name}: : : : : : : : :0: : : : : ").topics()
+    for field in ("topic_durability", "topic_retention"):
+        told = msgspec.structs.replace(config("demo: : : : : : : : :0: : : : : "), **{field: (f"{name}:disk",)})
+        with pytest.raises(FormatError):
+            told.topics()
+
+
+def test_many_topics_of_many_partitions_are_refused_before_any_is_made() -> None:
+    many = [f"t{number}:10000: : : : : : : :0: : : : : " for number in range(21)]
+    with pytest.raises(FormatError, match="210000 partitions on this Broker"):
+        config(*many).topics()
+    assert len(config(*many[:20]).topics()) == 20
