@@ -105,8 +105,6 @@ class ResetHandlers:
         self._check_admitted(request)
         group = checks.group(request.group_name)
         user = checks.text(request.user, "user", MAX_USER_CHARS)
-        if not user.isprintable():  # the history is read in terminals, a line for each move
-            raise Refused(Code.BAD_REQUEST, "user has characters that cannot be shown, as line breaks; leave them out")
         if len(request.resets) > MAX_RESETS:
             raise Refused(Code.BAD_REQUEST, f"{len(request.resets)} resets are asked for, {MAX_RESETS} go at once")
         results: list[ResetResult] = []

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from pytubemq.errors import ExitCode, TubeError
+from pytubemq.model.names import escaped, escaped_json, escaped_text
 
 if TYPE_CHECKING:
     from pytubemq.cli.options import GlobalOptions
@@ -129,14 +130,14 @@ def show(failure: dict[str, object], options: GlobalOptions, *, stream: TextIO |
     """Write it to standard error: one JSON object with -o json or jsonl, lines otherwise."""
     stream = stream or sys.stderr
     if options.output in {"json", "jsonl"}:
-        click.echo(json.dumps(failure, ensure_ascii=False), file=stream)
+        click.echo(escaped_json(json.dumps(failure, ensure_ascii=False)), file=stream)
         return
     head = click.style("error", fg="red", bold=True) if options.colour else "error"
-    lines = str(failure["message"]).splitlines()
+    lines = [escaped(line) for line in str(failure["message"]).splitlines()]
     click.echo("\n        ".join([f"{head} TUBE-{failure['code']}  {lines[0]}", *lines[1:]]), file=stream)
     for key in ("why", "try"):
         if failure[key]:
-            click.echo(f"  {key:<5} {_typed(str(failure[key]))}", file=stream)
+            click.echo(f"  {key:<5} {escaped_text(_typed(str(failure[key])))}", file=stream)
 
 
 def _typed(text: str) -> str:

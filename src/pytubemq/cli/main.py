@@ -61,6 +61,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     options = GlobalOptions()
     if "_PYTUBEMQ_COMPLETE" in os.environ:  # the shell asks what may come next
         root.main(prog_name="pytubemq")
+    from pytubemq.observe.logs import escape_last_resort
+
+    escape_last_resort()
     try:
         # Not `root.main`, which turns a closed pipe into an exit code of its own.
         given = sys.argv[1:] if arguments is None else list(arguments)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from pytubemq.model.names import escaped_text
+
 if TYPE_CHECKING:
     from pytubemq.server.profiles import Profile
 
@@ -50,7 +52,7 @@ class GlobalOptions:
     def say(self, text: str) -> None:
         """Talk, on standard error; silent with -q."""
         if not self.quiet:
-            click.echo(text, err=True)
+            click.echo(escaped_text(text), err=True)
 
     def next(self, command: str) -> str:
         """A command for the user to type, as it works where they are; `command` begins with `pytubemq`."""
@@ -61,7 +63,7 @@ class GlobalOptions:
     def note(self, text: str) -> None:
         """Talk that only -v shows."""
         if self.verbose:
-            click.echo(text, err=True)
+            click.echo(escaped_text(text), err=True)
 
 
 def _store(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:

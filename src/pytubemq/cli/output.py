@@ -1,6 +1,7 @@
 """Data on standard output, in the form that was asked for.
 
-The invariant: each form carries the same rows; only `table` may shorten or round for the eye.
+The invariants: each form carries the same rows; only `table` may shorten or round for the eye; what a peer put into a
+name or a text is escaped, so that no terminal obeys it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pytubemq.model.names import escaped, escaped_json
+
 if TYPE_CHECKING:
     from pytubemq.cli.options import GlobalOptions
 
@@ -24,15 +27,15 @@ def emit_rows(options: GlobalOptions, rows: Sequence[Row], columns: Sequence[str
     """A listing: `columns` are what a table and a CSV show, `name` is the column that names a row."""
     form = options.output or "table"
     if form == "json":
-        _write(json.dumps(list(rows), ensure_ascii=False, indent=2))
+        _write(escaped_json(json.dumps(list(rows), ensure_ascii=False, indent=2)))
     elif form == "jsonl":
         for row in rows:
-            _write(json.dumps(row, ensure_ascii=False))
+            _write(escaped_json(json.dumps(row, ensure_ascii=False)))
     elif form == "csv":
         _write(_csv(rows, columns), newline=False)
     elif form == "name":
         for row in rows:
-            _write(str(row[name]))
+            _write(escaped(str(row[name])))
     else:
         _write(table(rows, columns))
 
@@ -41,13 +44,13 @@ def emit_object(options: GlobalOptions, value: Row, *, name: str) -> None:
     """One thing: its fields below each other, one JSON object, or one line of CSV."""
     form = options.output or "table"
     if form == "json":
-        _write(json.dumps(value, ensure_ascii=False, indent=2))
+        _write(escaped_json(json.dumps(value, ensure_ascii=False, indent=2)))
     elif form == "jsonl":
-        _write(json.dumps(value, ensure_ascii=False))
+        _write(escaped_json(json.dumps(value, ensure_ascii=False)))
     elif form == "csv":
         _write(_csv([value], list(value)), newline=False)
     elif form == "name":
-        _write(str(value[name]))
+        _write(escaped(str(value[name])))
     else:
         width = max((len(key) for key in value), default=0)
         for key, item in value.items():
@@ -87,8 +90,8 @@ def _cell(value: Any) -> str:
     if isinstance(value, list) and all(not isinstance(item, list | dict) for item in value):
         return ", ".join(_cell(item) for item in value) or "-"
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False)
-    return str(value)
+        return escaped_json(json.dumps(value, ensure_ascii=False))
+    return escaped(str(value))
 
 
 def _is_number(cell: str) -> bool:
@@ -106,9 +109,11 @@ def _csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list) and value and all(isinstance(item, str | int | float) for item in value):
-        return ", ".join(map(str, value))
+        return escaped(", ".join(map(str, value)))
     if isinstance(value, list | dict | bool):
-        return json.dumps(value, ensure_ascii=False)
+        return escaped_json(json.dumps(value, ensure_ascii=False))
+    if isinstance(value, str):
+        return escaped(value)
     return "" if value is None else value
 
 

@@ -27,6 +27,7 @@ _DNS_LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", re.ASCII)
 _IPV6_ZONE: Final = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
 _NO_CHILD: Final = frozenset({"", ".", ".."})
 _UNPRINTABLE: Final = re.compile(r"[^ -~]")
+_UNPRINTABLE_JSON: Final = re.compile(r"[^ -~\n]")
 
 
 # --- names that are made new --------------------------------------------------------------------------------------
@@ -147,6 +148,19 @@ def escaped(text: str) -> str:
     return text if text.isprintable() else _UNPRINTABLE.sub(_escape, text)
 
 
+def escaped_text(text: str) -> str:
+    """Return a text of several lines, escaped line by line."""
+    return text if text.isprintable() else "\n".join(map(escaped, text.split("\n")))
+
+
+def escaped_json(text: str) -> str:
+    r"""Return a JSON text with what a terminal would obey as JSON escapes, as in `\u202e`; its meaning is the same.
+
+    Line breaks stay: in JSON they are only between values.
+    """
+    return text if text.isprintable() else _UNPRINTABLE_JSON.sub(_escape_json, text)
+
+
 def shown(text: str, most: int = MAX_SHOWN_CHARS) -> str:
     """Return foreign text for a message: quoted, escaped, and cut to `most` characters."""
     return repr(text) if len(text) <= most else f"{text[:most]!r}... ({len(text)} characters)"
@@ -155,6 +169,14 @@ def shown(text: str, most: int = MAX_SHOWN_CHARS) -> str:
 def _escape(found: re.Match[str]) -> str:
     character = found[0]
     return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+
+
+def _escape_json(found: re.Match[str]) -> str:
+    character = found[0]
+    if character.isprintable():
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def _is_ipv4_or_name(host: str) -> bool:

@@ -1,6 +1,8 @@
 """Log set-up of a server process: one line an event on standard error.
 
-The invariant: libraries of ours never call this; only a process that is ours does, once.
+The invariants: libraries of ours never call this, only a process that is ours does, once; whatever a peer puts into a
+name or a text, an event stays one line (a traceback goes on in lines that begin with blanks), and nothing in it is
+obeyed by the terminal or the program that shows it.
 """
 
 from __future__ import annotations
@@ -11,7 +13,10 @@ import sys
 import time
 from typing import TextIO
 
+from pytubemq.model.names import escaped, escaped_json
 from pytubemq.observe.story import tell_stories
+
+_TRACE_INDENT = "    "
 
 
 def configure(*, level: str, form: str, stream: TextIO | None = None, name: str = "", story: str = "") -> None:
@@ -38,7 +43,26 @@ def configure(*, level: str, form: str, stream: TextIO | None = None, name: str 
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
 
-class TextFormatter(logging.Formatter):
+def escape_last_resort() -> None:
+    """Escape what `logging` shows on standard error in a process that has set up no log, as a command of the CLI."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(EscapingFormatter())
+
+
+class EscapingFormatter(logging.Formatter):
+    """Lines of plain text: an event is one, and those of a traceback below it are indented."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Put the line together, with everything escaped that is not plain text."""
+        return escaped(super().formatMessage(record))
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, and the lines of a traceback below it, none of which looks like an event."""
+        first, *rest = super().format(record).split("\n")
+        return "\n".join([first, *(_TRACE_INDENT + escaped(line) for line in rest)])
+
+
+class TextFormatter(EscapingFormatter):
     """`2026-01-31T12:00:00.123Z INFO  pytubemq.broker  text`, with the process's name, if it has one, before INFO."""
 
     def __init__(self, name: str = "") -> None:
@@ -69,4 +93,5 @@ class JsonFormatter(logging.Formatter):
             entry["story"] = story
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False, default=str)
+        # JSON itself lets through what a terminal obeys: C1 codes, bidirectional marks, separators of lines.
+        return escaped_json(json.dumps(entry, ensure_ascii=False, default=str))
