@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import TubeError
-from pytubemq.master.broker_admission import AUTO_REGISTER_USER
 from pytubemq.master.removal import with_records
-from pytubemq.master.strangers import is_stranger
+from pytubemq.master.strangers import AUTO_REGISTER_USER, is_stranger
 from pytubemq.model.records import TopicStatus
 
 if TYPE_CHECKING:

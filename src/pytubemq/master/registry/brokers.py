@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import BadRequestError, Code, StorageError
 from pytubemq.master.answers import SYSTEM_TOPIC
-from pytubemq.master.broker_admission import AUTO_REGISTER_USER
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.change import Step, change
 from pytubemq.master.registry.outcome import (
@@ -24,6 +23,7 @@ from pytubemq.master.registry.outcome import (
 )
 from pytubemq.master.registry.topics import SYSTEM_USER, new_topic
 from pytubemq.master.removal import with_records
+from pytubemq.master.strangers import AUTO_REGISTER_USER
 from pytubemq.model.ids import Address
 from pytubemq.model.records import BrokerRecord, DeployRecord, ManageStatus, TopicProps
 
