@@ -11,11 +11,13 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.model.names import is_file_name
 from pytubemq.storage.disk import list_directory, open_file, read_exactly, write_all
 from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind
 from pytubemq.storage.index import INDEX_BYTES, decode_index_entry
 from pytubemq.storage.log_survey import read_header
 from pytubemq.storage.mending import Border
+from pytubemq.storage.places import is_partition_name, partition_directory
 from pytubemq.storage.run import record_is_sound
 from pytubemq.storage.scan import read_record
 from pytubemq.storage.segment import Segment
@@ -74,7 +76,7 @@ class Quarantine:
         return {
             key: found
             for key in _partitions(self._disk, self.directory / "logs")
-            if (found := self._segments(self.directory / "logs" / key[0] / str(key[1])))
+            if (found := self._segments(partition_directory(self.directory, *key)))
         }
 
     def finish(self) -> None:
@@ -98,8 +100,8 @@ class Quarantine:
         self._disk.rmdir(directory)
 
     def _take(self, key: PartitionKey, end: LogEnd | None) -> None:
-        source = self._root / "logs" / key[0] / str(key[1])
-        target = self.directory / "logs" / key[0] / str(key[1])
+        source = partition_directory(self._root, *key)
+        target = partition_directory(self.directory, *key)
         beyond = end.ordinal if end is not None else 0
         names = [name for name in sorted(self._disk.listdir(source)) if _SEGMENT.fullmatch(name)]
         moved = [name for name in names if int(name[:20]) >= beyond]
@@ -286,12 +288,12 @@ def _partitions(disk: Disk, logs: Path) -> list[PartitionKey]:
     found: list[PartitionKey] = []
     if not disk.exists(logs):
         return found
-    for topic in sorted(disk.listdir(logs)):
+    for topic in filter(is_file_name, sorted(disk.listdir(logs))):
         with suppress(NotADirectoryError):
             found += [
                 (topic, int(name))
                 for name in sorted(list_directory(disk, logs / topic))
-                if name.isascii() and name.isdigit() and _is_directory(disk, logs / topic / name)
+                if is_partition_name(name) and _is_directory(disk, logs / topic / name)
             ]
     return found
 

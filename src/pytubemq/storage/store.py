@@ -28,8 +28,8 @@ from pytubemq.storage.disk import Disk, OsDisk
 from pytubemq.storage.journal import FULL_ERRORS, MAX_PADDING_BYTES, Journal, block_records, full, storage_error
 from pytubemq.storage.log_tails import LogTails
 from pytubemq.storage.partition_log import PartitionLog
-from pytubemq.storage.quarantine import quarantine_of
 from pytubemq.storage.places import partition_directory, topic_directory
+from pytubemq.storage.quarantine import quarantine_of
 from pytubemq.storage.reads import StoreReads
 from pytubemq.storage.record import FORGOTTEN, FenceReason
 from pytubemq.storage.removal import remove_files, remove_topic

@@ -19,8 +19,8 @@ from pytubemq.storage.disk import OsDisk, read_exactly
 from pytubemq.storage.fences import without
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.log_tails import LogTails
-from pytubemq.storage.quarantine import Quarantine
 from pytubemq.storage.places import partition_directory
+from pytubemq.storage.quarantine import Quarantine
 from pytubemq.storage.record import LogEnd, PartitionKey
 from pytubemq.storage.tools.copies import put_back
 from pytubemq.storage.tools.files import PartitionFiles, find_journals, find_partitions
