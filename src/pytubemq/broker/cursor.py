@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.model.offset import OFFSET_UNIT, messages_between
 
 NOT_GIVEN: Final = -1
 """`currOffset` of a registration that asks for no particular place."""
@@ -58,6 +58,8 @@ class Cursor:
     """The newest confirm that is not durable yet."""
     passed: int | None = None
     """How far the filter has passed over messages behind that one."""
+    expired: int = 0
+    """Messages that retention removed before they were confirmed, and that the consumer has no word of yet."""
 
     @classmethod
     def at(cls, offset: int, *, moved: bool = False) -> Cursor:
@@ -119,6 +121,7 @@ class Cursor:
         """
         request = self.request(manual=manual)
         if request < min_offset:
+            self.expired += messages_between(request, min_offset)
             self.confirmed = self.handed_out = min_offset
             return True
         if request > max_offset:
@@ -127,6 +130,11 @@ class Cursor:
                 self.confirmed = max_offset
                 return True
         return False
+
+    def take_expired(self) -> int | None:
+        """Return how many expired messages the next response reports; None if none."""
+        expired, self.expired = self.expired, 0
+        return expired or None
 
     def book(self, next_offset: int, *, found: bool, manual: bool) -> bool:
         """Record a read from where `request` says to `next_offset`; returns whether `confirmed` is to be made durable.

@@ -117,8 +117,11 @@ class FetchHandlers:
             pacer.ended()
             return
         min_offset, max_offset = state.store.ends(key.topic, key.partition_id)
+        known = cursor.expired
         if cursor.align(min_offset=min_offset, max_offset=max_offset, manual=fetch.manual):
             state.positions.save(key, cursor.confirmed)
+        if cursor.expired > known:
+            state.expired.record(key, cursor.expired - known, now_s=state.clock.now_s())
         offset = cursor.request(manual=fetch.manual)
         if offset >= max_offset:
             self._wait_or_end(fetch)
@@ -192,8 +195,15 @@ class FetchHandlers:
             return
         key = fetch.hold.key
         max_offset = self._state.store.ends(key.topic, key.partition_id)[1]
-        position = fetch.hold.cursor.confirmed
-        self._refuse(fetch.call, _AT_END, min_limit_time=_AT_END_LIMIT, max_offset=max_offset, next_offset=position)
+        cursor = fetch.hold.cursor
+        self._refuse(
+            fetch.call,
+            _AT_END,
+            min_limit_time=_AT_END_LIMIT,
+            max_offset=max_offset,
+            next_offset=cursor.confirmed,
+            expired_messages=cursor.take_expired(),
+        )
 
     def _resume(self, fetch: _Fetch, timed_out: bool) -> None:
         if timed_out:
@@ -246,6 +256,7 @@ class FetchHandlers:
             require_slow=_few_left(hold, max_offset, result),
             max_offset=max_offset,
             next_offset=result.next_offset if capable else None,
+            expired_messages=hold.cursor.take_expired() if capable else None,
         )
         fetch.call.reply(get_message_answer(head, result.parts))
         counters = state.counters
@@ -272,6 +283,7 @@ class FetchHandlers:
         min_limit_time: int = _NO_LIMIT,
         max_offset: int | None = None,
         next_offset: int | None = None,
+        expired_messages: int | None = None,
     ) -> None:
         self._state.counters.fetch_refused(refusal.code)
         call.reply(
@@ -286,6 +298,7 @@ class FetchHandlers:
                     curr_data_dlt=-1,
                     max_offset=max_offset,
                     next_offset=next_offset,
+                    expired_messages=expired_messages,
                 )
             )
         )

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.broker.retention_watch import RetentionWatch
 from pytubemq.errors import StorageError
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ FIRST_PASS_S: Final = 2.0
 """How soon after a start the first pass is made, so that a Broker that was away for long does not stay full."""
 HOLD_S: Final = 3600.0
 """How long a clock that jumped is not gone by: time for an operator to see it in health(), and put it right."""
+_PASSES_AHEAD: Final = 2
+"""So many passes before messages go by their age, at least, the groups that have not confirmed them are named."""
 _MOST_DRIFT_MS: Final = 10_000
 """By how much the two clocks may differ over the time between two passes."""
 
@@ -39,6 +43,8 @@ class Housekeeping:
         self.dropped_segments = 0
         self.dropped_messages = 0
         self.dropped_bytes = 0
+        self.watch = RetentionWatch(state)
+        """Groups that lose messages soon."""
         self._state = state
         self._period_s = period_s
         self._first_s = first_s
@@ -56,7 +62,8 @@ class Housekeeping:
             await asyncio.sleep(self._period_s)
 
     async def one_pass(self) -> None:
-        """Let go of what no topic keeps any more, unless the clock has jumped."""
+        """Let go of what no topic keeps any more, unless the clock has jumped, and log which groups that concerns."""
+        self._state.expired.log_due(self._state.clock.now_s())
         if self._is_held():
             self.skipped += 1
             left_min = max(1, round((self._believed_s - self._clocks[0]) / 60))
@@ -68,13 +75,16 @@ class Housekeeping:
         state, wall_ms = self._state, self._clocks[1]
         loop = asyncio.get_running_loop()
         try:
-            gone = await loop.run_in_executor(None, state.store.retain, wall_ms)
+            gone = await loop.run_in_executor(
+                None, partial(state.store.retain, wall_ms, ahead_s=_PASSES_AHEAD * self._period_s)
+            )
         except StorageError as error:
             self._failed(error.message)
         except OSError as error:
             self._failed(str(error))
         else:
             self._done(gone)
+            await self.watch.look(gone.expiring)
 
     def _is_held(self) -> bool:
         """Whether the wall clock is not to be gone by; compares the clocks."""

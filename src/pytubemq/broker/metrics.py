@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
-from heapq import nlargest
+from heapq import nlargest, nsmallest
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import TubeError
+from pytubemq.model.limits import MAX_WATCHED_POSITIONS
 from pytubemq.model.offset import messages_between
 from pytubemq.observe.metrics import MOST_LABELS, OTHER, Reading, Shown, Source, Values, counter, gauge, grouped, times
 
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from pytubemq.broker.waiters import PartitionKey
     from pytubemq.net.server import ServerStats
     from pytubemq.storage.partition_reads import Extent
-
-MAX_LAGS: Final = 100_000
-"""Positions of groups that one reading looks at; where there are more, no lag is told."""
 
 
 @dataclass(slots=True)
@@ -72,7 +70,7 @@ class BrokerFacts:
     def lags(self) -> Values:
         """Messages between where a group is and the end, by group and topic."""
         store = self.state.store
-        if store.position_count > MAX_LAGS:
+        if store.position_count > MAX_WATCHED_POSITIONS:
             return {}
         found: dict[tuple[str, ...], float] = {}
         for (group, topic, partition_id), offset in store.positions().items():
@@ -80,11 +78,17 @@ class BrokerFacts:
             if extent is not None:
                 behind = messages_between(max(offset, extent.min_offset), extent.max_offset)
                 found[group, topic] = found.get((group, topic), 0) + max(0, behind)
-        if len(found) <= MOST_LABELS:
-            return found
-        most = dict(nlargest(MOST_LABELS, found.items(), key=lambda item: item[1]))
-        most[OTHER, OTHER] = sum(found.values()) - sum(most.values())
-        return most
+        return _largest(found)
+
+    def expired(self) -> Values:
+        """Messages that retention removed before they were confirmed, by group and topic."""
+        return _largest({name: float(count) for name, count in self.state.expired.by_group().items()})
+
+    def near_losses(self) -> Values:
+        """Seconds until retention removes something that a group has not confirmed, by group and topic."""
+        near = {} if self.housekeeping is None else self.housekeeping.watch.near
+        soonest = nsmallest(MOST_LABELS, near.items(), key=lambda item: item[1].left_s)
+        return {name: one.left_s for name, one in soonest}
 
     def free(self) -> Values:
         """Free space; nothing if the disk does not tell."""
@@ -106,6 +110,15 @@ class BrokerFacts:
         for (topic, _), extent in self.extents.items():
             found[topic] += read(extent)
         return found
+
+
+def _largest(found: dict[tuple[str, ...], float]) -> Values:
+    """The largest by group and topic, and the sum of the others."""
+    if len(found) <= MOST_LABELS:
+        return found
+    most = dict(nlargest(MOST_LABELS, found.items(), key=lambda item: item[1]))
+    most[OTHER, OTHER] = sum(found.values()) - sum(most.values())
+    return most
 
 
 def _by_code(codes: Mapping[int, int]) -> Values:
@@ -273,8 +286,23 @@ BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
     gauge(
         "broker_group_lag_messages",
         f"Messages that a group has yet to confirm in a topic of this Broker: the {MOST_LABELS:,} largest; none where "
-        f"there are more than {MAX_LAGS:,} positions",
+        f"there are more than {MAX_WATCHED_POSITIONS:,} positions",
         lambda f: f.lags(),
+        ("group", "topic"),
+    ),
+    counter(
+        "broker_expired_messages_total",
+        "Messages that retention removed before the group had confirmed them, counted when its consumer is led past "
+        f"them: the {MOST_LABELS:,} largest",
+        lambda f: f.expired(),
+        ("group", "topic"),
+    ),
+    gauge(
+        "broker_group_retention_left_seconds",
+        "Time until retention removes messages of a topic that a group has not confirmed: the "
+        f"{MOST_LABELS:,} groups with the least, of those within a tenth of what the topic keeps; as of the last look "
+        "for old messages",
+        lambda f: f.near_losses(),
         ("group", "topic"),
     ),
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytubemq.broker.counters import Counters
+from pytubemq.broker.expired import ExpiredMessages
 from pytubemq.broker.flow import FlowControl
 from pytubemq.broker.visits import Visits
 from pytubemq.model.limits import MAX_PENDING_READS
@@ -45,6 +46,7 @@ class BrokerState:
     flow: FlowControl = field(default_factory=FlowControl)
     visits: Visits = field(default_factory=Visits)
     counters: Counters = field(default_factory=Counters)
+    expired: ExpiredMessages = field(default_factory=ExpiredMessages)
     max_pending_reads: int = MAX_PENDING_READS
     pending_reads: int = 0
     read_faults: dict[PartitionKey, str] = field(default_factory=dict)

@@ -67,7 +67,9 @@ class SlowConsumer:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Messages of a batch could not be read (their check failed) and were left out of it."""
+    """Messages were left out: they could not be read (their check failed, or they are lost to damage), or retention
+    removed them before the group had confirmed them; `reason` says which. `offset`: the first one that could not be
+    read, or where reading goes on behind what retention removed."""
 
     partition: Partition
     messages: int

@@ -21,6 +21,7 @@ from pytubemq.client.confirms import LOST, Confirm, Confirms
 from pytubemq.client.events import Skipped, SlowConsumer
 from pytubemq.client.options import Start
 from pytubemq.client.pace import Pace
+from pytubemq.client.passed_over import PassedOver
 from pytubemq.client.registration import UNREGISTER_TIMEOUT_S, Registration
 from pytubemq.client.unpack import Portions, Unpacker, Unreadable
 from pytubemq.core.offsets import Hold, Watermarks
@@ -78,6 +79,7 @@ class HeldPartition:
         self._rest: Portions | None = None
         """What a fetch brought beyond the batch that is held."""
         self._pace = Pace(partition, keeper.options, keeper.flow, keeper.rates, rng=keeper.cluster.rng)
+        self._passed_over = PassedOver(keeper, partition)
         self._registration = Registration(keeper, partition)
         self._connection: RpcConnection | None = None
         self._registrations = 0
@@ -318,6 +320,7 @@ class HeldPartition:
             now_s=now_s,
             emit=self._keeper.emit,
         )
+        self._passed_over.reported(head, now_s)
         if head.err_code != Code.SUCCESS:
             self._not_served(head)
         elif not self._confirms.hold_fetches(head.curr_offset):
@@ -325,6 +328,8 @@ class HeldPartition:
 
     def _took(self, fetched: Fetched[GetMessageResponseB2C], options: FetchOptions) -> None:
         head = fetched.head
+        if head.next_offset is None and not self._wanted:  # the original's Broker: it reports nothing of this
+            self._passed_over.compared(self.marks.start, head, asyncio.get_running_loop().time())
         self._told()
         found = self._unpacker.read(fetched.records, fetched.damaged, start=head.curr_offset, end=head.next_offset)
         span = (None, None) if self._wanted else (head.curr_offset, head.next_offset)

@@ -229,6 +229,9 @@ MAX_READS_PER_CONNECTION: Final = 4
 under way is sent what it can take and no more is held for it."""
 DISK_READERS: Final = 2
 """Threads that read partitions from the disk."""
+MAX_WATCHED_POSITIONS: Final = 100_000
+"""Positions of groups that one pass of retention looks at for those about to lose messages, and one reading of the
+metrics for their lag; where there are more, neither is told."""
 MAX_REGISTRATIONS: Final = 100_000
 """Consumers' holds on partitions of one Broker; beyond it a registration is refused with 400."""
 MAX_TOLD_LEASES: Final = 20_000

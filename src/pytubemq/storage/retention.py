@@ -1,4 +1,5 @@
-"""Which segments of a partition go, and when one is closed so that it can go: decisions on sizes and times alone.
+"""Which segments of a partition go, which go soon, and when one is closed so that it can go: decisions on sizes and
+times alone.
 
 The invariants: segments go oldest first, with no gap between those that stay; by age a segment goes only when its
 newest message is too old (one with a time in the future: when the next segment's is); by size one goes only when what
@@ -7,12 +8,13 @@ is left without it is still as much as is to be kept.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytubemq.model.limits import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pytubemq.model.policy import RetentionPolicy
 
@@ -38,12 +40,40 @@ class Roll(NamedTuple):
     age_ms: float | None = None
 
 
+class Notice(NamedTuple):
+    """A segment that goes soon, and how soon by each limit of its policy; None: not soon by this one."""
+
+    number: int
+    """Of the segments that were looked at, the oldest is 0."""
+    left_s: float | None
+    left_bytes: int | None
+    """Bytes that may still be appended to the partition before it goes."""
+
+
+class Expiring(NamedTuple):
+    """The messages of a partition up to one that go soon; see `Notice`."""
+
+    end_ordinal: int
+    left_s: float | None
+    left_bytes: int | None
+
+
+class ExpiringPartition(NamedTuple):
+    """A partition of which something goes soon, the oldest messages first."""
+
+    first_ordinal: int
+    end_position: int
+    parts: tuple[Expiring, ...]
+
+
 class Retained(NamedTuple):
-    """What a pass of retention dropped."""
+    """What a pass of retention dropped, and what the next passes will drop."""
 
     segments: int
     messages: int
     bytes: int
+    expiring: Mapping[tuple[str, int], ExpiringPartition] = MappingProxyType({})
+    """By topic and partition id."""
 
 
 NOTHING_RETAINED: Final = Retained(0, 0, 0)
@@ -69,6 +99,34 @@ def surplus(pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, n
             total -= pieces[surplus].size_bytes
             surplus += 1
     return surplus
+
+
+def notices(
+    pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, now_ms: int, *, ahead_s: float
+) -> list[Notice]:
+    """Return the segments that go soon, the oldest first: within a tenth of what the policy keeps.
+
+    Args:
+        pieces: the segments that stay in this pass, the oldest first.
+        tail_bytes: as for `surplus`.
+        ahead_s: the least notice by age, such as two passes; never more than half of the age.
+    """
+    found: list[Notice] = []
+    behind = tail_bytes + sum(piece.size_bytes for piece in pieces)
+    times_ms = _newest_ms(pieces, now_ms)
+    for index, piece in enumerate(pieces):
+        behind -= piece.size_bytes
+        left_s = left_bytes = None
+        if policy.age_s is not None:
+            until_s = (times_ms[index] - now_ms) / 1000 + policy.age_s
+            left_s = until_s if until_s <= min(max(policy.age_s / _PARTS, ahead_s), policy.age_s / 2) else None
+        if policy.size_bytes is not None and index + 1 < len(pieces):
+            until_bytes = policy.size_bytes - behind
+            left_bytes = until_bytes if until_bytes <= policy.size_bytes // _PARTS else None
+        if left_s is None and left_bytes is None:
+            break
+        found.append(Notice(index, left_s, left_bytes))
+    return found
 
 
 def _newest_ms(pieces: Sequence[Piece], now_ms: int) -> list[int]:

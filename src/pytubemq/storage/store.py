@@ -37,7 +37,7 @@ from pytubemq.storage.replay import fit, found_behind, prove, replay
 from pytubemq.storage.retention import Retained
 from pytubemq.storage.space import SpaceGuard
 from pytubemq.storage.staging import Prepared, Staging
-from pytubemq.storage.surplus import choose
+from pytubemq.storage.surplus import Surplus, choose
 from pytubemq.storage.windows import Windows
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pytubemq.model.policy import RetentionPolicy
     from pytubemq.storage.disk import DirectoryLock
     from pytubemq.storage.quarantine import Quarantine
-    from pytubemq.storage.record import GroupKey, WindowKey
+    from pytubemq.storage.record import GroupKey, PartitionKey, WindowKey
     from pytubemq.storage.replay import Loss, Resume
     from pytubemq.storage.staging import Outcome
 
@@ -546,12 +546,13 @@ class BrokerStore(StoreReads):
                     hint="it is tried again by itself, and at the next start",
                 ) from error
 
-    def retain(self, now_ms: int) -> Retained:
+    def retain(self, now_ms: int, *, ahead_s: float | None = None) -> Retained:
         """Drop the messages that are too old or too many by `set_retention`, whole segments at a time; for a background
         thread. Blocks.
 
         Args:
             now_ms: the time of day, as `prepare` gets it. A clock that jumped is the caller's to notice.
+            ahead_s: how long before they go, at least, messages are returned as expiring; None: none are.
 
         Raises:
             DiskFullError, OutOfResourcesError: nothing was dropped, call again later. DiskFailedError: see `write`.
@@ -559,9 +560,14 @@ class BrokerStore(StoreReads):
         segments = messages = size = 0
         with self._removing:
             self._check_usable()
-            dropped = self._on_disk(
-                lambda: self._applier.retain(lambda: choose(self._partitions, self._reader, self._retention, now_ms))
-            )
+            found = Surplus({}, {})
+
+            def chosen() -> dict[PartitionKey, int]:
+                nonlocal found
+                found = choose(self._partitions, self._reader, self._retention, now_ms, ahead_s=ahead_s)
+                return found.counts
+
+            dropped = self._on_disk(lambda: self._applier.retain(chosen))
             for log, gone in dropped:
                 first = gone[0]
                 segments += len(gone)
@@ -576,7 +582,7 @@ class BrokerStore(StoreReads):
                     self._reader.forget(segment)
                     self._unneeded += (segment.log_path, segment.index_path)
             self._unneeded = remove_files(self._files, self._unneeded)
-        return Retained(segments, messages, size)
+        return Retained(segments, messages, size, found.expiring)
 
     def _on_disk(self, call: Callable[[], T]) -> T:
         try:

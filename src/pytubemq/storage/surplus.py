@@ -6,21 +6,31 @@ The invariant: a partition whose files cannot be read loses nothing, and keeps n
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.errors import StorageError
 from pytubemq.storage.files import LostFileError
-from pytubemq.storage.retention import surplus
+from pytubemq.storage.retention import Expiring, ExpiringPartition, notices, surplus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pytubemq.model.policy import RetentionPolicy
     from pytubemq.storage.partition_log import PartitionLog
     from pytubemq.storage.record import PartitionKey
+    from pytubemq.storage.retention import Notice
     from pytubemq.storage.segment_reader import SegmentReader
 
 _logger = logging.getLogger(__name__)
+
+
+class Surplus(NamedTuple):
+    """What retention finds in all partitions."""
+
+    counts: dict[PartitionKey, int]
+    """How many of its oldest segments a partition has too many."""
+    expiring: dict[PartitionKey, ExpiringPartition]
+    """What goes soon."""
 
 
 def choose(
@@ -28,10 +38,12 @@ def choose(
     reader: SegmentReader,
     retention: Mapping[str, RetentionPolicy],
     now_ms: int,
-) -> dict[PartitionKey, int]:
-    """How many of its oldest segments each partition has too many. Reads the disk where a segment's times are not known
-    yet; for the thread that applies."""
-    found: dict[PartitionKey, int] = {}
+    *,
+    ahead_s: float | None = None,
+) -> Surplus:
+    """Return what goes now and, with `ahead_s`, what goes soon, so long before at least. Reads the disk where a
+    segment's times are not known yet; for the thread that applies."""
+    found = Surplus({}, {})
     for key, log in list(partitions.items()):
         limits = retention.get(log.topic)
         if limits is None or limits == (None, None) or not log.segments or log.problem is not None:
@@ -41,6 +53,18 @@ def choose(
         except (StorageError, LostFileError) as error:  # readers are told, and another pass comes
             _logger.warning("%s:%d keeps what is too old: %s", log.topic, log.partition_id, error)
             continue
-        if count := surplus(pieces, log.end_position - log.applied_position, limits, now_ms):
-            found[key] = count
+        tail_bytes = log.end_position - log.applied_position
+        if count := surplus(pieces, tail_bytes, limits, now_ms):
+            found.counts[key] = count
+        if ahead_s is None:
+            continue
+        if soon := notices(pieces[count:], tail_bytes, limits, now_ms, ahead_s=ahead_s):
+            found.expiring[key] = _expiring(log, len(pieces), count, soon)
     return found
+
+
+def _expiring(log: PartitionLog, looked_at: int, count: int, soon: Sequence[Notice]) -> ExpiringPartition:
+    segments = log.segments[:looked_at]
+    ends = [*(segment.base_ordinal for segment in segments[1:]), log.applied_ordinal]
+    parts = tuple(Expiring(ends[count + one.number], one.left_s, one.left_bytes) for one in soon)
+    return ExpiringPartition(segments[count].base_ordinal, log.end_position, parts)

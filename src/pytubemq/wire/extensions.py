@@ -91,6 +91,8 @@ class ExtensionField(IntEnum):
     FETCH_MAX_BYTES = 1002
     # GetMessageResponseB2C: the offset after the last one delivered or skipped
     NEXT_OFFSET = 1000
+    # GetMessageResponseB2C: messages that retention removed before the group had confirmed them
+    EXPIRED_MESSAGES = 1001
     # GetMessageResponseB2C, ReadRangeResponseB2C: stored packs, for a consumer that has shown PACKS
     PACKS = 1003
     # CommitOffsetRequestC2B: confirm everything below this offset, whatever was fetched after it

@@ -133,6 +133,87 @@ async def test_age_counts_and_a_clock_that_jumps_deletes_nothing() -> None:
         await broker.close()
 
 
+def near(broker: BrokerService) -> dict[tuple[str, ...], float]:
+    return dict(broker.facts().near_losses())
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    texts = [record.getMessage() for record in caplog.records if "retention remove" in record.getMessage()]
+    caplog.clear()
+    return texts
+
+
+async def test_groups_that_are_about_to_lose_messages_are_named_with_the_time_left(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Ahead()
+    plain = service(**kept(age_s=36_000.0))
+    broker = type(plain)(plain.settings, clock=clock, disk=plain._disk)
+    await broker.start()
+    try:
+        async with connected(broker) as peer:
+            await fill(peer, rounds=3)
+            await applied(broker)
+            await peer.register()
+            await peer.get(max_messages=5)
+            confirmed = (await peer.commit()).curr_offset
+            assert confirmed
+            await keeper(broker).one_pass()
+            assert (near(broker), said(caplog)) == ({}, []), "ten hours are left"
+
+            clock.passed_s = 27_000.0
+            await keeper(broker).one_pass()
+            assert near(broker) == {}, "two and a half hours are left: more than a fifth of what is kept"
+            clock.passed_s = 33_000.0
+            await peer.register()
+            await keeper(broker).one_pass()
+            ((name, left_s),) = near(broker).items()
+            assert name == (peer.group, "demo")
+            assert 2_900 < left_s <= 3_000
+            (line,) = said(caplog)
+            left = 30 - confirmed // 28
+            assert line.startswith(f"group {peer.group}: retention removes {left} unconfirmed messages of topic demo,")
+            assert "the first in 50 min; let the topic keep more" in line
+
+            await keeper(broker).one_pass()
+            assert said(caplog) == [], "once is enough for a while"
+            clock.passed_s = 33_700.0
+            await peer.register()
+            await keeper(broker).one_pass()
+            assert len(said(caplog)) == 1, "its consumer is still too slow"
+            while (await peer.get())[0].err_code == Code.SUCCESS:
+                await peer.commit()
+            await keeper(broker).one_pass()
+            assert (near(broker), said(caplog)) == ({}, [])
+    finally:
+        await broker.close()
+
+
+async def test_a_group_that_is_gone_is_named_once_and_then_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Ahead()
+    plain = service(**kept(age_s=36_000.0))
+    broker = type(plain)(plain.settings, clock=clock, disk=plain._disk)
+    await broker.start()
+    try:
+        async with connected(broker) as peer:
+            await peer.register()
+            await peer.register(op_type=32)
+            lines = []
+            for hours in range(0, 60, 5):
+                await fill(peer, rounds=1)
+                await applied(broker)
+                clock.passed_s = hours * 3_600.0
+                await keeper(broker).one_pass()
+                clock.passed_s += 3_600.0 * 4.5
+                await keeper(broker).one_pass()
+                lines += said(caplog)
+        assert len(lines) == 1, lines
+        assert "no consumer reads them" in lines[0]
+        assert near(broker) == {}
+    finally:
+        await broker.close()
+
+
 async def test_a_disk_that_does_not_let_files_go_is_shown_and_tried_again() -> None:
     disk = FaultyDisk()
     async with running(disk, **kept(size_bytes=30_000)) as broker, connected(broker) as peer:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytubemq.broker.expired import ExpiredMessages
 from pytubemq.broker.housekeeping import Housekeeping
 from pytubemq.errors import DiskFailedError
 from pytubemq.storage.retention import Retained
@@ -34,7 +35,7 @@ class Store:
         self.asked: list[int] = []
         self.errors: list[Exception] = []
 
-    def retain(self, now_ms: int) -> Retained:
+    def retain(self, now_ms: int, *, ahead_s: float | None = None) -> Retained:
         if self.errors:
             raise self.errors.pop()
         self.asked.append(now_ms)
@@ -43,7 +44,7 @@ class Store:
 
 def housekeeping() -> tuple[Housekeeping, Clock, Store]:
     clock, store = Clock(), Store()
-    state: Any = SimpleNamespace(clock=clock, store=store)
+    state: Any = SimpleNamespace(clock=clock, store=store, expired=ExpiredMessages())
     return Housekeeping(state, period_s=60.0), clock, store
 
 

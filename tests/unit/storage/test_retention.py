@@ -16,7 +16,7 @@ from pytubemq.errors import ClosedError, DiskFailedError, DiskFullError, OffsetM
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage.partition_log import PartitionLog
-from pytubemq.storage.retention import NOTHING_RETAINED, Piece, Retained, roll_at, surplus
+from pytubemq.storage.retention import NOTHING_RETAINED, Piece, Retained, notices, roll_at, surplus
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.unit.storage.helpers import NOW_MS, columns, commit, messages, open_store, send
@@ -49,6 +49,33 @@ def test_as_much_goes_as_the_policy_says_and_never_leaves_less(
         left_bytes = kept_bytes - piece.size_bytes
         much = size_bytes is not None and left_bytes >= size_bytes and at + 1 < len(pieces)
         assert (at < count) == (old or much), "times rise, so what is too old comes first"
+
+
+@given(
+    PIECES, st.none() | st.floats(1, 200), st.none() | st.integers(1, 20_000), st.integers(0, 9000), st.floats(0, 50)
+)
+def test_what_is_said_to_go_goes_then_and_not_before(
+    shapes: list[tuple[int, int]], age_s: float | None, size_bytes: int | None, tail_bytes: int, ahead_s: float
+) -> None:
+    now_ms = NOW_MS
+    pieces, time_ms = [], now_ms - 100_000
+    for size, seconds in shapes:
+        pieces.append(Piece(size, time_ms, min(time_ms + seconds * 1000, now_ms)))
+        time_ms = pieces[-1].last_time_ms
+    policy = RetentionPolicy(age_s, size_bytes)
+    pieces = pieces[surplus(pieces, tail_bytes, policy, now_ms) :]
+    found = notices(pieces, tail_bytes, policy, now_ms, ahead_s=ahead_s)
+    assert [one.number for one in found] == list(range(len(found)))
+    for one in found:
+        if one.left_s is not None and age_s is not None:
+            assert one.left_s <= max(age_s / 10, ahead_s)
+            late_ms = now_ms + int(one.left_s * 1000)
+            assert surplus(pieces, 0, RetentionPolicy(age_s, None), late_ms + 2) > one.number
+            assert surplus(pieces, 0, RetentionPolicy(age_s, None), late_ms - 2) <= one.number or one.left_s <= 0.002
+        if one.left_bytes is not None:
+            by_size = RetentionPolicy(None, size_bytes)
+            assert surplus(pieces, tail_bytes + one.left_bytes, by_size, now_ms) > one.number
+            assert surplus(pieces, tail_bytes + one.left_bytes - 1, by_size, now_ms) <= one.number
 
 
 def test_a_segment_is_closed_at_a_tenth_of_what_is_kept() -> None:

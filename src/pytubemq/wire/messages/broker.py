@@ -135,6 +135,7 @@ class GetMessageResponseB2C:
     require_slow: bool | None = optional(9, BOOL, default=None)
     max_offset: int | None = optional(10, I64, default=None)
     next_offset: int | None = optional(ExtensionField.NEXT_OFFSET, I64, default=None)
+    expired_messages: int | None = optional(ExtensionField.EXPIRED_MESSAGES, I64, default=None)
     packs: tuple[bytes, ...] = repeated(ExtensionField.PACKS, BYTES, most=MAX_FETCH_MESSAGES, default=())
 
 

@@ -1,0 +1,60 @@
+"""Messages that a Broker led a consumer past because retention had removed them, as its fetches report it.
+
+The invariant: each such message is counted and reported once, where the Broker says how many they are. A Broker that
+does not (the original's) only shows a position behind the expected one: then the number is the most that it can be,
+and the reason names both that retention and a move of the group's position look so.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.client.events import Skipped
+from pytubemq.model.offset import messages_between
+
+if TYPE_CHECKING:
+    from pytubemq.client.keeping import Keeper
+    from pytubemq.model.ids import Partition
+    from pytubemq.wire.messages.broker import GetMessageResponseB2C
+
+logger = logging.getLogger(__name__)
+
+LOG_PERIOD_S: Final = 60.0
+EXPIRED: Final = "retention removed them before the group had confirmed them"
+EXPIRED_OR_MOVED: Final = (
+    "the Broker continues behind them: retention removed them before the group had confirmed them, or somebody moved "
+    "the group's position; the number is the most they can be"
+)
+
+
+class PassedOver:
+    """One partition's loss to retention."""
+
+    def __init__(self, keeper: Keeper, partition: Partition) -> None:
+        self._keeper = keeper
+        self._partition = partition
+        self._unlogged = 0
+        self._logged_s = float("-inf")
+
+    def reported(self, head: GetMessageResponseB2C, now_s: float) -> None:
+        """Take what a Broker of ours reports with a fetch."""
+        if head.expired_messages is not None and head.expired_messages > 0:
+            self._skip(head.expired_messages, EXPIRED, head.curr_offset, now_s)
+
+    def compared(self, expected: int | None, head: GetMessageResponseB2C, now_s: float) -> None:
+        """Compare where a fetch began with where it was expected to, for a Broker that reports nothing."""
+        start = head.curr_offset
+        if expected is None or start is None or expected < 0:
+            return
+        if messages := messages_between(expected, start):
+            self._skip(messages, EXPIRED_OR_MOVED, start, now_s)
+
+    def _skip(self, messages: int, reason: str, offset: int | None, now_s: float) -> None:
+        goes_on = offset if offset is not None and offset >= 0 else None
+        self._keeper.counted(skipped=messages)
+        self._keeper.emit(Skipped(self._partition, messages, reason, goes_on))
+        self._unlogged += messages
+        if now_s - self._logged_s >= LOG_PERIOD_S:
+            logger.warning("%s: %d messages passed over: %s", self._partition, self._unlogged, reason)
+            self._unlogged, self._logged_s = 0, now_s
