@@ -1,19 +1,39 @@
-"""How many clients there may be, and how much they may let this Master remember.
+"""How many clients there may be, how much they may let this Master remember, and who makes room for others.
 
-The invariant: what registered producers and consumers have told of themselves (topics, filters, partitions) is bounded
-as they sent it, whoever they are; beyond it a new client is refused with a text, and those that are in stay in: neither
-a heartbeat nor another registration of theirs is refused for its size, because a refusal would be their end.
+The invariants: what registered producers and consumers have told of themselves (topics, filters, partitions) is bounded
+as they sent it, whoever they are. Places are shared by address, then by connection: where there is no room, a newcomer
+takes the place of a client from where most of them come, if that is clearly more than from where it comes itself, so
+that nobody can keep all others out. Of those the ones that only registered and never sent a heartbeat go first; where
+there is no room for what a newcomer says, only they go. Where everybody has a fair share already, a newcomer is refused
+with a text, and those that are in stay in: neither a heartbeat nor another registration of theirs is refused for its
+size, because a refusal would be their end.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code
 from pytubemq.master.answers import RefusalError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
+
+Origin = tuple[str, int]
+"""Where a client comes from: its host, and its connection."""
+NOWHERE: Origin = ("", 0)
+
+
+@dataclass(slots=True)
+class _Place:
+    """One registered client."""
+
+    origin: Origin
+    registered_bytes: int
+    size_bytes: int
+    has_beaten: bool = False
+    """True once it has sent a heartbeat."""
 
 
 class Admission:
@@ -22,51 +42,122 @@ class Admission:
     def __init__(self, *, max_clients: int, max_bytes: int) -> None:
         self._max_clients = max_clients
         self._max_bytes = max_bytes
-        self._sizes: dict[Hashable, int] = {}
-        self._registered: dict[Hashable, int] = {}
+        self._places: dict[Hashable, _Place] = {}
+        self._origins: dict[str, dict[int, dict[Hashable, None]]] = {}
+        """Clients by host and connection, in the order in which they registered."""
+        self._hosts: dict[str, int] = {}
+        """How many there are by host."""
         self.total_bytes = 0
+        self.made_room = 0
+        """Clients that had to make room for others."""
+        self.on_dropped: Callable[[Hashable], None] = self.leave
+        """Called for a client that has to make room: ends its registration, which calls `leave`."""
 
     def __len__(self) -> int:
-        return len(self._sizes)
+        return len(self._places)
 
-    def check(self, key: Hashable, size_bytes: int) -> None:
-        """Whether a client may register that says so much; one that is in may, whatever it says.
+    @property
+    def problem(self) -> str | None:
+        """What is wrong while there is no room, in words."""
+        if len(self._places) >= self._max_clients:
+            return f"all {self._max_clients} places for producers and consumers are taken"
+        if self.total_bytes >= self._max_bytes:
+            return f"producers and consumers have told {self.total_bytes} bytes, {self._max_bytes} are allowed"
+        return None
+
+    def check(self, key: Hashable, size_bytes: int, origin: Origin = NOWHERE) -> None:
+        """Whether a client may register that says so much; one that is in may, whatever it says. Makes room for it.
 
         Raises:
-            RefusalError: there are too many, or they have said too much already.
+            RefusalError: there are too many, or they have said too much already, and nobody has to make room.
         """
-        if key in self._sizes:
+        if key in self._places:
             return
-        if len(self._sizes) >= self._max_clients:
-            raise RefusalError(
-                Code.BAD_REQUEST, f"this Master has {len(self._sizes)} clients, {self._max_clients} are allowed"
-            )
-        if self.total_bytes + size_bytes > self._max_bytes:
-            raise RefusalError(
-                Code.BAD_REQUEST,
-                f"the clients of this Master have told it {self.total_bytes} bytes of topics, filters and partitions, "
-                f"and this one {size_bytes} more; {self._max_bytes} are allowed",
-            )
+        while len(self._places) >= self._max_clients:
+            if not self._make_room(origin):
+                raise RefusalError(
+                    Code.BAD_REQUEST, f"this Master has {len(self._places)} clients, {self._max_clients} are allowed"
+                )
+        while self.total_bytes + size_bytes > self._max_bytes:
+            if not self._drop(self._largest_idle()):
+                raise RefusalError(
+                    Code.BAD_REQUEST,
+                    f"the clients of this Master have told it {self.total_bytes} bytes of topics, filters and "
+                    f"partitions, and this one {size_bytes} more; {self._max_bytes} are allowed",
+                )
 
-    def enter(self, key: Hashable, size_bytes: int) -> None:
+    def enter(self, key: Hashable, size_bytes: int, origin: Origin = NOWHERE) -> None:
         """It was taken in with so much."""
-        self._registered[key] = size_bytes
-        self._count(key, size_bytes)
+        known = self._places.get(key)
+        self.leave(key)
+        self._places[key] = _Place(origin, size_bytes, 0, known is not None and known.has_beaten)
+        host, connection = origin
+        self._origins.setdefault(host, {}).setdefault(connection, {})[key] = None
+        self._hosts[host] = self._hosts.get(host, 0) + 1
+        self._resize(key, size_bytes)
 
-    def heard(self, key: Hashable, size_bytes: int) -> None:
+    def heard(self, key: Hashable, size_bytes: int = 0) -> None:
         """A client that is in says so much in a heartbeat, in place of what its last one said; never refused.
 
         It counts no less than its registration, whose filters are remembered and are in no heartbeat.
         """
-        registered_bytes = self._registered.get(key)
-        if registered_bytes is not None:
-            self._count(key, max(size_bytes, registered_bytes))
+        place = self._places.get(key)
+        if place is not None:
+            place.has_beaten = True
+            self._resize(key, max(size_bytes, place.registered_bytes))
+
+    def beat(self, key: Hashable) -> None:
+        """A client that is in has sent a heartbeat that says nothing of itself."""
+        place = self._places.get(key)
+        if place is not None:
+            place.has_beaten = True
 
     def leave(self, key: Hashable) -> None:
         """It is gone."""
-        self._registered.pop(key, None)
-        self.total_bytes -= self._sizes.pop(key, 0)
+        place = self._places.get(key)
+        if place is None:
+            return
+        self._resize(key, 0)
+        del self._places[key]
+        host, connection = place.origin
+        connections = self._origins[host]
+        del connections[connection][key]
+        if not connections[connection]:
+            del connections[connection]
+        self._hosts[host] -= 1
+        if not connections:
+            del self._origins[host], self._hosts[host]
 
-    def _count(self, key: Hashable, size_bytes: int) -> None:
-        self.total_bytes += size_bytes - self._sizes.get(key, 0)
-        self._sizes[key] = size_bytes
+    # --- room ---------------------------------------------------------------------------------------------------
+
+    def _make_room(self, origin: Origin) -> bool:
+        """Drop one client from where most come; False if that is not clearly more than from where the newcomer does."""
+        host, connection = origin
+        crowd = max(self._hosts, key=self._hosts.__getitem__, default=host)
+        carried = max(self._origins.get(crowd, {}).values(), key=len, default={})
+        most, own = self._hosts.get(crowd, 0), self._hosts.get(host, 0)
+        if crowd == host:  # then its connections share
+            most, own = len(carried), len(self._origins.get(host, {}).get(connection, ()))
+        if most <= own + 1:
+            return False
+        newest = next(reversed(carried))
+        return self._drop(next((key for key in reversed(carried) if not self._places[key].has_beaten), newest))
+
+    def _largest_idle(self) -> Hashable | None:
+        """Of those that never sent a heartbeat the one that said most."""
+        idle = (key for key, place in self._places.items() if not place.has_beaten)
+        return max(idle, key=lambda key: self._places[key].size_bytes, default=None)
+
+    def _drop(self, key: Hashable | None) -> bool:
+        if key is None:
+            return False
+        self.made_room += 1
+        self.on_dropped(key)
+        self.leave(key)
+        return True
+
+    def _resize(self, key: Hashable, size_bytes: int) -> None:
+        place = self._places[key]
+        more = size_bytes - place.size_bytes
+        place.size_bytes = size_bytes
+        self.total_bytes += more

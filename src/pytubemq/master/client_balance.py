@@ -15,6 +15,7 @@ from pytubemq.errors import Code
 from pytubemq.master import answers
 from pytubemq.master.answers import UNCHANGED, RefusalError
 from pytubemq.master.group import MemberInfo
+from pytubemq.master.peers import origin_of
 from pytubemq.master.subscription import check_subscription
 from pytubemq.master.waiting import allowed_wait_s
 from pytubemq.model.ids import UNDEFINED, Partition
@@ -77,7 +78,8 @@ class ClientBalance:
         _check_node(client_id, request.source_count, request.node_id)
         holds = _reported(request.sub_rep_info)
         self._authorization.check(name, topics, conditions)
-        self._groups.check_room(name, client_id, call.connection, call.size_bytes)
+        origin = origin_of(call.peer, call.connection)
+        self._groups.check_room(name, client_id, call.connection, call.size_bytes, origin)
         mismatch = self._groups.join(
             name,
             client_id,
@@ -86,6 +88,7 @@ class ClientBalance:
             holds=holds or frozenset(),
             allocated=True,
             size_bytes=call.size_bytes,
+            origin=origin,
         )
         if mismatch is not None:
             raise RefusalError(mismatch.code, mismatch.text)

@@ -13,6 +13,7 @@ from pytubemq.errors import Code
 from pytubemq.master import answers
 from pytubemq.master.answers import RefusalError
 from pytubemq.master.group import MemberInfo
+from pytubemq.master.peers import origin_of
 from pytubemq.master.subscription import check_subscription
 from pytubemq.master.waiting import allowed_wait_s
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, Address, BrokerInfo, Partition
@@ -83,7 +84,8 @@ class Consumers:
         if terms.bound:
             self._groups.check_rate(name, terms.topics, terms.total_count)
         self._authorization.check(name, terms.topics, terms.conditions)
-        self._groups.check_room(name, client_id, call.connection, call.size_bytes)
+        origin = origin_of(call.peer, call.connection)
+        self._groups.check_room(name, client_id, call.connection, call.size_bytes, origin)
         holds = _held(request.subscribe_info)
         mismatch = self._groups.join(
             name,
@@ -94,6 +96,7 @@ class Consumers:
             allocated=request.not_allocated is False,
             claims=claims,
             size_bytes=call.size_bytes,
+            origin=origin,
         )
         if mismatch is not None:
             raise RefusalError(mismatch.code, mismatch.text)

@@ -32,6 +32,7 @@ from pytubemq.core.balance.facts import (
 from pytubemq.core.balance.transition import apply
 from pytubemq.core.balance.view import GroupView, Timing, due_s
 from pytubemq.errors import BadRequestError, Code, NotFoundError
+from pytubemq.master.admission import NOWHERE
 from pytubemq.master.answers import RefusalError
 from pytubemq.master.group import Group, MemberInfo, Pulse
 from pytubemq.master.peers import Connection, Peers
@@ -45,7 +46,7 @@ from pytubemq.observe.story import GROUP
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
-    from pytubemq.master.admission import Admission
+    from pytubemq.master.admission import Admission, Origin
     from pytubemq.master.brokers import Brokers
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.master.flow_answers import FlowIds
@@ -105,6 +106,7 @@ class Groups:
         allocated: bool,
         claims: Mapping[Partition, int] | None = None,
         size_bytes: int = 0,
+        origin: Origin = NOWHERE,
     ) -> Mismatch | None:
         """A consumer registers, for the first time or again; None when it is in.
 
@@ -120,7 +122,7 @@ class Groups:
                 return mismatch
         else:
             group = self._make(name, terms)
-        self._admission.enter(_key(name, member), size_bytes)
+        self._admission.enter(consumer_key(name, member), size_bytes, origin)
         group.members[member] = replace(info, joined_ms=group.members.get(member, info).joined_ms)
         group.pulses[member] = Pulse(self._clock.now_s())
         if holds or allocated:
@@ -136,14 +138,14 @@ class Groups:
         GROUP.tell("joined", group=name, member=member, peer=info.peer, partitions=len(holds))
         return None
 
-    def check_room(self, name: str, member: str, connection: Connection, size_bytes: int) -> None:
+    def check_room(self, name: str, member: str, connection: Connection, size_bytes: int, origin: Origin) -> None:
         """Whether a consumer that says so much may join. Raises RefusalError."""
         self._peers.check_room((name, member), connection, most=self._max_per_connection)
-        self._admission.check(_key(name, member), size_bytes)
+        self._admission.check(consumer_key(name, member), size_bytes, origin)
 
     def said(self, name: str, member: str, size_bytes: int) -> None:
         """A consumer says so much in a heartbeat that tells what it holds."""
-        self._admission.heard(_key(name, member), size_bytes)
+        self._admission.heard(consumer_key(name, member), size_bytes)
 
     def find(self, name: str, member: str) -> Group | None:
         """The group of a registered consumer."""
@@ -186,6 +188,15 @@ class Groups:
             self._forget(group, member)
             self.apply(group, Left(member))
 
+    def make_room(self, name: str, member: str) -> None:
+        """End a registration in favour of another client; the consumer may register again."""
+        group = self.find(name, member)
+        if group is not None:
+            logger.info("group %s: %s makes room for another client", name, member)
+            GROUP.tell("left", group=name, member=member, reason="it made room for another client")
+            self._forget(group, member)
+            self.apply(group, Left(member))
+
     def next_event(self, group: Group, member: str) -> Event | None:
         """What the consumer must be told now; it then counts as told."""
         for action in self.apply(group, Asked(member)):
@@ -195,6 +206,7 @@ class Groups:
 
     def hold(self, group: Group, member: str, wait_s: float, attempt: Attempt) -> None:
         """Answer a heartbeat now if there is something to say, else later."""
+        self._admission.beat(consumer_key(group.name, member))
         self.waiting.hold((group.name, member), wait_s, attempt)
 
     def apply(self, group: Group, fact: Fact) -> tuple[Tell, ...]:
@@ -384,7 +396,7 @@ class Groups:
         group.members.pop(member, None)
         group.pulses.pop(member, None)
         group.told_rules.pop(member, None)
-        self._admission.leave(_key(*key))
+        self._admission.leave(consumer_key(*key))
         self._peers.forget(key)
         self.waiting.release(key)
 
@@ -395,5 +407,6 @@ class Groups:
             del self.groups[group.name]
 
 
-def _key(name: str, member: str) -> Hashable:
+def consumer_key(name: str, member: str) -> tuple[str, str, str]:
+    """The key of a consumer among all clients."""
     return ("consumer", name, member)

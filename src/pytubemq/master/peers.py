@@ -26,6 +26,11 @@ class Connection(Protocol):
         ...
 
 
+def origin_of(peer: str, connection: object) -> tuple[str, int]:
+    """Return where a client comes from: its host, from the `host:port` of its connection, and its connection."""
+    return peer.rpartition(":")[0], id(connection)
+
+
 class Peers:
     """Clients by key, each with its latest connection; `on_foreign_lost` is called for those that are not ours."""
 

@@ -7,13 +7,14 @@ are away as well.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code
 from pytubemq.master import answers
 from pytubemq.master.answers import RefusalError
-from pytubemq.master.peers import Connection, Peers
+from pytubemq.master.peers import Connection, Peers, origin_of
 from pytubemq.master.waiting import Waiting, allowed_wait_s
 from pytubemq.model.limits import (
     CLIENT_TIMEOUT_S,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from pytubemq.net.call import Call
     from pytubemq.net.clock import Clock
     from pytubemq.wire.strings import TopicBroker
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -92,8 +95,9 @@ class Producers:
         host = answers.check_host(request.host_name)
         topics = answers.check_produced(request.topic_list, client=client_id)
         self._peers.check_room(client_id, call.connection, most=self._max_per_connection)
-        self._admission.check(_key(client_id), call.size_bytes)
-        self._admission.enter(_key(client_id), call.size_bytes)
+        origin = origin_of(call.peer, call.connection)
+        self._admission.check(producer_key(client_id), call.size_bytes, origin)
+        self._admission.enter(producer_key(client_id), call.size_bytes, origin)
         self.by_id[client_id] = Producer(client_id, host, self._deadline_s(), self._known(topics))
         self.waiting.release(client_id)
         self._peers.seen(client_id, call.connection)
@@ -116,7 +120,7 @@ class Producers:
         if producer is None:
             raise RefusalError(Code.HB_NO_NODE, f"producer {client_id} is not registered, register first")
         producer.deadline_s = self._deadline_s()
-        self._admission.heard(_key(client_id), call.size_bytes)
+        self._admission.heard(producer_key(client_id), call.size_bytes)
         if topics != producer.topics:
             producer.topics = self._known(topics)
         topics = producer.topics
@@ -133,6 +137,11 @@ class Producers:
         client_id = answers.check_client_id(request.client_id)
         self._release(client_id)
         return CloseResponseM2P(success=True, err_code=Code.SUCCESS, err_msg=answers.OK)
+
+    def make_room(self, client_id: str) -> None:
+        """End a registration in favour of another client; the producer may register again."""
+        logger.info("producer %s makes room for another client", client_id)
+        self._release(client_id)
 
     def connection_lost(self, connection: Connection) -> None:
         """A connection broke."""
@@ -212,12 +221,13 @@ class Producers:
 
     def _release(self, client_id: str) -> None:
         self.by_id.pop(client_id, None)
-        self._admission.leave(_key(client_id))
+        self._admission.leave(producer_key(client_id))
         self._peers.forget(client_id)
         self.waiting.release(client_id)
 
 
-def _key(client_id: str) -> Hashable:
+def producer_key(client_id: str) -> tuple[str, str]:
+    """The key of a producer among all clients."""
     return ("producer", client_id)
 
 

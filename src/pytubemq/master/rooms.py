@@ -6,7 +6,7 @@ The invariant: they all give out one visit token and count their clients togethe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pytubemq.master.admission import Admission
 from pytubemq.master.authorization import Authorization
@@ -19,7 +19,7 @@ from pytubemq.master.producers import Producers
 from pytubemq.wire.messages.master import MasterAuthorizedInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.master.settings import MasterSettings
@@ -36,6 +36,7 @@ class Rooms:
     consumers: Consumers
     client_balance: ClientBalance
     flow: FlowAnswers
+    admission: Admission
 
 
 def make_rooms(
@@ -72,9 +73,15 @@ def make_rooms(
         max_per_connection=settings.max_clients_per_connection,
         admission=admission,
     )
+
+    def make_room(key: Hashable) -> None:
+        kind, *names = cast("tuple[str, ...]", key)
+        (groups.make_room if kind == "consumer" else producers.make_room)(*names)
+
+    admission.on_dropped = make_room
     authorization = Authorization(catalogue)
     flow = FlowAnswers(catalogue)
     wait_s = settings.heartbeat_wait_s
     consumers = Consumers(catalogue, groups, clock, token, authorization, flow, longest_wait_s=wait_s)
     client_balance = ClientBalance(catalogue, groups, clock, token, authorization, flow, longest_wait_s=wait_s)
-    return Rooms(brokers, groups, producers, consumers, client_balance, flow)
+    return Rooms(brokers, groups, producers, consumers, client_balance, flow, admission)

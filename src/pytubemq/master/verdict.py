@@ -15,6 +15,7 @@ from pytubemq.master.views import Health, Reason
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pytubemq.master.admission import Admission
     from pytubemq.master.groups import Groups
     from pytubemq.master.producers import Producers
     from pytubemq.master.reports import Reports
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class Verdict:
     """Reads the other rooms; changes nothing but `fault`."""
 
-    def __init__(self, reports: Reports, groups: Groups, producers: Producers) -> None:
+    def __init__(self, reports: Reports, groups: Groups, producers: Producers, admission: Admission) -> None:
         self.fault: str | None = None
         """What went wrong inside this Master."""
         self._reports = reports
@@ -31,12 +32,14 @@ class Verdict:
         self._brokers = reports.layout.brokers
         self._groups = groups
         self._producers = producers
+        self._admission = admission
 
     def health(self) -> Health:
         """Healthy, or what is not as it should be."""
         faults = [fault for fault in (self.fault, self._brokers.upkeep.problem) if fault]
         reasons = [
             *(Reason(thing="master", why=fault, hint="look at its log, restart it") for fault in faults),
+            *self._client_reasons(),
             *self._broker_reasons(),
             *self._topic_reasons(),
             *self._group_reasons(),
@@ -53,6 +56,14 @@ class Verdict:
             producers=len(self._producers.by_id),
             consumers=sum(len(group.members) for group in self._groups.groups.values()),
         )
+
+    def _client_reasons(self) -> Iterable[Reason]:
+        if (problem := self._admission.problem) is not None:
+            yield Reason(
+                thing="clients",
+                why=f"{problem}; {self._admission.made_room} made room for others so far",
+                hint="see with `pytubemq group list` and the log who registers so many, and stop them",
+            )
 
     def _broker_reasons(self) -> Iterable[Reason]:
         brokers = self._reports.brokers()

@@ -227,3 +227,22 @@ async def test_what_producers_say_is_bounded_in_bytes() -> None:
         assert (await producer.register()).success, "who is in stays in"
         assert (await producer.heartbeat("demo")).success
         assert (await late.register()).success
+
+
+async def test_a_flood_of_registrations_keeps_nobody_out_and_shows() -> None:
+    async with town(max_clients=20) as t:
+        flood = await t.peer(FakeProducer)
+        for number in range(20):
+            flood.client_id = f"127.0.0.1-1-1-{number}-1.0"
+            assert (await flood.register()).success
+        (reason,) = [reason for reason in (await t.master.health()).reasons if reason.thing == "clients"]
+        assert "all 20 places for producers and consumers are taken" in reason.why
+        honest = [await t.peer(FakeProducer, client_id=f"127.0.0.1-2-2-{number}-1.0") for number in range(5)]
+        for producer in honest:
+            assert (await producer.register()).success
+        for producer in honest:
+            assert (await producer.heartbeat("demo")).success
+        flood.client_id = "127.0.0.1-1-1-19-1.0"
+        assert (await flood.heartbeat("demo")).err_code == Code.HB_NO_NODE, "it made room, and may register again"
+        flood.client_id = "127.0.0.1-1-1-0-1.0"
+        assert (await flood.heartbeat("demo")).success

@@ -27,6 +27,7 @@ def test_who_is_in_stays_in_whatever_it_says() -> None:
     admission = Admission(max_clients=10, max_bytes=100)
     admission.enter("a", 60)
     admission.enter("b", 40)
+    admission.beat("b")
     admission.heard("a", 500)
     assert admission.total_bytes == 540
     with pytest.raises(RefusalError, match="540 bytes"):
@@ -41,6 +42,7 @@ def test_who_is_in_stays_in_whatever_it_says() -> None:
 def test_what_they_say_is_bounded_and_counts_until_they_leave() -> None:
     admission = Admission(max_clients=10, max_bytes=100)
     admission.enter("a", 60)
+    admission.beat("a")
     admission.heard("stranger", 1000)
     assert admission.total_bytes == 60
     with pytest.raises(RefusalError, match="60 bytes of topics, filters and partitions, and this one 41 more"):
@@ -52,3 +54,73 @@ def test_what_they_say_is_bounded_and_counts_until_they_leave() -> None:
     admission.leave("a")
     admission.leave("b")
     assert (len(admission), admission.total_bytes) == (0, 0)
+
+
+def filled(origins: list[tuple[str, int]], *, most: int) -> Admission:
+    """One client from each origin, and no room for more."""
+    admission = Admission(max_clients=most, max_bytes=10_000)
+    for number, origin in enumerate(origins):
+        admission.check(number, 10, origin)
+        admission.enter(number, 10, origin)
+    assert len(admission) == most
+    return admission
+
+
+def come(admission: Admission, key: str, origin: tuple[str, int]) -> None:
+    admission.check(key, 10, origin)
+    admission.enter(key, 10, origin)
+
+
+def test_a_newcomer_takes_the_place_of_one_from_where_most_come() -> None:
+    admission = filled([("10.0.0.9", n % 2) for n in range(8)] + [("10.0.0.1", 5)] * 2, most=10)
+    gone: list[object] = []
+    admission.on_dropped = gone.append
+    assert admission.problem == "all 10 places for producers and consumers are taken"
+    for number in range(3):
+        come(admission, f"n{number}", ("10.0.0.2", 7))
+    assert gone == [6, 7, 4], "the newest of the fullest connection"
+    assert len(admission) == 10
+    assert admission.made_room == 3
+    come(admission, "n3", ("10.0.0.2", 7))
+    with pytest.raises(RefusalError, match="10 are allowed"):
+        come(admission, "n4", ("10.0.0.2", 7))
+    assert admission.made_room == 4, "shared alike, nobody makes room"
+
+
+def test_connections_of_one_host_share_its_places_alike() -> None:
+    admission = filled([("127.0.0.1", n % 5) for n in range(50)], most=50)
+    come(admission, "honest", ("127.0.0.1", 77))
+    come(admission, "honest 2", ("127.0.0.1", 77))
+    with pytest.raises(RefusalError):
+        come(admission, "flood", ("127.0.0.1", 4))
+
+
+def test_those_that_only_registered_make_room_first() -> None:
+    admission = filled([("10.0.0.9", 1)] * 6, most=6)
+    gone: list[object] = []
+    admission.on_dropped = gone.append
+    for key in (5, 4, 2):
+        admission.beat(key)
+    admission.heard(3, 10)
+    come(admission, "a", ("10.0.0.2", 2))
+    come(admission, "b", ("10.0.0.3", 2))
+    come(admission, "c", ("10.0.0.4", 2))
+    assert gone == [1, 0, 5], "then the newest"
+
+
+def test_where_there_is_no_room_for_what_is_said_only_those_that_never_beat_go() -> None:
+    admission = Admission(max_clients=10, max_bytes=100)
+    for key, size in (("a", 50), ("b", 30), ("c", 20)):
+        admission.enter(key, size, ("10.0.0.9", 1))
+    admission.beat("a")
+    assert admission.problem is not None
+    come(admission, "new", ("10.0.0.9", 1))
+    assert admission.total_bytes == 80, "b was the largest that never sent a heartbeat"
+    assert admission.problem is None
+
+
+def test_all_that_is_remembered_goes_with_the_clients() -> None:
+    admission = filled([("10.0.0.9", n % 2) for n in range(8)], most=8)
+    for key in range(8):
+        admission.leave(key)
+    assert (len(admission), admission.total_bytes, admission._origins, admission._hosts) == (0, 0, {}, {})
