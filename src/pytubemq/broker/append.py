@@ -80,6 +80,7 @@ class AppendPath:
         """Set once and for all when it is unknown what the disk holds, or by a fault of ours."""
         self.fault: Exception | None = None
         """The newest fault of ours that cost somebody the answer, after which writes go on; kept until a restart."""
+        self._fault_text, self._fault_count = "", 0
         self.full: DiskFullError | None = None
         """Set from a write that failed for want of space until one succeeds, or is known to (`writable_again`)."""
         self.unopened: OutOfResourcesError | None = None
@@ -256,6 +257,10 @@ class AppendPath:
             return
         try:
             block = self._prepare(submissions)
+        except DiskFailedError as error:  # in the background; nothing more can be written
+            self._failed_for_good(error)
+            self._settle_failed(submissions, _failed(error))
+            return
         except Exception as error:  # nothing was changed yet; whatever it is, the callers must not hang
             self._remember(error, "messages could not be prepared for the journal")
             if len(submissions) > 1:  # it may be the fault of one of them: the others must not pay for it
@@ -397,13 +402,19 @@ class AppendPath:
                 Code.SERVICE_UNAVAILABLE, f"this Broker cannot write now: {error.message}; send again later"
             )
         else:
-            self.failure = error
-            logger.error("the journal cannot be written, nothing more is accepted: %s", error, exc_info=error)
+            self._failed_for_good(error)
             refusal = _failed(error)
         for submission in block.promised:  # the store keeps their messages for the next write
             self.staged_bytes -= submission.size_bytes
             self._owes = True
         self._settle_failed(block.untold, refusal)
+
+    def _failed_for_good(self, error: BaseException) -> None:
+        self.failure = error
+        expected = isinstance(error, TubeError)
+        logger.error(
+            "the journal cannot be written, nothing more is accepted: %s", error, exc_info=None if expected else error
+        )
 
     def _broken(self, error: Exception) -> None:
         """A fault of ours keeps writes from going on."""
@@ -415,8 +426,16 @@ class AppendPath:
         self._remember(fault, "the outcome of a write could not be told to somebody who waits for it")
 
     def _remember(self, fault: Exception, what: str) -> None:
+        """Log a fault of ours; one that comes again and again the 10th, the 100th, … time, and without a traceback."""
         self.fault = fault
-        logger.error("%s: %s", what, fault, exc_info=fault)
+        text = f"{what}: {type(fault).__name__}: {fault}"
+        if text != self._fault_text:
+            self._fault_text, self._fault_count = text, 0
+        self._fault_count += 1
+        if self._fault_count == 1:
+            logger.error("%s: %s", what, fault, exc_info=fault)
+        elif str(self._fault_count).strip("0") == "1":
+            logger.error("%s, for the %dth time: %s", what, self._fault_count, fault)
 
     def _settle_failed(self, submissions: list[Submission], refusal: Refusal) -> None:
         for submission in submissions:

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.errors import DiskFullError, OutOfResourcesError
+from pytubemq.errors import DiskFullError, OutOfResourcesError, TubeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +87,12 @@ class Applier:
             self._stop.wait(RETRY_S)
             return True
         except BaseException as error:
-            logger.error("messages cannot be moved from the journal to their partitions", exc_info=error)
+            expected = isinstance(error, TubeError)
+            logger.error(
+                "messages cannot be moved from the journal to their partitions: %s",
+                error,
+                exc_info=None if expected else error,
+            )
             self.error, self.dead = error, True
             self._on_progress()
             return False

@@ -50,8 +50,9 @@ def problems(
     applier: Applier | None,
     orders: Orders | None,
     housekeeping: Housekeeping | None,
+    shortage: str | None,
 ) -> list[str]:
-    """Everything; `faults` are parts of the Broker that have failed, and how."""
+    """Everything; `faults` are parts of the Broker that have failed, and how; `shortage` says why there is no room."""
     path = state.path
     found = [*(f"{name}: {text}" for name, text in faults.items()), *workers_down, *state.read_faults.values()]
     if path.failure is not None:
@@ -62,6 +63,8 @@ def problems(
         owed = state.store.owed_messages
         waiting = f"; {owed} messages that were promised from memory wait for space" if owed else ""
         found.append(f"disk full: {path.full.message}{waiting}")
+    elif shortage is not None and path.failure is None:
+        found.append(f"disk full: {shortage}; sends are refused")
     if path.unopened is not None:
         found.append(f"journal: {path.unopened.message}")
     if applier is not None and applier.error is not None:

@@ -156,8 +156,9 @@ def _refusal(state: BrokerState, key: PartitionKey, error: BaseException) -> Ref
         return Refusal(Code.SERVICE_UNAVAILABLE, f"this Broker cannot read its disk now: {error.message}")
     what = error.message if isinstance(error, TubeError) else f"{type(error).__name__}: {error}"
     text = f"partition {key[1]} of {key[0]} cannot be read: {what}"
-    if state.read_faults.get(key) != text:
-        logger.error("%s", text, exc_info=error)
-        if len(state.read_faults) < MAX_READ_FAULTS or key in state.read_faults:
-            state.read_faults[key] = text
+    faults = state.read_faults
+    # Once for each partition; of more than are listed no more is said than `health` does.
+    if faults.get(key) != text and (len(faults) < MAX_READ_FAULTS or key in faults):
+        logger.error("%s", text, exc_info=None if isinstance(error, TubeError) else error)
+        faults[key] = text
     return Refusal(Code.INTERNAL_SERVER_ERROR, text)

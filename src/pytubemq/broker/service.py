@@ -103,6 +103,7 @@ class BrokerService:
         self._session: MasterSession | None = None
         self.housekeeping: Housekeeping | None = None
         """Retention; None before the start."""
+        self._sweep: Sweep | None = None
         self._pool: ConnectionPool | None = None
         self._shown = Shown()
         self._troubles = StoreTroubles()
@@ -156,7 +157,8 @@ class BrokerService:
         )
         self.address = await self._server.start(settings.listen)
         state.gate.started = True
-        sweep = Sweep(state, self._disk, self.directory, reserve_bytes=settings.store.reserve_bytes)
+        sweep = self._sweep = Sweep(state, self._disk, self.directory, reserve_bytes=settings.store.reserve_bytes)
+        await sweep.look_at_space()
         self._spawn("sweep", sweep.run())
         self.housekeeping = Housekeeping(state, period_s=settings.retention_check_s)
         self._spawn("housekeeping", self.housekeeping.run())
@@ -398,6 +400,7 @@ class BrokerService:
             applier=self._applier,
             orders=self._orders,
             housekeeping=self.housekeeping,
+            shortage=self._sweep.shortage if self._sweep is not None else None,
         )
 
 

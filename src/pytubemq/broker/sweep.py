@@ -1,6 +1,7 @@
-"""What a Broker looks after once a second: the holds of consumers that were not heard of, and a disk that refused.
+"""What a Broker looks after once a second: the holds of consumers that were not heard of, and its disk.
 
-The invariant: a Broker whose disk takes writes again is well again by itself, also when nobody sends.
+The invariants: a Broker whose disk takes writes again is well again by itself, also when nobody sends; one whose disk
+has no room for messages says so before one is refused.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker.probe import writable
+from pytubemq.errors import StorageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,13 +32,27 @@ class Sweep:
         self._disk = disk
         self._directory = directory
         self._reserve_bytes = reserve_bytes
+        self.shortage: str | None = None
+        """Why the disk has no room for messages; None if it has."""
 
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
             await asyncio.sleep(PERIOD_S)
             self._expire_holds()
+            await self.look_at_space()
             await self._try_disk()
+
+    async def look_at_space(self) -> None:
+        """See whether there is room for messages."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, self._state.store.check_space)
+        except StorageError as error:
+            if self.shortage is None:
+                logger.warning("%s", error)
+            self.shortage = error.message
+        else:
+            self.shortage = None
 
     def _expire_holds(self) -> None:
         state = self._state

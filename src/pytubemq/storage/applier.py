@@ -16,7 +16,7 @@ from pytubemq.errors import StorageError
 from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
 from pytubemq.storage.checkpointing import Checkpoints, Place
 from pytubemq.storage.files import LostFileError
-from pytubemq.storage.log_survey import FoundLog, survey_log
+from pytubemq.storage.log_survey import FoundLog, damage_text, survey_log
 from pytubemq.storage.retention import roll_at
 
 if TYPE_CHECKING:
@@ -367,6 +367,7 @@ class Applier:
             log.problem = found.problem
             return False
         log.take_back(found.segments, self._files)
+        log.damage = damage_text(found)
         self._checkpoints.is_whole(key)
         _log.info("%s:%d can be used again", log.topic, log.partition_id)
         return True

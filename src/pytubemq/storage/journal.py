@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import DiskFailedError, DiskFullError, OutOfResourcesError
+from pytubemq.model.limits import MIB
 from pytubemq.storage.block import encode_block_header
 from pytubemq.storage.disk import NotOpenedError, flush_directory, open_file, read_exactly, write_all
 from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind
@@ -218,6 +219,16 @@ def full(path: Path) -> DiskFullError:
     return DiskFullError(
         f"no space left for {path.parent}",
         hint="free some space; messages are accepted again by themselves as soon as there is enough",
+    )
+
+
+def reserved(root: Path, free_bytes: int, reserve_bytes: int) -> DiskFullError:
+    """The error for a disk of which the rest is kept for what was accepted before."""
+    return DiskFullError(
+        f"no space left for {root}: {free_bytes // MIB} MiB are free, and `broker.reserve_bytes` keeps "
+        f"{reserve_bytes // MIB} MiB free for what was accepted before",
+        hint="free some space, or set `broker.reserve_bytes` lower; messages are accepted again by themselves as soon "
+        "as there is enough",
     )
 
 

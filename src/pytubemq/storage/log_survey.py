@@ -45,11 +45,21 @@ class FoundLog:
     sizes: dict[str, int] = field(default_factory=dict)
     """Bytes of each file by name."""
     problem: str | None = None
-    """Why the partition cannot be used: the first file that is missing, too short or damaged in its header."""
+    """Why the partition cannot be used: the first file that is missing, or is another's."""
+    damage: list[str] = field(default_factory=list)
+    """Files that are damaged in their header or too short: they cost what is damaged of them, and no more."""
 
     def trouble(self, what: str) -> None:
         """Take note of a problem; the first one is told."""
         self.problem = self.problem or what
+
+
+def damage_text(log: FoundLog) -> str | None:
+    """Return what is damaged of a partition's files though they can be used, for whoever asks what is wrong with it."""
+    if not log.damage:
+        return None
+    more = f", and {len(log.damage) - 1} more of its files are damaged" if len(log.damage) > 1 else ""
+    return f"{log.damage[0]}{more}; stop the Broker and let `pytubemq store repair` mend it"
 
 
 def survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) -> tuple[list[FoundLog], list[Path]]:
@@ -104,6 +114,8 @@ def survey_log(disk: Disk, log: FoundLog) -> FoundLog:
         return log
     end = log.end
     bases: dict[int, int] = {}
+    headless: dict[int, Path] = {}
+    """Segments with a file whose header fails its check."""
     for name in names:
         if match := _SEGMENT_FILE.fullmatch(name):
             path, base = log.directory / name, int(match[1])
@@ -118,17 +130,44 @@ def survey_log(disk: Disk, log: FoundLog) -> FoundLog:
                 if counts:
                     log.trouble(f"{path} cannot be read: {error.strerror or error}")
                 continue
-            if counts and (
-                header is None or header.number != base or bases.setdefault(base, header.base) != header.base
+            if counts and header is None:
+                headless[base] = path
+            elif (
+                counts
+                and header is not None
+                and (header.number != base or bases.setdefault(base, header.base) != header.base)
             ):
-                log.trouble(f"{path} is damaged at byte 0: the header fails its check")
+                log.trouble(f"{path} is damaged at byte 0: the header is another file's")
+    for base, path in sorted(headless.items()):
+        _place_headless(disk, log, base, path, bases)
     log.segments = [Segment(log.directory, base, position) for base, position in sorted(bases.items())]
     if end.ordinal > end.first_ordinal and end.first_ordinal not in bases:
         first = Segment(log.directory, end.first_ordinal, end.first_position)
         log.trouble(f"{first.log_path} is missing; the partition begins there")
     for segment, following in zip_longest(log.segments, log.segments[1:]):
+        segment.damaged = segment.base_ordinal in headless
         _survey_segment(disk, log, segment, following)
     return log
+
+
+def _place_headless(disk: Disk, log: FoundLog, base: int, path: Path, bases: dict[int, int]) -> None:
+    """Say of a segment with a damaged header where it begins: the other file's header tells, or its first index entry,
+    or for the partition's first segment the checkpoint."""
+    if base not in bases:
+        try:
+            entry = _entry(disk, Segment(log.directory, base, 0), 0)
+        except NotOpenedError:
+            raise
+        except OSError:
+            entry = None
+        if entry is not None and entry.first_ordinal == base:
+            bases[base] = entry.position
+        elif base == log.end.first_ordinal:
+            bases[base] = log.end.first_position
+        else:
+            log.trouble(f"{path} is damaged at byte 0: the header fails its check, and nothing tells where it begins")
+            return
+    log.damage.append(f"{path} is damaged at byte 0: the header fails its check; its messages are served without it")
 
 
 def _survey_segment(disk: Disk, log: FoundLog, segment: Segment, following: Segment | None) -> None:
@@ -148,10 +187,11 @@ def _survey_segment(disk: Disk, log: FoundLog, segment: Segment, following: Segm
         if size is None:
             log.trouble(f"{path} is missing")
         elif size < needed:
-            log.trouble(f"{path} is damaged at byte {size}: {needed - size} bytes are missing")
+            segment.damaged = True
+            log.damage.append(f"{path} is damaged at byte {size}: {needed - size} bytes are missing")
     if following is not None and segment.index_path.name in log.sizes:
         try:
-            last = _last_entry(disk, segment)
+            last = _entry(disk, segment, segment.records - 1)
         except NotOpenedError:
             raise
         except OSError as error:
@@ -159,13 +199,14 @@ def _survey_segment(disk: Disk, log: FoundLog, segment: Segment, following: Segm
             return
         if last is not None and last.end_ordinal < end_ordinal:
             lacking = end_ordinal - last.end_ordinal
-            log.trouble(f"{segment.index_path} is damaged at byte {index_bytes}: {lacking} messages are missing")
+            segment.damaged = True
+            log.damage.append(f"{segment.index_path} is damaged at byte {index_bytes}: {lacking} messages are missing")
 
 
-def _last_entry(disk: Disk, segment: Segment) -> IndexEntry | None:
+def _entry(disk: Disk, segment: Segment, at: int) -> IndexEntry | None:
     file = open_file(disk, segment.index_path)
     try:
-        data = read_exactly(file, INDEX_BYTES, segment.index_size(segment.records - 1))
+        data = read_exactly(file, INDEX_BYTES, segment.index_size(at))
     finally:
         file.close()
     return decode_index_entry(data, 0)

@@ -67,6 +67,7 @@ class PartitionReads:
         "applied_position",
         "applied_time_ms",
         "closing",
+        "damage",
         "directory",
         "end_ordinal",
         "end_position",
@@ -101,6 +102,8 @@ class PartitionReads:
         """Whether the next messages applied begin a segment."""
         self.problem: str | None = None
         """Why nothing of the partition on disk can be used until it is repaired."""
+        self.damage: str | None = None
+        """What is damaged of its files, though they can be used."""
         self._troubles = Troubles()
 
     @property
@@ -110,8 +113,8 @@ class PartitionReads:
 
     @property
     def trouble(self) -> str | None:
-        """Why the partition, or a part of it, cannot be read."""
-        return self.problem or self._troubles.text
+        """Why the partition, or a part of it, cannot be read, or what is damaged of its files."""
+        return self.problem or self._troubles.text or self.damage
 
     def mark_damaged(self, ordinal: int) -> None:
         """Damage was met at a message: its segment's records are to be checked when they are read."""

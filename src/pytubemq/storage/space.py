@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.model.limits import MIB
-from pytubemq.storage.journal import failed, full
+from pytubemq.storage.journal import failed, reserved
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,16 +41,29 @@ class SpaceGuard:
         """
         need = size * COPIES
         if need > self._budget:
-            try:
-                free = self._disk.free_bytes(self._root)
-            except OSError as error:
-                raise failed(self._root / "journal", error) from error
+            free = self._free_bytes()
             spare = free - self._reserve_bytes
             if spare < need:
                 self._budget = 0
                 if least_bytes is not None and free - least_bytes >= need:
                     return
-                raise full(self._root / "journal")
+                raise reserved(self._root, free, self._reserve_bytes)
             # A part of the spare space only: others write to the same disk.
             self._budget = max(need, min(_LARGEST_BUDGET, spare // 4))
         self._budget -= need
+
+    def check(self) -> None:
+        """See whether there is room for any message at all.
+
+        Raises:
+            DiskFullError: no more than the reserve is free. DiskFailedError: the disk does not tell.
+        """
+        free = self._free_bytes()
+        if free <= self._reserve_bytes:
+            raise reserved(self._root, free, self._reserve_bytes)
+
+    def _free_bytes(self) -> int:
+        try:
+            return self._disk.free_bytes(self._root)
+        except OSError as error:
+            raise failed(self._root / "journal", error) from error

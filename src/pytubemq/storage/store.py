@@ -26,6 +26,7 @@ from pytubemq.storage.block import BLOCK_HEADER_BYTES
 from pytubemq.storage.building import Carried, build
 from pytubemq.storage.disk import Disk, OsDisk
 from pytubemq.storage.journal import FULL_ERRORS, MAX_PADDING_BYTES, Journal, block_records, full, storage_error
+from pytubemq.storage.log_survey import damage_text
 from pytubemq.storage.log_tails import LogTails
 from pytubemq.storage.partition_log import PartitionLog
 from pytubemq.storage.places import partition_directory, topic_directory
@@ -185,6 +186,9 @@ class BrokerStore(StoreReads):
         for log in found.logs:
             partition = self._add_partition(log.topic, log.partition_id)
             partition.restore(log.segments, log.end)
+            for damage in log.damage:
+                _log.error("%s:%d: %s", log.topic, log.partition_id, damage)
+            partition.damage = damage_text(log)
             if log.problem is not None:
                 _log.error("%s:%d cannot be used: %s", log.topic, log.partition_id, log.problem)
                 partition.problem, partition.closing = log.problem, True
@@ -380,6 +384,14 @@ class BrokerStore(StoreReads):
             self._applier.hurry()
             raise
         prepared.written = True
+
+    def check_space(self) -> None:
+        """See whether there is room for messages, before one is refused. Blocks.
+
+        Raises:
+            DiskFullError: no more is free than `reserve_bytes`. DiskFailedError: the disk does not tell.
+        """
+        self._space.check()
 
     def publish_early(self, prepared: Prepared) -> None:
         """Make readable what may be promised from memory, right after `prepare`; the messages and packs of which the

@@ -60,14 +60,28 @@ async def test_a_partition_that_cannot_be_read_troubles_no_other() -> None:
         assert broker.health()["status"] == "ok"
 
 
-@pytest.mark.parametrize("damage", ["a file is gone", "a file is too short"])
-async def test_a_partition_whose_files_are_damaged_is_refused_alone(damage: str) -> None:
+@pytest.mark.parametrize("damage", ["a head is damaged", "an index is too short"])
+async def test_a_partition_with_a_damaged_head_or_a_short_index_is_served_whole(
+    damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
     disk = await filled()
     path = min(log_files(disk, 1))
-    if damage == "a file is gone":
-        disk.unlink(path)
+    if damage == "a head is damaged":
+        disk.flip_bit(path, 20)
     else:
         disk.put(path, disk.content(path)[:70])
+    async with running(disk) as broker, connected(broker) as peer:
+        await peer.register(1)
+        assert [message.payload for message in (await peer.get(1))[1]] == [b"1", b"4", b"7", b"10", b"13"]
+        assert (await peer.send(b"x", 1)).append_offset == 5 * 28
+        assert any(f"partition demo:1: {path} is damaged" in problem for problem in broker.health()["problems"])
+        assert broker.health()["status"] == "degraded"
+    assert not any(record.exc_info for record in caplog.records)
+
+
+async def test_a_partition_of_which_a_file_is_gone_is_refused_alone(caplog: pytest.LogCaptureFixture) -> None:
+    disk = await filled()
+    disk.unlink(min(log_files(disk, 1)))
     async with running(disk) as broker, connected(broker) as peer:
         for number in (0, 1, 2):
             assert (await peer.register(number)).success
@@ -90,3 +104,4 @@ async def test_a_partition_whose_files_are_damaged_is_refused_alone(damage: str)
             assert len((await peer.read_range(0, number))[1]) >= 5
         assert any("partition 1" in problem or "demo:1" in problem for problem in broker.health()["problems"])
         assert broker.health()["status"] == "degraded"
+    assert not any(record.exc_info for record in caplog.records), "what is known to go wrong needs no traceback"

@@ -261,6 +261,45 @@ async def test_a_failure_of_the_applier_shows_and_reading_from_memory_goes_on() 
         disk.heal()
 
 
+async def test_a_disk_that_fails_in_the_background_is_told_once_and_as_what_it_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = FaultyDisk()
+    async with running(disk) as broker, connected(broker) as peer:
+        disk.fail(Operation.WRITE, path_contains="/logs/")
+        await peer.send(b"kept")
+        await until(lambda: broker.health()["status"] == "failed")
+        for _ in range(50):
+            refused = await peer.send()
+            assert refused.err_code == Code.SERVICE_UNAVAILABLE
+            assert "Input/output error" in refused.err_msg
+        problems = broker.health()["problems"]
+        assert not any("fault of this program" in problem for problem in problems)
+        assert any("Input/output error" in problem for problem in problems)
+        errors = [record for record in caplog.records if record.levelname == "ERROR"]
+        assert len(errors) <= 3
+        assert not any(record.exc_info for record in errors), "it is the disk's, and named; no traceback helps"
+        disk.heal()
+
+
+async def test_a_disk_with_less_than_the_reserve_shows_from_the_start_and_names_the_setting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = FaultyDisk(capacity_bytes=64 * MIB)
+    async with running(disk, store=StoreSettings()) as broker, connected(broker) as peer:
+        wanted = "63 MiB are free, and `broker.reserve_bytes` keeps 192 MiB free"
+        assert broker.health()["status"] == "degraded"
+        assert any(wanted in problem for problem in broker.health()["problems"])
+        assert wanted in caplog.text
+        refused = await peer.send()
+        assert refused.err_code == Code.SERVER_RECEIVE_OVERFLOW
+        assert wanted in refused.err_msg
+        assert sum("disk full" in problem for problem in broker.health()["problems"]) == 1
+        disk.capacity_bytes = 512 * MIB
+        await until(lambda: broker.health()["status"] == "ok")
+        assert (await peer.send()).success
+
+
 async def test_messages_are_read_from_the_disk_as_from_memory() -> None:
     async with running() as broker, connected(broker) as peer:
         await peer.send_batch([item(b"%d" % n, msg_type="ab"[n % 2]) for n in range(100)])

@@ -279,9 +279,9 @@ def test_a_missing_journal_or_checkpoint_is_refused_and_named() -> None:
         open_store(_disk_with({name: data for name, data in files.items() if name.name != "checkpoint"}), SMALL)
 
 
-@pytest.mark.parametrize("how", ["missing", "short", "header"])
-def test_a_damaged_file_of_a_partition_affects_that_partition_alone(how: str) -> None:
-    disk = FaultyDisk()
+def _segments(disk: FaultyDisk) -> tuple[list[bytes], list[Path]]:
+    """Eight messages in each of two partitions, in several segments, and one in the journal alone; the killed store's
+    messages of partition 0, and its files."""
     store = open_store(disk, SMALL)
     for number in range(8):
         for partition_id in range(2):
@@ -289,18 +289,17 @@ def test_a_damaged_file_of_a_partition_affects_that_partition_alone(how: str) ->
     store.checkpoint()
     send(store, b"in the journal alone")
     disk.kill()
+    paths = [path for path in disk.files() if path.parent == ROOT / "logs" / "demo" / "0"]
+    assert len(paths) >= 4
+    return [b"%d" % number * 300 for number in range(8)], paths
+
+
+def test_a_missing_file_of_a_partition_affects_that_partition_alone() -> None:
+    disk = FaultyDisk()
+    wanted, paths = _segments(disk)
     files = _copy(disk)
-    wanted = [b"%d" % number * 300 for number in range(8)]
-    damaged_files = [path for path in files if path.parent == ROOT / "logs" / "demo" / "0"]
-    assert len(damaged_files) >= 4
-    for path in damaged_files:
-        after = dict(files)
-        if how == "missing":
-            del after[path]
-        else:
-            data = files[path]
-            after[path] = data[:-1] if how == "short" else bytes([data[0] ^ 4]) + data[1:]
-        lacking = _disk_with(after)
+    for path in paths:
+        lacking = _disk_with({name: data for name, data in files.items() if name != path})
         for restart in range(3):
             store = open_store(lacking, SMALL)
             problem = store.partition_problem("demo", 0)
@@ -319,6 +318,81 @@ def test_a_damaged_file_of_a_partition_affects_that_partition_alone(how: str) ->
         store = open_store(lacking, SMALL)
         assert store.partition_problem("demo", 0) is None
         assert payloads(store) == [*wanted, b"in the journal alone"], "once it is restored"
+
+
+def test_a_damaged_head_of_a_segment_costs_nothing_and_is_named() -> None:
+    disk = FaultyDisk()
+    wanted, paths = _segments(disk)
+    files = _copy(disk)
+    for path in paths:
+        for position in range(HEADER_BYTES):
+            damaged = _disk_with(files)
+            damaged.flip_bit(path, position, position % 8)
+            store = open_store(damaged, SMALL)
+            problem = store.partition_problem("demo", 0)
+            assert problem is not None
+            assert problem.startswith(f"{path} is damaged at byte 0")
+            assert payloads(store) == [*wanted, b"in the journal alone"]
+            assert store.fences() == []
+            send(store, b"more")
+            store.close()
+            store = open_store(damaged, SMALL)
+            assert payloads(store) == [*wanted, b"in the journal alone", b"more"]
+            assert store.partition_problem("demo", 0) == problem
+            store.close()
+            damaged.put(path, files[path])
+            assert open_store(damaged, SMALL).partition_problem("demo", 0) is None
+
+
+@pytest.mark.parametrize("cut", [1, 30, 48, 200, 400, 10_000])
+def test_a_segment_s_file_that_is_too_short_costs_what_is_missing_and_is_named(cut: int) -> None:
+    disk = FaultyDisk()
+    wanted, paths = _segments(disk)
+    files = _copy(disk)
+    for path in paths:
+        damaged = _disk_with(files)
+        damaged.put(path, files[path][:-cut] if cut < len(files[path]) else b"")
+        for _ in range(2):
+            store = open_store(damaged, SMALL)
+            problem = store.partition_problem("demo", 0)
+            assert problem is not None
+            assert str(path) in problem
+            found = payloads(store)
+            lost = {at for fence in store.fences() for at in range(fence.from_ordinal, fence.to_ordinal)}
+            assert found[: 8 - len(lost)] == [body for at, body in enumerate(wanted) if at not in lost]
+            assert found[8 - len(lost)] == b"in the journal alone"
+            if path.suffix == ".index":
+                assert lost == set(), "the log has all"
+            elif cut < 300:
+                assert len(lost) == 1
+            assert payloads(store, 1) == wanted
+            send(store, b"more")
+            store.close()
+
+
+def test_a_segment_s_file_that_is_too_long_costs_nothing() -> None:
+    disk = FaultyDisk()
+    wanted, paths = _segments(disk)
+    files = _copy(disk)
+    for path in paths:
+        for more in (b"x", bytes(48), bytes(1000), files[path][-96:]):
+            damaged = _disk_with(files)
+            damaged.put(path, files[path] + more)
+            store = open_store(damaged, SMALL)
+            assert payloads(store) == [*wanted, b"in the journal alone"]
+            assert store.fences() == []
+            store.close()
+            assert payloads(open_store(damaged, SMALL)) == [*wanted, b"in the journal alone"]
+
+
+def test_two_damaged_heads_of_a_segment_are_told_by_its_first_entry() -> None:
+    disk = FaultyDisk()
+    wanted, paths = _segments(disk)
+    for path in paths:
+        disk.flip_bit(path, 9)
+    store = open_store(disk, SMALL)
+    assert payloads(store) == [*wanted, b"in the journal alone"]
+    assert "more of its files are damaged" in (store.partition_problem("demo", 0) or "")
 
 
 def test_a_partition_without_its_directory_affects_that_partition_alone() -> None:
