@@ -61,7 +61,7 @@ class Api:
             Route(f"{PREFIX}/topics/{{name}}", self.delete_topic, methods=["DELETE"]),
             Route(f"{PREFIX}/brokers", _all_of(master.brokers)),
             Route(f"{PREFIX}/groups", _all_of(master.groups)),
-            Route(f"{PREFIX}/groups/{{name}}", _one_of(master.group)),
+            Route(f"{PREFIX}/groups/{{name}}", self.group),
             Route(f"{PREFIX}/groups/{{name}}/resets", _one_of(master.group_resets), methods=["GET"]),
             Route(f"{PREFIX}/groups/{{name}}/resets", self.reset_group, methods=["POST"]),
             Route(f"{PREFIX}/openapi.json", self.openapi),
@@ -125,6 +125,11 @@ class Api:
             durability=change.durability,
         )
         return _json(altered)
+
+    async def group(self, request: Request) -> Response:
+        """With `topic` in the query also a group that there is not."""
+        topic = request.query_params.get("topic")
+        return _json(await self._master.group(request.path_params["name"], topic=topic))
 
     async def reset_group(self, request: Request) -> Response:
         """A dry run changes nothing and needs no token."""

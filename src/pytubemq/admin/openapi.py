@@ -40,6 +40,17 @@ def describe(version: str) -> dict[str, Any]:
     failure = {"description": "what was wrong and what to do", "content": _content(schema["problem"])}
     name = [{"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}]
 
+    of_topic = [
+        *name,
+        {
+            "name": "topic",
+            "in": "query",
+            "required": False,
+            "schema": {"type": "string"},
+            "description": "say what this topic is for the group, also of a group that there is not",
+        },
+    ]
+
     def get(kind: str, summary: str, **more: Any) -> dict[str, Any]:
         good = {"description": summary, "content": _content(schema[kind])}
         return {"summary": summary, "responses": {"200": good, "default": failure}, **more}
@@ -88,7 +99,7 @@ def describe(version: str) -> dict[str, Any]:
             "/api/v1/topics/{name}": {"get": topic, "patch": alter, "delete": delete},
             "/api/v1/brokers": {"get": get("brokers", "all Brokers")},
             "/api/v1/groups": {"get": get("groups", "all groups with their lag")},
-            "/api/v1/groups/{name}": {"get": get("group", "one group: members, assignment, lag", parameters=name)},
+            "/api/v1/groups/{name}": {"get": get("group", "one group: members, assignment, lag", parameters=of_topic)},
             "/api/v1/groups/{name}/resets": resets,
         },
         "components": {"schemas": components},

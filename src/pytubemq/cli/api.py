@@ -8,8 +8,8 @@ from __future__ import annotations
 import http.client
 import json
 import os
-from typing import Any
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
 
 from pytubemq.errors import (
     ConfigError,
@@ -20,6 +20,9 @@ from pytubemq.errors import (
     UnreachableError,
     refused,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SERVER_WAIT_S = 20.0
 """What a request may take beyond the usual while the Master waits for its Brokers."""
@@ -55,9 +58,9 @@ class Api:
             raise _not_the_api(self.url, found)
         return found
 
-    def get(self, *path: str) -> dict[str, Any]:
+    def get(self, *path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
         """GET one thing."""
-        return self._object("GET", path, None)
+        return self._object("GET", path, None, query=query)
 
     def post(self, *path: str, body: dict[str, Any]) -> dict[str, Any]:
         """POST one JSON object."""
@@ -76,9 +79,15 @@ class Api:
         return self._object("GET", ("health",), None, accept=frozenset({200, 503}))
 
     def _object(
-        self, method: str, path: tuple[str, ...], body: dict[str, Any] | None, *, accept: frozenset[int] = _DONE
+        self,
+        method: str,
+        path: tuple[str, ...],
+        body: dict[str, Any] | None,
+        *,
+        accept: frozenset[int] = _DONE,
+        query: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        found = self._request(method, path, body, accept=accept)
+        found = self._request(method, path, body, accept=accept, query=query)
         if not isinstance(found, dict) or _is_original(found):
             raise _not_the_api(self.url, found)
         return found
@@ -90,8 +99,11 @@ class Api:
         body: dict[str, Any] | None,
         *,
         accept: frozenset[int] = _DONE,
+        query: Mapping[str, str] | None = None,
     ) -> Any:
         target = "/api/v1/" + "/".join(quote(part, safe="") for part in path)
+        if query:
+            target = f"{target}?{urlencode(query)}"
         connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
         headers = {"Accept": "application/json"}
         if body is not None:
@@ -105,7 +117,7 @@ class Api:
         except TimeoutError as error:
             raise RequestTimeoutError(
                 f"no answer from {self.url} within {self._timeout_s:g} s",
-                hint="see whether it runs: pytubemq cluster health",
+                hint="it is overloaded, stopped or gone: look at its process and its log, or give it more --timeout",
             ) from error
         except http.client.HTTPException as error:
             raise UnreachableError(

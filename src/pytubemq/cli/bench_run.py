@@ -269,7 +269,9 @@ async def _until_assigned(producer: Producer, consumer: Consumer) -> None:
             await batch.confirm()
         if not missing:
             return
-    raise TubeError(f"the consumer was not given {sorted(map(str, missing))}", hint="see: pytubemq cluster health")
+    raise TubeError(
+        f"the consumer was not given {sorted(map(str, missing))}", hint=f"see: pytubemq topic show {producer.topic}"
+    )
 
 
 def _rates(load: Load, messages: int, seconds: float) -> dict[str, Any]:
@@ -286,5 +288,5 @@ def _rates(load: Load, messages: int, seconds: float) -> dict[str, Any]:
 def _stalled(load: Load, got: int) -> TubeError:
     return TubeError(
         f"only {got:,} of {load.messages:,} messages came; nothing new for {STALL_TIMEOUT_S:g} s",
-        hint="see: pytubemq cluster health",
+        hint=f"see: pytubemq topic show {load.topic}",
     )

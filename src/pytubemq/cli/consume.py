@@ -83,7 +83,7 @@ def consume(
     if not earliest and not tail and group is None:
         options.say("nothing to print: --from latest begins behind the last message, and only --tail waits for more")
     wanted = Wanted(sink, count, frozenset(types))
-    why = Why(options, group, None if master else http_url(options, None)) if group else None
+    why = Why(options, group, topic, None if master else http_url(options, None)) if group else None
     run_loop(_consume(options, masters(options, master), topic, why, wanted, earliest, tail, idle_s))
     options.note(count_of(sink.written, "message"))
 
@@ -181,6 +181,8 @@ async def _in_group(
             if wanted.done:
                 return
         await _say_silent(options, tube, topic, nothing_came=not wanted.sink.written)
+        if not consumer.assignment:
+            await why.check(nothing_came=not wanted.sink.written)
 
 
 async def _silent(options: GlobalOptions, tube: Tube, topic: str) -> tuple[list[str], int]:

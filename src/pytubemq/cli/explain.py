@@ -80,7 +80,7 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
     Code.TOPIC_NOT_PUBLISHED: ("the producer has not published the topic", "make a producer for the topic first"),
     Code.NO_PARTITION_AVAILABLE: (
         "no partition of the topic can be written now",
-        "see whether its Brokers are up and the topic accepts producers: pytubemq topic show TOPIC",
+        "see why, of each of its Brokers: pytubemq topic show TOPIC",
     ),
     Code.MSG_OVER_MAX_LENGTH: (
         "the message is longer than the topic allows",
@@ -88,7 +88,8 @@ _PROTOCOL: dict[Code, tuple[str, str]] = {
     ),
     Code.CONSUME_GROUP_FORBIDDEN: (
         "the group may not consume the topic",
-        "ask an administrator to name it: admin_add_authorized_consumergroup_info, see docs/how-to/control-groups.md",
+        "see why: pytubemq group show GROUP --topic TOPIC; an administrator lets it in, see "
+        "docs/how-to/control-groups.md",
     ),
     Code.SERVER_CONSUME_SPEED_LIMIT: ("flow control slows the group down", "nothing; it goes on by itself"),
     Code.CONSUME_CONTENT_FORBIDDEN: (

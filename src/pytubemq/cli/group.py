@@ -7,7 +7,7 @@ import getpass
 import click
 
 from pytubemq.cli.api import SERVER_WAIT_S, Api
-from pytubemq.cli.names import group_name, reset_place, topic_name
+from pytubemq.cli.names import group_name, optional_topic_name, reset_place, topic_name
 from pytubemq.cli.options import current, global_options, http_option
 from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.target import http_url
@@ -39,12 +39,15 @@ def list_groups(http: str | None) -> None:
 
 @group.command("show")
 @click.argument("name", callback=group_name)
+@click.option("--topic", callback=optional_topic_name, metavar="TOPIC",
+              help="Say what this topic is for the group, also of a group that there is not.")  # fmt: skip
 @http_option
 @global_options
-def show(name: str, http: str | None) -> None:
-    """One group: its members, who holds what, and the lag of each partition."""
+def show(name: str, topic: str | None, http: str | None) -> None:
+    """One group: its members, who holds what, the lag of each partition, and why it gets nothing, if it does."""
     options = current()
-    found = Api(http_url(options, http), timeout_s=options.timeout_s).get("groups", name)
+    api = Api(http_url(options, http), timeout_s=options.timeout_s)
+    found = api.get("groups", name, query=None if topic is None else {"topic": topic})
     emit_object(options, found, name="name")
 
 

@@ -31,6 +31,11 @@ def topic_name(context: click.Context, parameter: click.Parameter, value: str) -
     return _checked(check_topic, value, context, parameter)
 
 
+def optional_topic_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Callback of a parameter that names a topic, or is left out."""
+    return None if value is None else topic_name(context, parameter, value)
+
+
 def topic_names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """Callback of a parameter that names topics."""
     return tuple(topic_name(context, parameter, name) for name in value)

@@ -65,7 +65,7 @@ def create(
     made = api.post("topics", body={"name": name, "partitions": partitions, **given(settings)})
     if options.output:
         emit_object(options, made, name="name")
-    options.say(f"created {name} with {count_of(partitions, 'partition')}")
+    options.say(f"created {name} with {_spread(made)}")
     _say_away(options, made, "makes it on return")
     options.say(f"Next:  echo hello | {options.next(f'pytubemq produce {name}')}")
 
@@ -90,7 +90,8 @@ def _create_many(
         emit_rows(options, [{"name": name, "created": name not in set(existing)} for name in names],
                   ["name", "created"], name="name")  # fmt: skip
     there = f"; {len(existing)} existed already" if existing else ""
-    options.say(f"created {count_of(len(created), 'topic')}{there}")
+    each = f", each with {count_of(settings['partitions'], 'partition')} on each Broker" if created else ""
+    options.say(f"created {count_of(len(created), 'topic')}{each}{there}")
 
 
 @topic.command("list")
@@ -131,7 +132,7 @@ def alter(name: str, http: str | None, **settings: str | int | None) -> None:
     found = api.patch("topics", name, body=body)
     if options.output:
         emit_object(options, found, name="name")
-    options.say(f"altered {name}: {', '.join(f'{key} {value}' for key, value in body.items())}")
+    options.say(f"altered {name}: {', '.join(f'{key} {value}' for key, value in body.items())}{_in_all(found, body)}")
     _say_away(options, found, "takes it up on return")
 
 
@@ -156,6 +157,24 @@ def delete(name: str, yes: bool, http: str | None) -> None:
         return
     kept = "; the rules about who may consume it are kept" if found["record_kept"] else ""
     options.say(f"deleted {name}{kept}")
+
+
+def _spread(topic: Mapping[str, Any]) -> str:
+    """Return how many partitions a topic has in all, as the list of topics says it, and on each Broker."""
+    text = count_of(topic["partitions"], "partition")
+    places = topic.get("places", ())
+    if len(places) < 2:
+        return text
+    each = {place["partitions"] for place in places}
+    if len(each) > 1:
+        return f"{text} on {len(places)} Brokers"
+    return f"{text}: {each.pop():,} on each of {len(places)} Brokers"
+
+
+def _in_all(topic: Mapping[str, Any], body: Mapping[str, Any]) -> str:
+    """Return how many partitions there are in all after a change of their number on each Broker."""
+    several = "partitions" in body and len(topic.get("places", ())) > 1
+    return f" ({_spread(topic)})" if several else ""
 
 
 def _say_away(options: GlobalOptions, found: Mapping[str, Any], then: str) -> None:

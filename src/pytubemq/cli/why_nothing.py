@@ -1,6 +1,7 @@
-"""Why a member of a group gets nothing, said once it has held no partition for a while.
+"""Why a member of a group gets nothing: said once it has held no partition for a while, an error at the end.
 
-The invariant: it only talks. Whatever it cannot find out takes nothing from who consumes.
+The invariant: while messages may still come it only talks, and whatever it cannot find out takes nothing from who
+consumes; the command that it recommends answers also when this member has left and nobody knows the group.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytubemq.cli.api import Api
-from pytubemq.cli.words import count_of
-from pytubemq.errors import TubeError
+from pytubemq.errors import Code, NotAllowedError, TubeError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -29,8 +29,11 @@ Silent: TypeAlias = "Callable[[], Awaitable[tuple[list[str], int]]]"
 class Why:
     """Tells of one member; `http` is where the JSON API is, None where nobody said so."""
 
-    def __init__(self, options: GlobalOptions, group: str, http: str | None, *, quiet_s: float = QUIET_S) -> None:
+    def __init__(
+        self, options: GlobalOptions, group: str, topic: str, http: str | None, *, quiet_s: float = QUIET_S
+    ) -> None:
         self.group = group
+        self._topic = topic
         self._options = options
         self._http = http
         self._quiet_s = quiet_s
@@ -60,13 +63,40 @@ class Why:
             return
         away = "".join(f"; {name} does not answer" for name in names)
         self._options.say(f"nothing yet: this member of {self.group} holds no partition{reason(found)}{away}")
-        self._options.say(f"  see   {self._options.next(f'pytubemq group show {self.group}')}")
+        self._options.say(f"  see   {self._options.next(self._command)}")
+
+    @property
+    def _command(self) -> str:
+        return f"pytubemq group show {self.group} --topic {self._topic}"
+
+    async def check(self, *, nothing_came: bool) -> None:
+        """Called at the end of a member that holds no partition.
+
+        Raises:
+            NotAllowedError: the topic is closed for its group. UnavailableError: nothing came, and the Master does not
+                say that others hold the partitions.
+        """
+        found = await asyncio.to_thread(self._ask)
+        for one in found.get("closed") or ():
+            if one["topic"] == self._topic:
+                raise NotAllowedError(
+                    f"{self._topic} is closed for group {self.group}: {one['why']}",
+                    hint=self._command,
+                    code=Code.CONSUME_GROUP_FORBIDDEN,
+                )
+        held = any(line.get("holder") for line in found.get("lag") or ())
+        if nothing_came and not held:
+            raise UnavailableError(
+                f"this member of {self.group} was given no partition of {self._topic}{reason(found)}",
+                hint=self._command,
+                code=Code.SERVICE_UNAVAILABLE,
+            )
 
     def _ask(self) -> dict[str, Any]:
         if self._http is None:
             return {}
         try:
-            found = Api(self._http, timeout_s=ASKING_S).get("groups", self.group)
+            found = Api(self._http, timeout_s=ASKING_S).get("groups", self.group, query={"topic": self._topic})
         except TubeError:
             return {}
         return found if isinstance(found, dict) else {}
@@ -74,9 +104,5 @@ class Why:
 
 def reason(group: dict[str, Any]) -> str:
     """What the Master says about it, as the end of a sentence; blank when it says nothing."""
-    if closed := group.get("closed"):
-        return "".join(f"; {one['topic']} is closed for it: {one['why']}" for one in closed)
-    members, partitions = group.get("members") or 0, len(group.get("lag") or ())
-    if members > partitions > 0:
-        return f"; the group has {count_of(members, 'member')} and its topics {count_of(partitions, 'partition')}"
-    return ""
+    why = group.get("why")
+    return f"; {why}" if why else ""

@@ -220,7 +220,7 @@ class ProducerRole:
             return topic_missing(self._topic)
         return UnavailableError(
             f"no Broker takes messages of topic {self._topic!r} now",
-            hint="the reason is in  pytubemq cluster health",
+            hint=f"why, of each Broker:  pytubemq topic show {self._topic}",
             code=Code.SERVICE_UNAVAILABLE,
         )
 

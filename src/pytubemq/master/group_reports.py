@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import Code, UntoldError
 from pytubemq.master.closed import closed_topics
+from pytubemq.master.group_why import UNKNOWN, UNTOLD, why_nothing
 from pytubemq.master.views import GroupDetail, GroupView, LagView, MemberView, iso
 from pytubemq.model.offset import messages_between
 
@@ -43,8 +44,10 @@ class GroupReports:
             raise _untold("which groups there are", offsets)
         return [self._group(name, offsets) for name in names]
 
-    async def group(self, name: str) -> GroupDetail | None:
-        """One group; None if there is no such one.
+    async def group(self, name: str, *, topic: str | None = None) -> GroupDetail | None:
+        """One group; None if there is no such one, and no record about one.
+
+        With a topic it is always shown: what that topic is for it, whoever it is.
 
         Raises:
             UntoldError: a Broker that may know it cannot be asked, and nobody else knows it.
@@ -52,25 +55,46 @@ class GroupReports:
         offsets = await self._inspector.offsets(self._layout.online(), groups=[name])
         offsets.unreachable += self._layout.away()
         group = self._groups.groups.get(name)
-        if group is None and not offsets.confirmed.get(name):
+        has_confirmed = bool(offsets.confirmed.get(name))
+        asked = [] if topic is None else [topic]
+        if group is None and not has_confirmed:
+            asked = asked or self._recorded(name)
+        if group is None and not has_confirmed and not asked:
             if offsets.unreachable:
                 raise _untold(f"whether there is a group {name}", offsets)
             return None
         view = self._group(name, offsets)
         fields = {field: getattr(view, field) for field in GroupView.__struct_fields__}
+        topics = sorted({*view.topics, *asked})
+        closed = closed_topics(self._layout.catalogue, self._layout.brokers, name, topics)
         return GroupDetail(
             **fields,
-            closed=closed_topics(self._layout.catalogue, self._layout.brokers, name, view.topics),
+            why=why_nothing(
+                group,
+                self._layout.brokers,
+                topics,
+                closed,
+                confirmed="" if has_confirmed else UNTOLD if offsets.unreachable else UNKNOWN,
+            ),
+            closed=closed,
             member_list=_members(group),
             lag=self._lag(name, offsets),
         )
+
+    def _recorded(self, name: str) -> list[str]:
+        """The topics that a group is forbidden by a record, though it is not there."""
+        consumes = self._layout.catalogue.consumes.values()
+        return sorted(record.topic for record in consumes if record.group == name and not record.consume_enable)
 
     def _group(self, name: str, offsets: Offsets) -> GroupView:
         group = self._groups.groups.get(name)
         lag = self._lag(name, offsets)
         known = [line.lag_messages for line in lag if line.lag_messages is not None]
         topics = group.terms.topics if group is not None else {line.topic for line in lag}
-        state = "empty" if group is None else "stable" if group.view.balanced else "balancing"
+        if group is None:
+            state = "empty" if offsets.confirmed.get(name) or offsets.unreachable else "absent"
+        else:
+            state = "stable" if group.view.balanced else "balancing"
         return GroupView(
             name=name,
             state=state,

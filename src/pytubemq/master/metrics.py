@@ -54,7 +54,7 @@ def _calls(facts: MasterFacts) -> Values:
     return {(Method(method).name.lower(),): count for method, count in sorted(facts.calls.items())}
 
 
-BROKER_STATES: Final = ("online", "starting", "away")
+BROKER_STATES: Final = ("online", "starting", "away", "offline", "draft")
 GROUP_STATES: Final = ("stable", "balancing")
 
 MASTER_METRICS: tuple[Source[MasterFacts], ...] = (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pytubemq._version import __version__
 from pytubemq.master import origins
 from pytubemq.master.inspect import Inspector, Offsets
+from pytubemq.master.layout import OUT_OF_USE
 from pytubemq.master.views import (
     BrokerView,
     ClusterView,
@@ -24,18 +25,20 @@ from pytubemq.master.views import (
 )
 from pytubemq.model.offset import messages_between
 from pytubemq.model.policy import policy_of_retention
-from pytubemq.model.records import ManageStatus
+from pytubemq.model.records import ManageStatus, TopicStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytubemq.master.broker_run import BrokerRun
     from pytubemq.master.groups import Groups
     from pytubemq.master.layout import Layout
     from pytubemq.master.producers import Producers
     from pytubemq.model.ids import Address, Partition
     from pytubemq.model.records import BrokerRecord, TopicRecord
+    from pytubemq.model.topic import TopicConfig
 
 
-_OUT_OF_USE = (ManageStatus.DRAFT.text, ManageStatus.OFFLINE.text)
 _MOST_SHOWN: Final = 8
 """Brokers in one error; the others are counted."""
 
@@ -102,17 +105,44 @@ class Reports:
             durability=durable.value,
             durability_from=durable.origin,
             created=iso(topic.stamp.create_ms),
-            places=[
-                TopicPlace(
-                    broker=broker_id,
-                    partitions=config.partitions * config.stores,
-                    ready=self._brokers.carries(broker_id, config),
-                )
-                for broker_id, config in configs.items()
-            ],
+            places=[self._place(topic.topic, broker_id, config) for broker_id, config in configs.items()],
             unreachable=offsets.unreachable,
             cannot_tell=offsets.cannot_tell,
         )
+
+    def _place(self, topic: str, broker_id: int, config: TopicConfig) -> TopicPlace:
+        served = self._brokers.serving(topic, broker_id)
+        publish, subscribe = served is not None and served.publish, served is not None and served.subscribe
+        return TopicPlace(
+            broker=broker_id,
+            partitions=config.partitions * config.stores,
+            ready=self._brokers.carries(broker_id, config),
+            publish=publish,
+            subscribe=subscribe,
+            why="" if publish and subscribe else "; ".join(self._why_shut(topic, broker_id)),
+        )
+
+    def _why_shut(self, topic: str, broker_id: int) -> Iterator[str]:
+        """What keeps producers or consumers off a topic on a Broker."""
+        state, whys = state_of(self._catalogue.brokers.get(broker_id), self._brokers.runs.get(broker_id))
+        if state != "online":
+            yield f"broker {broker_id} is {state}: {'; '.join(whys)}"
+            return
+        yield from whys
+        record, place = self._catalogue.brokers.get(broker_id), self._catalogue.deployed(topic).get(broker_id)
+        if record is not None and record.manage_status is not ManageStatus.ONLINE:
+            yield f"an operator has set broker {broker_id} {record.manage_status.text}"
+        if place is None:
+            return
+        if place.topic_status is not TopicStatus.NORMAL:
+            yield "it is deleted there softly"
+        config = self._catalogue.config(place)
+        if not config.accept_publish:
+            yield "its acceptPublish is false there"
+        if not config.accept_subscribe:
+            yield "its acceptSubscribe is false there"
+        if not self._brokers.carries(broker_id, config):
+            yield f"broker {broker_id} has not reported it yet"
 
     def defaults(self) -> DefaultsView:
         """What holds for topics that say nothing else."""
@@ -135,7 +165,7 @@ class Reports:
 
     def _broker(self, record: BrokerRecord) -> BrokerView:
         run = self._brokers.runs.get(record.broker_id)
-        state, whys = state_of(run)
+        state, whys = state_of(record, run)
         return BrokerView(
             id=record.broker_id,
             address=str(record.address),
@@ -176,8 +206,11 @@ def _partition(partition: Partition, offsets: Offsets) -> PartitionView:
     )
 
 
-def state_of(run: BrokerRun | None) -> tuple[str, list[str]]:
+def state_of(record: BrokerRecord | None, run: BrokerRun | None) -> tuple[str, list[str]]:
     """How a Broker is, in a word, and what is the matter with it, each thing by itself."""
+    if record is not None and record.manage_status.text in OUT_OF_USE:
+        runs = "it runs" if run is not None and run.online and not run.lost else "it does not run"
+        return record.manage_status.text, [f"an operator has it so, and no client uses it; {runs}"]
     if run is None:
         return "away", ["not registered"]
     if run.lost:

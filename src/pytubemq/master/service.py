@@ -21,6 +21,7 @@ from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableErr
 from pytubemq.master.catalogue import Catalogue
 from pytubemq.master.group_reports import GroupReports
 from pytubemq.master.group_resets import GroupResets, chosen
+from pytubemq.master.group_why import ABSENT, UNKNOWN
 from pytubemq.master.handlers import handlers
 from pytubemq.master.inspect import Inspector
 from pytubemq.master.layout import Layout
@@ -293,16 +294,23 @@ class MasterService:
         """All groups that have members or have confirmed anything, by name. Raises UntoldError: cannot be told."""
         return await self._group_reports.groups()
 
-    async def group(self, name: str) -> GroupDetail:
-        """One group with members, assignment and lag.
+    async def group(self, name: str, *, topic: str | None = None) -> GroupDetail:
+        """One group with members, assignment and lag; with a topic also one that there is not, as that topic sees it.
 
         Raises:
-            NotFoundError: there is none. UntoldError: that cannot be told, as Brokers are away.
+            NotFoundError: there is none, or no such topic. UntoldError: that cannot be told, as Brokers are away.
         """
-        found = await self._group_reports.group(name)
+        if topic is not None:
+            check_group(name)
+            if topic not in self._catalogue.topics:
+                raise no_topic(topic)
+        found = await self._group_reports.group(name, topic=topic)
         if found is None:
             raise NotFoundError(
-                f"no group {name}", hint="a group exists once a consumer of it has registered", code=Code.NOT_FOUND
+                f"no group {name}: {ABSENT}, {UNKNOWN}, and no record forbids it anything",
+                hint="`pytubemq group list` names those that there are; what a topic is for it says "
+                f"`pytubemq group show {name} --topic TOPIC`",
+                code=Code.NOT_FOUND,
             )
         return found
 

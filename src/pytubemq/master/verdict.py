@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq._version import __version__
+from pytubemq.master.answers import SYSTEM_TOPIC
 from pytubemq.master.layout import OUT_OF_USE
 from pytubemq.master.reports import state_of
 from pytubemq.master.views import Health, Reason
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from pytubemq.master.groups import Groups
     from pytubemq.master.producers import Producers
     from pytubemq.master.reports import Reports
+    from pytubemq.master.views import BrokerView
+
+_MOST_SHOWN = 8
+"""Topics in one reason; the others are counted."""
 
 
 class Verdict:
@@ -79,8 +84,10 @@ class Verdict:
                     hint="mend it, then admin_release_broker_autoforbidden_status and admin_online_broker_configure",
                 )
             if broker.manage_status in OUT_OF_USE:
+                yield from self._held_back(broker)
                 continue  # nobody waits for it
-            for why in state_of(self._brokers.runs.get(broker.id))[1]:
+            record = self._layout.catalogue.brokers.get(broker.id)
+            for why in state_of(record, self._brokers.runs.get(broker.id))[1]:
                 yield Reason(
                     thing=f"broker {broker.id}",
                     why=f"{broker.state}: {why}",
@@ -88,6 +95,19 @@ class Verdict:
                     if broker.state == "online"
                     else f"look at the log of the Broker at {broker.address}, or start it",
                 )
+
+    def _held_back(self, broker: BrokerView) -> Iterable[Reason]:
+        """A Broker out of use is nobody's trouble, unless topics are there that producers and consumers know."""
+        places = self._layout.catalogue.deployed_on(broker.id)
+        topics = [place.topic for place in places if place.topic != SYSTEM_TOPIC and not place.topic_status.removed]
+        if topics:
+            shown = ", ".join(topics[:_MOST_SHOWN])
+            more = f" and {len(topics) - _MOST_SHOWN} more" if len(topics) > _MOST_SHOWN else ""
+            yield Reason(
+                thing=f"broker {broker.id}",
+                why=f"{broker.state}: an operator has it so, and what it holds of {shown}{more} is out of reach",
+                hint="admin_online_broker_configure puts it online; or take these topics off it",
+            )
 
     def _topic_reasons(self) -> Iterable[Reason]:
         for topic in self._layout.topics():

@@ -30,11 +30,17 @@ class PartitionView(View, frozen=True, kw_only=True):
 
 
 class TopicPlace(View, frozen=True, kw_only=True):
-    """A topic on one Broker; `ready` once the Broker has reported it."""
+    """A topic on one Broker; `ready` once the Broker has reported it.
+
+    `publish` and `subscribe`: producers may send to it there, consumers read it there, now. `why` says why not.
+    """
 
     broker: int
     partitions: int
     ready: bool
+    publish: bool
+    subscribe: bool
+    why: str
 
 
 class TopicView(View, frozen=True, kw_only=True):
@@ -109,7 +115,8 @@ class TopicsCreated(View, frozen=True, kw_only=True):
 
 
 class BrokerView(View, frozen=True, kw_only=True):
-    """A Broker. `state` is `online`, `starting` (registered, not yet serving) or `away`; `why` says more.
+    """A Broker. `state` is `online`, `starting` (registered, not yet serving), `away`, or `offline` or `draft` where an
+    operator has it so, whether it runs or not; `why` says more.
 
     `manage_status` is what an operator lets it do: `draft`, `online`, `only-read`, `only-write` or `offline`.
     """
@@ -148,7 +155,8 @@ class LagView(View, frozen=True, kw_only=True):
 
 
 class GroupView(View, frozen=True, kw_only=True):
-    """A group. `state` is `stable`, `balancing` or `empty`; the lag is None if not all is known: see `unreachable` and
+    """A group. `state` is `stable`, `balancing`, `empty` (no members) or, of one group that was asked for, `absent` (it
+    has confirmed nothing either); the lag is None if not all is known: see `unreachable` and
     `cannot_tell`, as in `TopicView`.
 
     `kind` is `server-balance`, `bound` or `client-balance`, by who shares the partitions out; of a group without
@@ -173,8 +181,12 @@ class ClosedTopic(View, frozen=True, kw_only=True):
 
 
 class GroupDetail(GroupView, frozen=True, kw_only=True):
-    """A group with its members, the topics that are closed for it, and the lag per partition."""
+    """A group with its members, the topics that are closed for it, and the lag per partition.
 
+    `why` says what it, or some of its members, gets nothing for; blank when all is as it should be.
+    """
+
+    why: str
     closed: list[ClosedTopic]
     member_list: list[MemberView]
     lag: list[LagView]

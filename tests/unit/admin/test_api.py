@@ -50,6 +50,7 @@ class Master:
     def __init__(self) -> None:
         self.raises: BaseException | None = None
         self.status = "healthy"
+        self.asked_topics: list[str | None] = []
         self.created: list[tuple[Any, ...]] = []
         self.altered: list[tuple[str, dict[str, Any]]] = []
         self.reset: list[tuple[Any, ...]] = []
@@ -108,7 +109,8 @@ class Master:
     async def groups(self) -> list[Found]:
         return [self._answer("groups")]
 
-    async def group(self, name: str) -> Found:
+    async def group(self, name: str, *, topic: str | None = None) -> Found:
+        self.asked_topics.append(topic)
         return self._answer(name)
 
     async def health(self) -> Found:
@@ -154,6 +156,12 @@ async def test_every_thing_can_be_read(api: httpx.AsyncClient, path: str, name: 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     found = answer.json()
     assert (found[0] if isinstance(found, list) else found)["name"] == name
+
+
+async def test_a_group_may_be_asked_for_as_a_topic_sees_it(api: httpx.AsyncClient, master: Master) -> None:
+    assert (await api.get("/groups/g")).status_code == 200
+    assert (await api.get("/groups/g?topic=demo")).status_code == 200
+    assert master.asked_topics == [None, "demo"]
 
 
 async def test_bad_health_is_503_with_the_same_object(api: httpx.AsyncClient, master: Master) -> None:

@@ -62,6 +62,8 @@ class FakeApi:
         """The next answers to calls that create many topics."""
         self.places: list[dict[str, Any]] = []
         """Where a topic is that was made or changed."""
+        self.counts: int | None = None
+        """How many partitions it then has in all; None: as many as were asked for."""
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -77,12 +79,13 @@ class FakeApi:
                 if self.path.endswith("batch"):
                     self._answer(201, outer.batches.pop(0))
                     return
-                self._answer(201, MOVED if self.path.endswith("/resets") else {**TOPIC, **body, "places": outer.places})
+                made = {**TOPIC, **body, **outer.counted(), "places": outer.places}
+                self._answer(201, MOVED if self.path.endswith("/resets") else made)
 
             def do_PATCH(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 outer.asked.append(("PATCH", self.path, body))
-                self._answer(200, {**TOPIC, **body, "places": outer.places})
+                self._answer(200, {**TOPIC, **body, **outer.counted(), "places": outer.places})
 
             def do_DELETE(self) -> None:
                 outer.asked.append(("DELETE", self.path, None))
@@ -102,6 +105,10 @@ class FakeApi:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
+
+    def counted(self) -> dict[str, int]:
+        """The number of partitions that a test has given."""
+        return {} if self.counts is None else {"partitions": self.counts}
 
     def close(self) -> None:
         self._server.shutdown()

@@ -267,13 +267,19 @@ def test_create_tells_the_next_command(tube: Tube, api: FakeApi) -> None:
 
 
 def test_a_change_of_a_topic_names_the_brokers_that_it_has_not_come_to(tube: Tube, api: FakeApi) -> None:
-    api.places = [{"broker": 1, "partitions": 4, "ready": False}, {"broker": 2, "partitions": 4, "ready": True}]
+    api.places = [{"broker": 1, "partitions": 2, "ready": False}, {"broker": 2, "partitions": 2, "ready": True}]
     found = tube("topic", "create", "wt", "--http", api.url)
     assert found.code == ExitCode.DONE
-    assert found.err.splitlines()[:2] == ["created wt with 4 partitions", "broker 1: away: makes it on return"]
+    assert found.err.splitlines()[:2] == [
+        "created wt with 4 partitions: 2 on each of 2 Brokers",
+        "broker 1: away: makes it on return",
+    ]
     assert found.err.splitlines()[2].startswith("Next:")
     found = tube("topic", "alter", "wt", "--partitions", "5", "--http", api.url)
-    assert found.err.splitlines() == ["altered wt: partitions 5", "broker 1: away: takes it up on return"]
+    assert found.err.splitlines() == [
+        "altered wt: partitions 5 (5 partitions: 2 on each of 2 Brokers)",
+        "broker 1: away: takes it up on return",
+    ]
 
 
 def test_an_existing_topic_that_is_on_no_broker_is_created(tube: Tube, api: FakeApi) -> None:

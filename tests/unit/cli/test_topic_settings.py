@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_many_topics_are_created_in_steps_of_a_thousand(tube: Tube, api: FakeApi
     api.batches = [{"created": ["a"], "existing": ["t0"]}, {"created": ["t998", "t999"], "existing": []}]
     found = tube("topic", "create", "a", "b", "a", "--file", str(listed), "-p", "2", "--exist-ok", "--http", api.url)
     assert (found.code, found.out) == (ExitCode.DONE, "")
-    assert "created 3 topics; 1 existed already" in found.err
+    assert "created 3 topics, each with 2 partitions on each Broker; 1 existed already" in found.err
     (_, path, first), (_, _, second) = api.asked
     assert path == "/api/v1/topics%3Abatch"
     assert [topic["name"] for topic in first["topics"][:3]] == ["a", "b", "t0"]
@@ -89,3 +89,30 @@ def test_a_wrong_name_in_a_file_is_named_with_its_line(tube: Tube, api: FakeApi,
     assert f"{listed}, line 2: " in found.err
     assert tube("topic", "create", "--http", api.url).code == ExitCode.USAGE
     assert api.asked == []
+
+
+TWO = [{"broker": 1, "partitions": 2, "ready": True}, {"broker": 2, "partitions": 2, "ready": True}]
+UNLIKE = [{"broker": 1, "partitions": 1, "ready": True}, {"broker": 2, "partitions": 3, "ready": True}]
+
+
+@pytest.mark.parametrize(
+    ("places", "text"),
+    [
+        (TWO[:1], "created a with 4 partitions"),
+        (TWO, "created a with 4 partitions: 2 on each of 2 Brokers"),
+        (UNLIKE, "created a with 4 partitions on 2 Brokers"),
+    ],
+)
+def test_a_creation_counts_partitions_as_the_list_does(
+    tube: Tube, api: FakeApi, places: list[dict[str, Any]], text: str
+) -> None:
+    api.places = places
+    api.counts = 4
+    assert text in tube("topic", "create", "a", "-p", "2", "--http", api.url).err.splitlines()
+
+
+def test_a_change_of_partitions_says_how_many_there_are_in_all(tube: Tube, api: FakeApi) -> None:
+    api.places = TWO
+    api.counts = 4
+    found = tube("topic", "alter", "a", "-p", "2", "--http", api.url)
+    assert found.err.splitlines() == ["altered a: partitions 2 (4 partitions: 2 on each of 2 Brokers)"]

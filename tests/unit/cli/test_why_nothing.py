@@ -9,12 +9,15 @@ import pytest
 
 from pytubemq.cli.options import GlobalOptions
 from pytubemq.cli.why_nothing import Why, reason
+from pytubemq.errors import ExitCode, NotAllowedError, UnavailableError
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from .fake_api import FakeApi
 
 pytestmark = pytest.mark.anyio
+
+ASKED = "/api/v1/groups/readers?topic=flights"
 
 
 class Said(GlobalOptions):
@@ -42,27 +45,26 @@ async def test_a_broker_that_is_away_is_named() -> None:
     async def one() -> tuple[list[str], int]:
         return ["Broker 1 at a:1"], 2
 
-    async with Why(options, "g", None, quiet_s=0).watching(lambda: False, one):
+    async with Why(options, "g", "flights", None, quiet_s=0).watching(lambda: False, one):
         await until(lambda: len(options.lines) == 2)
     assert options.lines[0] == "nothing yet: this member of g holds no partition; Broker 1 at a:1 does not answer"
 
 
 async def test_a_member_without_a_partition_hears_what_the_master_says(api: FakeApi) -> None:
-    closed = [{"topic": "flights", "why": "switched off"}]
-    api.answers["/api/v1/groups/readers"] = (200, {"closed": closed, "members": 1, "lag": []})
+    api.answers[ASKED] = (200, {"why": "flights is closed for it: switched off", "members": 1, "lag": []})
     options = Said()
-    async with Why(options, "readers", api.url, quiet_s=0).watching(lambda: False, nobody):
+    async with Why(options, "readers", "flights", api.url, quiet_s=0).watching(lambda: False, nobody):
         await until(lambda: len(options.lines) == 2)
     assert options.lines == [
         "nothing yet: this member of readers holds no partition; flights is closed for it: switched off",
-        "  see   pytubemq group show readers",
+        "  see   pytubemq group show readers --topic flights",
     ]
 
 
 @pytest.mark.parametrize("http", [None, "http://127.0.0.1:1"])
 async def test_what_cannot_be_asked_is_left_out(http: str | None) -> None:
     options = Said()
-    async with Why(options, "g", http, quiet_s=0).watching(lambda: False, nobody):
+    async with Why(options, "g", "flights", http, quiet_s=0).watching(lambda: False, nobody):
         await until(lambda: len(options.lines) == 2)
     assert options.lines[0] == "nothing yet: this member of g holds no partition"
 
@@ -75,13 +77,45 @@ async def test_who_holds_a_partition_hears_nothing_and_an_end_ends_it(api: FakeA
         looked.set()
         return True
 
-    async with Why(options, "readers", api.url, quiet_s=0).watching(holds, nobody):
+    async with Why(options, "readers", "flights", api.url, quiet_s=0).watching(holds, nobody):
         await looked.wait()
-    async with Why(options, "readers", api.url, quiet_s=3600).watching(lambda: False, nobody):
+    async with Why(options, "readers", "flights", api.url, quiet_s=3600).watching(lambda: False, nobody):
         pass
     assert (options.lines, api.asked) == ([], [])
 
 
-def test_more_members_than_partitions() -> None:
-    assert reason({"members": 3, "lag": [{}, {}]}) == "; the group has 3 members and its topics 2 partitions"
-    assert reason({"members": 2, "lag": [{}, {}]}) == ""
+def test_the_masters_reason_ends_the_sentence() -> None:
+    assert reason({"why": "it has 3 members and 2 partitions: 1 has none"}).startswith("; it has 3 members")
+    assert reason({"why": ""}) == reason({}) == ""
+
+
+CLOSED = {"closed": [{"topic": "flights", "why": "switched off"}], "why": "", "lag": []}
+OTHERS = {"closed": [], "why": "", "lag": [{"partition": "1:flights:0", "holder": "readers_1"}]}
+NOBODY = {"closed": [], "why": "partitions are being shared out", "lag": [{"partition": "1:flights:0", "holder": None}]}
+
+
+@pytest.mark.parametrize(
+    ("found", "nothing_came", "error"),
+    [
+        (CLOSED, True, "flights is closed for group readers: switched off"),
+        (CLOSED, False, "flights is closed for group readers: switched off"),
+        (OTHERS, True, None),
+        (NOBODY, True, "this member of readers was given no partition of flights; partitions are being shared out"),
+        (NOBODY, False, None),
+        (None, True, "this member of readers was given no partition of flights"),
+        (None, False, None),
+    ],
+)
+async def test_a_member_that_ends_without_a_partition_says_why_unless_others_have_them(
+    api: FakeApi, found: dict[str, object] | None, nothing_came: bool, error: str | None
+) -> None:
+    if found is not None:
+        api.answers[ASKED] = (200, found)
+    why = Why(Said(), "readers", "flights", api.url if found is not None else None)
+    if error is None:
+        await why.check(nothing_came=nothing_came)
+        return
+    with pytest.raises((NotAllowedError, UnavailableError)) as raised:
+        await why.check(nothing_came=nothing_came)
+    assert (raised.value.message, raised.value.hint) == (error, "pytubemq group show readers --topic flights")
+    assert raised.value.exit_code == ExitCode.REFUSED

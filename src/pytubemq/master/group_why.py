@@ -1,0 +1,59 @@
+"""Why a group, or some of its members, gets nothing: one sentence for each reason.
+
+The invariant: every reason is read from what the Master itself goes by; a group that gets all there is has none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytubemq.core.balance.consistency import GroupKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytubemq.master.brokers import Brokers
+    from pytubemq.master.group import Group
+    from pytubemq.master.views import ClosedTopic
+
+ABSENT = "no consumer of it is registered"
+UNKNOWN = "and it has confirmed nothing"
+UNTOLD = "and not every Broker could be asked whether it has confirmed anything"
+
+
+def why_nothing(
+    group: Group | None, brokers: Brokers, topics: Iterable[str], closed: Sequence[ClosedTopic], *, confirmed: str
+) -> str:
+    """Return the reasons, divided by semicolons; blank if there is none.
+
+    `confirmed` is what is known of its positions, as the end of a sentence: UNKNOWN, UNTOLD or blank.
+    """
+    reasons = [f"{one.topic} is closed for it: {one.why}" for one in closed]
+    if group is None:
+        return "; ".join([f"{ABSENT}, {confirmed}" if confirmed else ABSENT, *reasons])
+    shut = {one.topic for one in closed}
+    return "; ".join([*reasons, *_of_members(group, brokers, [topic for topic in topics if topic not in shut])])
+
+
+def _of_members(group: Group, brokers: Brokers, topics: Sequence[str]) -> Iterable[str]:
+    """What keeps members from partitions of topics that are open to the group."""
+    if group.needs:
+        yield f"{len(group.members)} of {group.needs} consumers are there, and it gets nothing before all are"
+        return
+    available, absent = brokers.consumable(topics)
+    away = sorted({partition.broker_id for partition in absent})
+    if away:
+        yield f"broker {', '.join(map(str, away))} is away, and its partitions wait for it"
+    idle = [name for name in sorted(group.members) if not group.holds(name)]
+    out = [name for name in idle if group.view.members[name].out_until_s is not None]
+    if out:
+        yield f"an administrator has taken the partitions of {', '.join(out)} for a while"
+    idle = [name for name in idle if name not in out]
+    if not idle or not available:
+        return
+    if len(group.members) > len(available):
+        yield f"it has {len(group.members)} members and {len(available)} partitions: {len(idle)} have none"
+    elif group.kind is GroupKind.CLIENT_BALANCE:
+        yield f"{len(idle)} of its members have said of no partition that they read it"
+    elif not group.view.balanced:
+        yield "partitions are being shared out"
