@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from pytubemq.client.batch import Batch, ReadBatch
     from pytubemq.client.consumer import Consumer
     from pytubemq.client.events import (
+        ConfirmFailed,
         Connected,
         Event,
         HandlerFailed,
         Lost,
+        PositionMoved,
         Rebalanced,
         Skipped,
         SlowConsumer,
@@ -41,6 +43,7 @@ __all__ = [
     "Batch",
     "Bound",
     "BrokerInfo",
+    "ConfirmFailed",
     "Connected",
     "Consumer",
     "ConsumerStats",
@@ -50,6 +53,7 @@ __all__ = [
     "Message",
     "Partition",
     "PartitionOffset",
+    "PositionMoved",
     "Producer",
     "ProducerStats",
     "PushConsumer",
@@ -75,10 +79,12 @@ _HOMES = {
     "client.batch": ("Batch", "ReadBatch"),
     "client.consumer": ("Consumer",),
     "client.events": (
+        "ConfirmFailed",
         "Connected",
         "Event",
         "HandlerFailed",
         "Lost",
+        "PositionMoved",
         "Rebalanced",
         "Skipped",
         "SlowConsumer",

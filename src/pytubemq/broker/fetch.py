@@ -76,6 +76,8 @@ class FetchHandlers:
             key = HoldKey(group, served.config.name, request.partition_id)
             hold = self._hold(key, consumer_id, now_s=now_s)
             state.registry.renew(hold, connection=id(call.connection), now_s=now_s)
+            if hold.moved_away:
+                raise Refused(*_moved_away(hold))
             checks.open_for_reading(served)
         except Refused as refused:
             self._refuse(call, refused.refusal)
@@ -224,7 +226,10 @@ class FetchHandlers:
             return False
         now_s = self._state.clock.now_s()
         if self._state.registry.get(fetch.hold.key, now_s=now_s) is fetch.hold:
-            return True
+            if not fetch.hold.moved_away:
+                return True
+            self._refuse(fetch.call, _moved_away(fetch.hold))
+            return False
         self._refuse(fetch.call, Refusal(Code.HB_NO_NODE, f"the registration for {fetch.hold.key} has ended"))
         return False
 
@@ -322,6 +327,8 @@ class FetchHandlers:
                 raise Refused(Code.UNAUTHORIZED, f"no consumer is registered for {key}")
             if hold.consumer_id != consumer_id:
                 raise Refused(Code.UNAUTHORIZED, f"{key} is held by {hold.consumer_id}, not by {consumer_id}")
+            if hold.moved_away:
+                raise Refused(*_moved_away(hold))
             max_offset = state.store.ends(key.topic, key.partition_id)[1]
             self._confirm(hold, request, max_offset)
         except Refused as refused:
@@ -360,6 +367,12 @@ class FetchHandlers:
                 Code.BAD_REQUEST, f"offset {request.up_to} cannot be confirmed, {hold.key} ends at {max_offset}"
             )
         hold.cursor.commit_up_to(request.up_to)
+
+
+def _moved_away(hold: Hold) -> Refusal:
+    return Refusal(
+        Code.MOVED, f"group {hold.key.group} was moved to offset {hold.cursor.confirmed} of {hold.key}; register again"
+    )
 
 
 def _few_left(hold: Hold, max_offset: int, result: Slice) -> bool:

@@ -206,7 +206,7 @@ class OffsetAdmin:
             asked=asked, user=user,
         )  # fmt: skip
         return Reset(
-            time_ms=self._state.clock.wall_ms(),
+            time_ms=self._state.reset_epochs.get(key),  # so that the epoch is the same after a restart
             user=user,
             group=key.group,
             topic=key.topic,
@@ -252,12 +252,18 @@ class OffsetAdmin:
         return result
 
     def _put(self, key: HoldKey, offset: int | None) -> None:
-        """Let the consumer that holds the partition go on from there, and at once if it waits at the end."""
+        """Let the consumer that holds the partition go on from there, and at once if it waits at the end.
+
+        One that can be notified has to register again, so that it knows what of its messages counts no more.
+        """
         state = self._state
+        epoch = state.reset_epochs.advance(key, wall_ms=state.clock.wall_ms())
         hold = state.registry.get(key, now_s=state.clock.now_s())
         if hold is None:
             return
         if offset is None:
             offset = state.store.ends(key.topic, key.partition_id)[0]
         hold.cursor = Cursor.at(offset, moved=True)
+        hold.moved_away = hold.notices
+        hold.reset_epoch = epoch
         state.waiters.wake([(key.topic, key.partition_id)])

@@ -19,6 +19,7 @@ from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import MAX_HEARTBEAT_PARTITIONS
 from pytubemq.observe.story import GROUP
 from pytubemq.wire.codec import decode, encode
+from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.broker import (
     HeartBeatRequestC2B,
     HeartBeatResponseB2C,
@@ -108,11 +109,14 @@ class RegisterHandlers:
             min_offset=min_offset,
             max_offset=max_offset,
         )
+        notices = Capability.RESET_NOTICES in call.connection.capabilities
+        epoch = max(state.reset_epochs.get(key), 0 if holder is None else holder.reset_epoch)
         try:
             hold = state.registry.put(
                 key,
                 consumer_id,
-                Cursor.at(offset, moved=holder is not None and holder.cursor.moved),
+                # One that is notified confirms nothing from before a move: what it confirms from now on counts.
+                Cursor.at(offset, moved=not notices and holder is not None and holder.cursor.moved),
                 codes=codes,
                 connection=id(call.connection),
                 now_s=now_s,
@@ -124,11 +128,17 @@ class RegisterHandlers:
                 f"this Broker has {len(state.registry)} registrations, which is as many as it takes",
             ) from None
         hold.host = call.peer.rpartition(":")[0]
+        hold.notices, hold.reset_epoch = notices, epoch
         GROUP.tell(
             "taken", group=key.group, topic=key.topic, partition=key.partition_id, offset=offset, consumer=consumer_id
         )
         answer = RegisterResponseB2C(
-            success=True, err_code=Code.SUCCESS, err_msg="OK!", curr_offset=offset, max_offset=max_offset
+            success=True,
+            err_code=Code.SUCCESS,
+            err_msg="OK!",
+            curr_offset=offset,
+            max_offset=max_offset,
+            reset_epoch=epoch if notices and epoch else None,
         )
         # A position that cannot be written now stays in memory and is written later; reading need not wait for that.
         state.positions.save(key, offset, lambda _: call.reply(encode(answer)))
@@ -170,11 +180,13 @@ class RegisterHandlers:
                     raise checks.malformed(error) from error
                 key = HoldKey(group, info.partition.topic, info.partition.partition_id)
                 hold = state.registry.get(key, now_s=now_s)
+                code = Code.HB_NO_NODE if hold is None else Code.DUPLICATE_PARTITION
                 if hold is not None and hold.consumer_id == consumer_id:
                     state.registry.renew(hold, connection=id(call.connection), now_s=now_s)
                     hold.priority_id = priority_id
-                    continue
-                code = Code.HB_NO_NODE if hold is None else Code.DUPLICATE_PARTITION
+                    if not hold.moved_away:
+                        continue
+                    code = Code.MOVED
                 failures.append(format_failure_info(FailureInfo(code, info.broker, info.partition)))
         except Refused as refused:
             code, text = refused.refusal

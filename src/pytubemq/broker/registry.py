@@ -47,6 +47,12 @@ class Hold:
     """What it has read under the cluster's rules; None while there are none."""
     host: str = ""
     """From where it registered, to be shown."""
+    notices: bool = False
+    """The consumer is to be notified when somebody moves its group (RESET_NOTICES)."""
+    reset_epoch: int = 0
+    """The largest epoch of the group in this partition that is known here."""
+    moved_away: bool = False
+    """The group was moved since it registered: it must register again before it reads or confirms."""
 
 
 class RegistryFullError(Exception):

@@ -29,6 +29,7 @@ from pytubemq.broker.orders import Orders
 from pytubemq.broker.positions import Positions
 from pytubemq.broker.registry import ConsumerRegistry
 from pytubemq.broker.reports import Condition
+from pytubemq.broker.reset_epochs import ResetEpochs
 from pytubemq.broker.reset_history import ResetHistory
 from pytubemq.broker.settings import BrokerSettings
 from pytubemq.broker.state import BrokerState
@@ -200,6 +201,7 @@ class BrokerService:
             waiters=waiters,
             readers=ThreadPoolExecutor(DISK_READERS, thread_name_prefix="pytubemq-read"),
             resets=resets,
+            reset_epochs=ResetEpochs(reversed(resets.newest())),
         )
 
     async def _join(self, config: MasterConfig, orders: Orders) -> None:

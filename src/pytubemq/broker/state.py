@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytubemq.broker.checks import Gate
     from pytubemq.broker.positions import Positions
     from pytubemq.broker.registry import ConsumerRegistry, HoldKey
+    from pytubemq.broker.reset_epochs import ResetEpochs
     from pytubemq.broker.reset_history import ResetHistory
     from pytubemq.broker.topics import TopicTable
     from pytubemq.broker.waiters import PartitionKey, Waiters
@@ -43,6 +44,7 @@ class BrokerState:
     waiters: Waiters
     readers: ThreadPoolExecutor
     resets: ResetHistory
+    reset_epochs: ResetEpochs
     flow: FlowControl = field(default_factory=FlowControl)
     visits: Visits = field(default_factory=Visits)
     counters: Counters = field(default_factory=Counters)

@@ -19,7 +19,7 @@ from pytubemq.cli.unread import Unread
 from pytubemq.cli.waiting import asking
 from pytubemq.cli.why_nothing import Why
 from pytubemq.cli.words import count_of
-from pytubemq.errors import CorruptError, TransportError, TubeError, UnavailableError, UnreachableError
+from pytubemq.errors import CorruptError, StaleBatchError, TransportError, TubeError, UnavailableError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,7 +177,10 @@ async def _in_group(
             if not await wanted.put(batch.messages):
                 options.say(f"the last batch of {batch.partition} was not printed to its end: its messages come again")
                 return
-            await batch.confirm()
+            try:
+                await batch.confirm()
+            except StaleBatchError as error:  # its partition was taken away, or its group moved: reading goes on
+                options.say(f"messages of {batch.partition} may come again: {error.message}")
             if wanted.done:
                 return
         await _say_silent(options, tube, topic, nothing_came=not wanted.sink.written)

@@ -100,8 +100,11 @@ class Batch:
         With `up_to` only the messages below that offset are, and the others come again; the batch is settled.
 
         Raises:
-            StaleBatchError: it is not held any more: settled before, given back after its time, or reassigned.
-            TransportError: the Broker could not be told; the batch comes again.
+            StaleBatchError: it is not held any more: settled before, given back after its time, reassigned, or its
+                group was moved.
+            TransportError: no Broker took it and nobody took the partition away for 300 s; the batch comes again. Until
+                then a Broker that is away is waited for, but for a Java Broker, which cannot be asked twice.
+            RefusedError: the Broker refuses it; the batch comes again after a pause.
             ConfigError: `up_to` lies outside of the batch, or its Broker takes no part of one (Java Brokers).
         """
         if up_to is None:

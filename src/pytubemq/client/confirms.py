@@ -1,4 +1,8 @@
-"""The confirms of one held partition: sent one after the other, asked again where that is safe.
+"""The confirms of one held partition: sent one after the other, and again where that is safe.
+
+A confirm by offset whose Broker is away is sent again when the partition is registered there again; it ends when the
+partition is taken away, the consumer closes, or after CONFIRM_RETRY_S. One that is refused for now (419, 503) is sent
+again for as long as a request may take.
 
 The invariants: one confirm of a partition is under way at a time, and one that waits behind another which fails is not
 sent at all; the next fetch leaves behind a confirm without waiting for its answer only where the Broker takes confirms
@@ -13,7 +17,9 @@ from typing import TYPE_CHECKING
 
 from pytubemq.client import asks
 from pytubemq.client.cluster import check
-from pytubemq.errors import Code, RefusedError, RequestTimeoutError, StaleBatchError, TransportError
+from pytubemq.core.retry import Backoff
+from pytubemq.errors import Code, RefusedError, RequestTimeoutError, StaleBatchError, TransportError, TubeError
+from pytubemq.model.limits import CONFIRM_RETRY_S
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.broker import CommitOffsetResponseB2C
@@ -26,6 +32,17 @@ if TYPE_CHECKING:
 
 LOST = (Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE, Code.UNAUTHORIZED)
 """What a Broker answers that does not know the registration any more."""
+REFUSED_FOR_NOW = (Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE)
+AGAIN = Backoff(first_s=0.05, most_s=1.0)
+"""Before a confirm that failed twice or more is sent again."""
+
+
+def ends_registration(connection: RpcConnection, code: int | None) -> bool:
+    """True if a response with this code says that the registration is over.
+
+    301 does where the Broker ends registrations when somebody moves the group; else it is about an offset.
+    """
+    return code in LOST or (code == Code.MOVED and Capability.RESET_NOTICES in connection.capabilities)
 
 
 class Confirm:
@@ -96,12 +113,15 @@ class Confirms:
             one.over.set()
 
     async def _ask(self, one: Confirm) -> None:
-        """After a lost registration by offset, where the Broker takes that."""
-        partition, timeout_s = self._held.partition, self._keeper.cluster.options.request_timeout_s
+        """Send it until it is taken, refused for good, or void."""
+        partition, problem = self._held.partition, None
+        began_s, attempt = asyncio.get_running_loop().time(), 0
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(CONFIRM_RETRY_S):
                 while True:
                     connection, registration = await self._held.for_confirm()
+                    if not self._held.settles(one.ticket):  # its place was left meanwhile
+                        raise self._held.stale(one.ticket)
                     by_offset = one.end is not None and Capability.COMMIT_OFFSET in connection.capabilities
                     if one.fetched_in != registration and not by_offset:
                         raise StaleBatchError(
@@ -111,15 +131,34 @@ class Confirms:
                         await self._ask_once(one, connection, registration if by_offset else None)
                         return
                     except (TransportError, RefusedError) as error:
-                        if isinstance(error, RefusedError) and error.code not in LOST:
-                            raise
-                        self._held.registration_lost()
-                        if not by_offset:
-                            raise
+                        self._failed(one, error, connection, by_offset=by_offset, began_s=began_s)
+                        problem = error
+                    attempt += 1
+                    if attempt > 1:
+                        await asyncio.sleep(AGAIN.delay_s(attempt - 1, self._keeper.cluster.rng))
         except TimeoutError:
             raise RequestTimeoutError(
-                f"the confirm of a batch of {partition} was not answered in time; its messages may come again"
-            ) from None
+                f"the confirm of a batch of {partition} was not answered within {CONFIRM_RETRY_S:g} s; "
+                "its messages may come again"
+            ) from problem
+
+    def _failed(
+        self, one: Confirm, error: TubeError, connection: RpcConnection, *, by_offset: bool, began_s: float
+    ) -> None:
+        """Prepare to send it again, or raise the error if that is of no use."""
+        if isinstance(error, RefusedError) and not ends_registration(connection, error.code):
+            refused_s = asyncio.get_running_loop().time() - began_s
+            if (
+                by_offset
+                and error.code in REFUSED_FOR_NOW
+                and refused_s < self._keeper.cluster.options.request_timeout_s
+            ):
+                one.sent_in = 0  # the Broker has taken it back, so nothing is fetched behind it
+                return
+            raise error
+        self._held.registration_lost()
+        if not by_offset:
+            raise error
 
     async def _ask_once(self, one: Confirm, connection: RpcConnection, registration: int | None) -> None:
         """`registration`: its number, for a confirm by offset."""

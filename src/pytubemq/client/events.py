@@ -66,6 +66,29 @@ class SlowConsumer:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfirmFailed:
+    """A confirm was refused or not answered: its batch is fetched again after a pause that grows with each failure."""
+
+    partition: Partition
+    messages: int
+    reason: TubeError
+    wait_s: float
+    failures: int
+    """Confirms of this partition that failed in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class PositionMoved:
+    """Somebody moved the group in a partition: reading goes on at `offset`, and what was fetched before counts no more.
+
+    A batch from before that is in hand is not held any more; its confirm raises `StaleBatchError`.
+    """
+
+    partition: Partition
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Skipped:
     """Messages were left out: they could not be read (their check failed, or they are lost to damage), or retention
     removed them before the group had confirmed them; `reason` says which. `offset`: the first one that could not be
@@ -90,7 +113,9 @@ class HandlerFailed:
     """What becomes of them: "retry", "skip" or "stop"."""
 
 
-Event: TypeAlias = Connected | Lost | Rebalanced | Throttled | SlowConsumer | Skipped | HandlerFailed
+Event: TypeAlias = (
+    Connected | Lost | Rebalanced | Throttled | SlowConsumer | ConfirmFailed | PositionMoved | Skipped | HandlerFailed
+)
 
 
 class EventQueue:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytubemq.client import asks
 from pytubemq.client.batch import Batch
 from pytubemq.client.cluster import is_refusal
-from pytubemq.client.confirms import LOST, Confirm, Confirms
-from pytubemq.client.events import Skipped, SlowConsumer
+from pytubemq.client.confirm_backoff import ConfirmBackoff
+from pytubemq.client.confirms import Confirm, Confirms, ends_registration
+from pytubemq.client.events import PositionMoved, Skipped, SlowConsumer
 from pytubemq.client.options import Start
 from pytubemq.client.pace import Pace
 from pytubemq.client.passed_over import PassedOver
@@ -37,13 +38,15 @@ if TYPE_CHECKING:
     from pytubemq.client.options import FetchOptions
     from pytubemq.model.ids import Address, Partition
     from pytubemq.net.connection import RpcConnection
-    from pytubemq.wire.messages.broker import CommitOffsetResponseB2C, GetMessageResponseB2C
+    from pytubemq.wire.messages.broker import CommitOffsetResponseB2C, GetMessageResponseB2C, RegisterResponseB2C
     from pytubemq.wire.pack_fetch import Fetched
     from pytubemq.wire.rpc import Response
 
 logger = logging.getLogger(__name__)
 
 RETRY = Backoff(first_s=0.05, most_s=1.0)
+_UNDER_WAY = "its confirm is under way"
+_MOVED = "its group was moved to another place"
 _LOST_THERE = Unreadable(None, "they are lost to damage on the Broker's disk")
 
 
@@ -86,6 +89,9 @@ class HeldPartition:
         self._fetched_in = 0
         self._fetch: _Fetch | None = None
         self._confirms = Confirms(keeper, self)
+        self._backoff = ConfirmBackoff(partition, rng=keeper.cluster.rng)
+        self._reset_epoch: int | None = None
+        """The epoch of the group here, as the Broker told with the last registration."""
         self._passing: set[asyncio.Task[None]] = set()
         """These confirm what nobody is to handle."""
         self._changed = asyncio.Event()
@@ -95,6 +101,8 @@ class HeldPartition:
         self._held_messages = 0
         self._end: tuple[int, str] = (0, "")
         """The last ticket that was settled or given back, and how."""
+        self._left: tuple[int, str] = (0, "")
+        """The last ticket before reading went on elsewhere, and why it did."""
         self._over: str | None = None
 
     @property
@@ -129,7 +137,8 @@ class HeldPartition:
         if self._rest is not None:
             self._bring(self._rest, options)
             return None
-        wait_s = self._pace.wait_s(asyncio.get_running_loop().time())
+        now_s = asyncio.get_running_loop().time()
+        wait_s = max(self._pace.wait_s(now_s), self._backoff.wait_s(now_s))
         if wait_s > 0:
             return wait_s
         self._ask(connection, options)
@@ -199,6 +208,7 @@ class HeldPartition:
         self._offset = None if self._offset == offset else self._offset
         self._at_newest = self._at_newest and not at_newest
         self._told()
+        self._note_epoch(answer)
         self.marks.registered(answer.curr_offset, answer.max_offset)
         if self.marks.hold is Hold.NOTHING:
             self._rest = None  # it lies behind a batch that nobody has taken, which the Broker hands out again
@@ -207,6 +217,17 @@ class HeldPartition:
         self._connection = connection
         connection.lost.add_done_callback(lambda _: self.wake())
         self._registered_again.set()
+
+    def _note_epoch(self, answer: RegisterResponseB2C) -> None:
+        """Leave the place if somebody has moved the group since the last registration."""
+        known, epoch = self._reset_epoch, answer.reset_epoch or 0
+        self._reset_epoch = max(epoch, known or 0)
+        if known is None or epoch <= known:
+            return
+        self.marks.confirmed = None
+        self._leave(_MOVED)
+        logger.info("%s: %s, to %s", self.partition, _MOVED, answer.curr_offset)
+        self._keeper.emit(PositionMoved(self.partition, answer.curr_offset))
 
     def _read_status(self) -> int:
         if self._at_newest:
@@ -237,7 +258,8 @@ class HeldPartition:
         return self.marks.start
 
     def _leave(self, reason: str) -> None:
-        """Reading goes on elsewhere: a batch in hand is not held any more."""
+        """Reading goes on elsewhere: a batch in hand is not held any more, a confirm in flight counts no more."""
+        self._left = (self.marks.ticket, reason)
         if self.marks.hold is not Hold.NOTHING:
             self._give_back(reason)
         self.marks.leave()
@@ -375,7 +397,7 @@ class HeldPartition:
         self.marks.saw_newest(head.max_offset)
         if code == Code.NOT_FOUND and self.marks.hold is Hold.NOTHING:
             self.marks.skipped(head.next_offset, head.max_offset)  # a filter may have passed over what there was
-        if code in LOST:
+        if self._connection is not None and ends_registration(self._connection, code):
             self.registration_lost()
         elif code not in (Code.NOT_FOUND, Code.SERVER_CONSUME_SPEED_LIMIT):
             logger.info("%s: fetch: %d %s", self.partition, code, head.err_msg)
@@ -408,12 +430,13 @@ class HeldPartition:
             self._held_messages = messages
         one = Confirm(ticket, end=self.marks.fetched, messages=self._held_messages, fetched_in=self._fetched_in)
         self.marks.settling()
-        self._end = (ticket, "its confirm is under way")
+        self._end = (ticket, _UNDER_WAY)
         try:
             await self._confirms.make(one)
-        except BaseException:
-            self._confirm_failed(ticket)
+        except BaseException as error:
+            self._confirm_failed(one, error)
             raise
+        self._backoff.succeeded()
         self._keeper.counted(confirmed=one.messages)
         if self._end[0] == ticket:
             self._end = (ticket, "it was confirmed before")
@@ -424,12 +447,18 @@ class HeldPartition:
     # --- its confirms call these ----------------------------------------------------------------------------
 
     def settles(self, ticket: int) -> bool:
-        """Whether this batch still waits for its confirm to be sent."""
-        return self._over is None and self.marks.hold is Hold.SETTLING and self.marks.ticket == ticket
+        """Whether the confirm of this batch still counts."""
+        return self._over is None and self.marks.settles(ticket)
 
     def stale(self, ticket: int) -> StaleBatchError:
         """Why a batch cannot be settled."""
-        reason = self._over or (self._end[1] if self._end[0] == ticket else "a later one has been handed out")
+        reason = self._over or "a later one has been handed out"
+        if self._over is None and self._end[0] == ticket and self._end[1] is not _UNDER_WAY:
+            reason = self._end[1]
+        elif self._over is None and ticket <= self._left[0]:
+            reason = self._left[1]
+        elif self._over is None and self._end[0] == ticket:
+            reason = _UNDER_WAY
         timeout_s = self._keeper.options.confirm_timeout_s
         within = "" if timeout_s is None else f"confirm within {timeout_s:g} s and "
         return StaleBatchError(
@@ -465,16 +494,20 @@ class HeldPartition:
         if not by_offset and self.marks.fetched is None and answer.curr_offset is not None:
             self.marks.fetched = answer.curr_offset  # a Java Broker tells the position only here
 
-    def _confirm_failed(self, ticket: int) -> None:
+    def _confirm_failed(self, one: Confirm, error: BaseException) -> None:
         """A confirm has no effect, or nobody knows: its batch comes again, and what was fetched behind it."""
-        newest = self.marks.ticket
+        ticket, newest = one.ticket, self.marks.ticket
         if not self.marks.refused(ticket):
             self._settled.set()
+            self.wake()  # its place was left meanwhile, and the next fetch may have waited for it
             return
         if newest != ticket:
             self._end = (newest, "the confirm of the batch before it failed")
         elif self._end[0] == ticket:
             self._end = (ticket, "its confirm failed")
+        if isinstance(error, TubeError) and not isinstance(error, StaleBatchError):
+            now_s = asyncio.get_running_loop().time()
+            self._backoff.failed(error, messages=one.messages, now_s=now_s, emit=self._keeper.emit)
         self._stop_timer()
         self._rest = None
         self._forget_fetch()

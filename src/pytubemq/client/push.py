@@ -259,7 +259,8 @@ class PushConsumer:
                 logger.info("%s: %s", self._consumer.options.group, error.message)
                 return
             except TubeError as error:
-                logger.warning("%s: a batch that was handled comes again: %s", self._consumer.options.group, error)
+                # an event and a line in the log say so, at a bounded rate
+                logger.info("%s: a batch that was handled comes again: %s", self._consumer.options.group, error)
                 return
         self._handled += len(batch)
 

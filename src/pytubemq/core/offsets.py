@@ -93,6 +93,12 @@ class Watermarks:
         """A confirm is on its way."""
         self.hold = Hold.SETTLING
 
+    def settles(self, ticket: int) -> bool:
+        """True if a confirm of this batch still counts: nothing else has become of it."""
+        if self.behind is not None and self.behind.ticket == ticket:
+            return True
+        return self.hold is Hold.SETTLING and self.ticket == ticket
+
     def went_on(self, ticket: int) -> None:
         """The confirm was sent, by offset, and its answer is not waited for: the next batch begins where it ends."""
         if self.hold is Hold.SETTLING and self.ticket == ticket and self.fetched is not None:

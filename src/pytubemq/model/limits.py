@@ -261,6 +261,9 @@ MAX_RESETS: Final = 10_000
 """Positions that one request may move (RESET_OFFSETS); as many as a topic can have partitions."""
 MAX_RESET_RECORDS: Final = 10_000
 """Moves of positions that a Broker remembers, in about 2 MB; the oldest go."""
+MAX_RESET_EPOCHS: Final = 100_000
+"""Partitions of groups for which a Broker remembers when the group was last moved there, in about 20 MB; as many as it
+has registrations."""
 MAX_USER_CHARS: Final = 64
 """The name of who asks for a change (the original's bound)."""
 MAX_INSPECTED_PARTITIONS: Final = 20_000
@@ -307,6 +310,9 @@ bound of its own but the frame. A consumer that holds more sends several."""
 MAX_HEARTBEAT_BYTES: Final = 1 * MIB
 """Partitions in one such heartbeat, as text: half of what a frame other than a send may have, so that the response,
 which may name each of them as failed, fits as well."""
+CONFIRM_RETRY_S: Final = 300.0
+"""How long a confirm is sent again while its Broker is away and nobody takes the partition from its consumer, which the
+Master does after 30 s: it ends a wait for Broker and Master together (Kafka's max.poll.interval.ms)."""
 CONFIRM_TIMEOUT_S: Final = 60.0
 """A batch that nobody confirmed or rejected by then goes back (Java's pullProtectConfirmTimeoutMs)."""
 

@@ -41,6 +41,7 @@ class Capability(IntFlag):
     RESET_OFFSETS = 1 << 12  # RESET_OFFSETS and RESET_HISTORY
     TOPIC_NAMES = 1 << 13  # the Master tells the names of all topics
     RANGE_FILTERS = 1 << 14  # READ_RANGE takes message types, and PARTITION_OFFSETS tells bytes
+    RESET_NOTICES = 1 << 15  # a registration ends (301) when somebody moves its group; the next one tells the epoch
 
 
 @unique
@@ -95,6 +96,8 @@ class ExtensionField(IntEnum):
     EXPIRED_MESSAGES = 1001
     # GetMessageResponseB2C, ReadRangeResponseB2C: stored packs, for a consumer that has shown PACKS
     PACKS = 1003
+    # RegisterResponseB2C: grows each time somebody moves the group in this partition, for who has shown RESET_NOTICES
+    RESET_EPOCH = 1000
     # CommitOffsetRequestC2B: confirm everything below this offset, whatever was fetched after it
     COMMIT_UP_TO = 1000
 
@@ -115,5 +118,6 @@ OURS: Final = (
     | Capability.RESET_OFFSETS
     | Capability.TOPIC_NAMES
     | Capability.RANGE_FILTERS
+    | Capability.RESET_NOTICES
 )
 """What this version understands; the reserved ones are left out until they work."""

@@ -12,6 +12,7 @@ from pytubemq.broker.registry import HoldKey
 from pytubemq.errors import BadRequestError, Code, NotFoundError, RefusedError
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.testing.disk import FaultyDisk, Operation
+from pytubemq.wire.extensions import OURS, Capability
 from tests.waiting import until
 
 from .support import Peer, connected, running
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
 
+UNNOTIFIED = OURS & ~Capability.RESET_NOTICES
+"""A consumer that goes on from the new place without a word; `client/test_reset_of_readers.py` has the others."""
 KEY = HoldKey("g", "demo", 0)
 
 
@@ -41,7 +44,7 @@ def payloads(found: tuple[object, list[object]]) -> list[bytes]:
 
 async def test_a_reset_on_a_live_consumer_survives_its_next_confirm_and_a_crash() -> None:
     disk = FaultyDisk()
-    async with running(disk) as broker, connected(broker) as peer:
+    async with running(disk) as broker, connected(broker, capabilities=UNNOTIFIED) as peer:
         offsets, inspect = tools(broker)
         await send(peer, 5)
         await peer.register()
@@ -56,12 +59,12 @@ async def test_a_reset_on_a_live_consumer_survives_its_next_confirm_and_a_crash(
         assert (await peer.commit()).curr_offset == 5 * OFFSET_UNIT
         assert await offsets.set_one(KEY, 2 * OFFSET_UNIT + 3) == 5 * OFFSET_UNIT
     disk.crash()
-    async with running(disk) as broker, connected(broker) as peer:
+    async with running(disk) as broker, connected(broker, capabilities=UNNOTIFIED) as peer:
         assert (await peer.register()).curr_offset == 2 * OFFSET_UNIT, "a whole message, durable before the answer"
 
 
 async def test_a_reset_survives_a_confirm_up_to_and_a_registration_anew() -> None:
-    async with running() as broker, connected(broker) as peer:
+    async with running() as broker, connected(broker, capabilities=UNNOTIFIED) as peer:
         offsets, _ = tools(broker)
         await send(peer, 5)
         await peer.register()
@@ -78,7 +81,7 @@ async def test_a_reset_survives_a_confirm_up_to_and_a_registration_anew() -> Non
 
 
 async def test_a_consumer_that_waits_at_the_end_gets_at_once_what_it_is_moved_to() -> None:
-    async with running() as broker, connected(broker) as peer:
+    async with running() as broker, connected(broker, capabilities=UNNOTIFIED) as peer:
         offsets, _ = tools(broker)
         await send(peer, 2)
         await peer.register(curr_offset=2 * OFFSET_UNIT)
@@ -90,7 +93,7 @@ async def test_a_consumer_that_waits_at_the_end_gets_at_once_what_it_is_moved_to
 
 async def test_many_are_set_cloned_and_removed() -> None:
     disk = FaultyDisk()
-    async with running(disk) as broker, connected(broker) as peer:
+    async with running(disk) as broker, connected(broker, capabilities=UNNOTIFIED) as peer:
         offsets, inspect = tools(broker)
         for partition_id in range(3):
             await send(peer, 2, partition_id)
@@ -115,7 +118,7 @@ async def test_many_are_set_cloned_and_removed() -> None:
 
 
 async def test_whose_position_is_removed_begins_again() -> None:
-    async with running() as broker, connected(broker) as peer:
+    async with running() as broker, connected(broker, capabilities=UNNOTIFIED) as peer:
         offsets, inspect = tools(broker)
         await send(peer, 2)
         await peer.register()
@@ -127,7 +130,7 @@ async def test_whose_position_is_removed_begins_again() -> None:
 
 
 async def test_what_cannot_be_done_is_refused_before_anything_changes() -> None:
-    async with running() as broker, connected(broker) as peer:
+    async with running() as broker, connected(broker, capabilities=UNNOTIFIED) as peer:
         offsets, inspect = tools(broker)
         await send(peer, 2)
         for wrong in (-1, 2 * OFFSET_UNIT + 1):
@@ -148,7 +151,7 @@ async def test_what_cannot_be_done_is_refused_before_anything_changes() -> None:
 
 async def test_a_change_that_the_disk_refuses_changes_nothing() -> None:
     disk = FaultyDisk()
-    async with running(disk) as broker, connected(broker) as peer:
+    async with running(disk) as broker, connected(broker, capabilities=UNNOTIFIED) as peer:
         offsets, inspect = tools(broker)
         await send(peer, 3)
         await peer.register()
@@ -191,7 +194,7 @@ async def test_the_bound_on_positions_holds() -> None:
 
 
 async def test_messages_and_partitions_are_shown() -> None:
-    async with running() as broker, connected(broker) as peer:
+    async with running() as broker, connected(broker, capabilities=UNNOTIFIED) as peer:
         _, inspect = tools(broker)
         for number in range(60):
             await peer.send(b"%d" % number, msg_type="even" if number % 2 == 0 else "odd")

@@ -60,6 +60,8 @@ async def test_a_live_consumer_goes_on_from_there_and_a_crash_changes_nothing() 
         (result,) = answer.results
         assert (answer.success, result.err_code) == (True, Code.SUCCESS)
         assert (result.old_offset, result.new_offset) == (5 * OFFSET_UNIT, 2 * OFFSET_UNIT)
+        assert (await peer.get())[0].err_code == Code.MOVED
+        await peer.register()
         _, messages = await peer.get()
         assert [message.payload for message in messages] == [b"message 2", b"message 3", b"message 4"]
     disk.crash()

@@ -175,7 +175,8 @@ async def test_a_confirm_that_is_given_up_takes_the_batch_behind_it_along() -> N
         assert body(await taken(consumer)) == b"b", "this Broker had taken the confirm"
 
 
-async def test_a_confirm_that_nobody_answers_ends_and_reading_goes_on() -> None:
+async def test_a_confirm_that_nobody_answers_ends_and_reading_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.client.confirms.CONFIRM_RETRY_S", 1.0)
     async with scene(b"a", b"b", request_timeout_s=0.5) as (_, consumer, slow):
         confirm = asyncio.create_task((await taken(consumer)).confirm())
         second = await taken(consumer)

@@ -17,8 +17,8 @@ from pytubemq.errors import (
     MessageError,
     NotAllowedError,
     NotFoundError,
+    RequestTimeoutError,
     StaleBatchError,
-    TransportError,
 )
 from pytubemq.model.ids import Address
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
@@ -286,7 +286,8 @@ async def test_a_restart_of_everything_is_survived() -> None:
             batch = await anext(batches)
             assert batch.messages[0].body == b"b"
             await batch.confirm()
-            again = [r for r in mock.received(Method.CONSUMER_REGISTER_C2M)][-1]
+            await mock.until(lambda: len(mock.received(Method.CONSUMER_REGISTER_C2M)) == 2)
+            again = mock.received(Method.CONSUMER_REGISTER_C2M)[-1]
             assert len(again.subscribe_info) == 1
 
 
@@ -421,15 +422,17 @@ async def test_a_confirm_that_is_refused_fails_and_the_batch_comes_again() -> No
             assert (await anext(batches)).messages == batch.messages
 
 
-async def test_a_confirm_that_nobody_answers_ends() -> None:
+async def test_a_confirm_that_nobody_answers_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.client.confirms.CONFIRM_RETRY_S", 1.0)
     async with MockBroker(topics=DEMO) as mock, connect(mock.masters, request_timeout_s=0.3) as tube:
         mock.store("demo", b"a")
         async with tube.consumer("g", "demo", start=Start.EARLIEST) as consumer:
             batches = consumer.batches(max_wait_s=0.05)
             batch = await anext(batches)
             mock.respond_fn(Method.CONSUMER_COMMIT_C2B, lambda _call, _request: SILENCE)
-            with pytest.raises(TransportError):
+            with pytest.raises(RequestTimeoutError, match="not answered within 1 s"):
                 await batch.confirm()
+            assert len(mock.received(Method.CONSUMER_COMMIT_C2B)) > 1, "it was sent again"
             mock.respond_fn(Method.CONSUMER_COMMIT_C2B, None)
             again = await anext(batches)
             await again.confirm()

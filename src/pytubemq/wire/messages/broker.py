@@ -85,6 +85,7 @@ class RegisterResponseB2C:
     err_msg: str = required(3, STR)
     curr_offset: int | None = optional(4, I64, default=None)
     max_offset: int | None = optional(5, I64, default=None)
+    reset_epoch: int | None = optional(ExtensionField.RESET_EPOCH, I64, default=None)
 
 
 @message

@@ -1,0 +1,59 @@
+"""The pause before a batch is fetched again whose confirm failed.
+
+The invariants: the pause grows with each failure in a row up to its bound, and ends with a confirm that is taken; each
+failure counts, but its event and its line in the log come at most once a minute for each partition.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.client.events import ConfirmFailed
+from pytubemq.core.retry import Backoff
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytubemq.client.events import Event
+    from pytubemq.core.retry import Rng
+    from pytubemq.errors import TubeError
+    from pytubemq.model.ids import Partition
+
+logger = logging.getLogger(__name__)
+
+AGAIN: Final = Backoff(first_s=0.1, most_s=5.0)
+TELL_AGAIN_S: Final = 60.0
+
+
+class ConfirmBackoff:
+    """One partition's failures to confirm."""
+
+    def __init__(self, partition: Partition, *, rng: Rng) -> None:
+        self._partition = partition
+        self._rng = rng
+        self._failures = 0
+        self._not_before_s = 0.0
+        self._told_s = float("-inf")
+
+    def wait_s(self, now_s: float) -> float:
+        """Return how long to wait before the next fetch."""
+        return self._not_before_s - now_s if self._failures else 0.0
+
+    def succeeded(self) -> None:
+        """Forget the failures: a confirm was taken."""
+        self._failures = 0
+
+    def failed(self, error: TubeError, *, messages: int, now_s: float, emit: Callable[[Event], None]) -> None:
+        """Count a failure, and report it unless that was done a short time ago."""
+        self._failures += 1
+        wait_s = AGAIN.delay_s(self._failures, self._rng)
+        self._not_before_s = now_s + wait_s
+        if now_s - self._told_s < TELL_AGAIN_S:
+            return
+        self._told_s = now_s
+        logger.warning(
+            "%s: the confirm of %d messages failed, they are fetched again in %.1f s (%d in a row): %s",
+            self._partition, messages, wait_s, self._failures, error.message,
+        )  # fmt: skip
+        emit(ConfirmFailed(self._partition, messages, error, wait_s, self._failures))
