@@ -1,9 +1,11 @@
-"""Who reads from this Broker, for a Master that has just started: what they read it gives to nobody else then."""
+"""Who reads from this Broker, for a Master that has just started: what they read it gives to nobody else then.
+
+The invariant: a registration fits into a frame, however many readers there are and however long their names.
+"""
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.model.ids import Partition
 from pytubemq.model.limits import MAX_TOLD_LEASES
@@ -15,18 +17,20 @@ if TYPE_CHECKING:
     from pytubemq.broker.registry import Hold
     from pytubemq.model.ids import BrokerInfo
 
+_ITEM_BYTES: Final = 8
+"""Most that protobuf puts before one text: its field's number and its length."""
 
-def told_leases(holds: Iterable[Hold], broker: BrokerInfo, *, now_s: float) -> tuple[str, ...]:
-    """The holds that have not run out, at most `MAX_TOLD_LEASES`, each as a subscription."""
-    live = (hold for hold in holds if hold.lease_until_s > now_s)
-    return tuple(
-        format_subscribe_info(
-            SubscribeInfo(
-                hold.consumer_id,
-                hold.key.group,
-                broker,
-                Partition(broker.broker_id, hold.key.topic, hold.key.partition_id),
-            )
-        )
-        for hold in islice(live, MAX_TOLD_LEASES)
-    )
+
+def told_leases(holds: Iterable[Hold], broker: BrokerInfo, *, now_s: float, room_bytes: int) -> tuple[str, ...]:
+    """Return the holds that have not run out, each as a subscription: at most `MAX_TOLD_LEASES`, in `room_bytes`."""
+    told: list[str] = []
+    for hold in holds:
+        if hold.lease_until_s <= now_s:
+            continue
+        partition = Partition(broker.broker_id, hold.key.topic, hold.key.partition_id)
+        text = format_subscribe_info(SubscribeInfo(hold.consumer_id, hold.key.group, broker, partition))
+        room_bytes -= len(text.encode()) + _ITEM_BYTES
+        if room_bytes < 0 or len(told) == MAX_TOLD_LEASES:
+            break
+        told.append(text)
+    return tuple(told)

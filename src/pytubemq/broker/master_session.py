@@ -24,7 +24,8 @@ from pytubemq.core.retry import Backoff
 from pytubemq.errors import Code, FormatError, RequestTimeoutError, StorageError, TubeError, refused
 from pytubemq.model.durability import Durability
 from pytubemq.model.ids import UNDEFINED
-from pytubemq.model.limits import DEFAULT_REQUEST_TIMEOUT_S, MAX_HEARTBEAT_WAIT_S
+from pytubemq.model.limits import DEFAULT_REQUEST_TIMEOUT_S, MAX_HEARTBEAT_WAIT_S, MAX_REGISTRATION_BYTES
+from pytubemq.wire.codec import encode
 from pytubemq.wire.confstrings import parse_broker_topic_conf
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.master import (
@@ -85,7 +86,7 @@ class MasterSession:
         tls_port: int,
         web_port: int | None = None,
         durability: Durability = Durability.DISK,
-        leases: Callable[[], tuple[str, ...]] = tuple,
+        leases: Callable[[int], tuple[str, ...]] = lambda room_bytes: (),
         rng: Callable[[], float] = random.random,
     ) -> None:
         self.health = SessionHealth()
@@ -158,14 +159,14 @@ class MasterSession:
     # --- inside ---------------------------------------------------------------------------------------------
 
     async def _register(self) -> None:
-        request = reports.registration(self._client_id, self._config, self._condition, tls_port=self._tls_port)
+        request = replace(
+            reports.registration(self._client_id, self._config, self._condition, tls_port=self._tls_port),
+            own_durability=self._durability.value,
+            own_web_port=self._web_port,
+        )
+        room_bytes = MAX_REGISTRATION_BYTES - len(encode(request))
         answer = await self._masters.request(
-            replace(
-                request,
-                leases=self._leases(),
-                own_durability=self._durability.value,
-                own_web_port=self._web_port,
-            ),
+            replace(request, leases=self._leases(room_bytes)),
             RegisterResponseM2B,
             Method.BROKER_REGISTER_B2M,
             timeout_s=DEFAULT_REQUEST_TIMEOUT_S,

@@ -227,11 +227,11 @@ class BrokerService:
 
     # --- what its parts call --------------------------------------------------------------------------------
 
-    def _leases(self) -> tuple[str, ...]:
-        """Who reads from this Broker."""
+    def _leases(self, room_bytes: int) -> tuple[str, ...]:
+        """Return who reads from this Broker, as far as there is room."""
         assert self._state is not None
         broker = BrokerInfo(self.settings.broker_id, self.settings.advertised or self.address)
-        return told_leases(self._state.registry.holds(), broker, now_s=self._clock.now_s())
+        return told_leases(self._state.registry.holds(), broker, now_s=self._clock.now_s(), room_bytes=room_bytes)
 
     def _written(self) -> None:
         if self._applier is not None and self._state is not None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from pytubemq.client.entries import ENTRIES
 from pytubemq.client.membership import HeldPacing
 from pytubemq.client.misfits import missing, with_hint
 from pytubemq.errors import GroupMismatchError, NotAllowedError, NotFoundError
@@ -203,7 +204,7 @@ class ConsumerRole:
         self._work(lambda: self._carry_out(event, number))
 
     async def _carry_out(self, event: EventProto, number: int) -> None:
-        infos = [parse_subscribe_info(text) for text in event.subscribe_info]
+        infos = ENTRIES.read(event.subscribe_info, parse_subscribe_info, "an event of the Master")
         if event.op_type in CONNECT_OPS:
             await self._handle(True, infos)
         elif event.op_type in DISCONNECT_OPS:

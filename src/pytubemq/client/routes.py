@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from pytubemq.client.entries import ENTRIES, PartitionBudget
 from pytubemq.errors import Code, ConfigError, NotFoundError, TubeError, UnavailableError
-from pytubemq.model.ids import STORE_BASE, UNDEFINED, Address, Partition
+from pytubemq.model.ids import UNDEFINED, Address, Partition
 from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, HEARTBEAT_PERIOD_S, MAX_HEARTBEAT_WAIT_S, MAX_MESSAGE_BYTES
+from pytubemq.model.names import check_served_topic
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.master import (
     ApprovedClientConfig,
@@ -105,7 +108,7 @@ class Directory:
                 "the Master does not tell the names of its topics: it is not a pytubemq Master that can",
                 hint="name the topics",
             )
-        return tuple(answer.topic_names)
+        return tuple(ENTRIES.read(answer.topic_names, check_served_topic, "the Master's list of topics"))
 
     async def ask(self, *, wait_s: float = 0.0, deployed: bool = False) -> dict[str, TopicRoutes]:
         """HeartRequestP2M: the topics' partitions now, or after a change within `wait_s`.
@@ -138,7 +141,7 @@ class Directory:
 
     def _learn(self, check_sum: int, brokers: Sequence[str], config: ApprovedClientConfig | None) -> None:
         if brokers:
-            parsed = [parse_broker_info(text) for text in brokers]
+            parsed = ENTRIES.read(brokers, parse_broker_info, "the Master's list of Brokers")
             self._cluster.learn_brokers(parsed)
             self._named = frozenset(broker.broker_id for broker in parsed)
         self._check_sum = check_sum
@@ -149,15 +152,13 @@ class Directory:
 
     def _routes(self, infos: Sequence[str]) -> dict[str, TopicRoutes]:
         found: dict[str, TopicRoutes] = {}
-        for text in infos:
-            info = parse_topic_info(text)
-            partitions = tuple(
-                Partition(broker.broker_id, info.topic, store * STORE_BASE + number)
-                for broker in info.brokers
-                if broker.broker_id in self._named  # a Broker without an address cannot be used
-                for store in range(broker.stores)
-                for number in range(broker.partitions)
-            )
+        what = "the Master's list of topics"
+        budget = PartitionBudget(what)
+        skip = partial(ENTRIES.skip, what)
+        for info in ENTRIES.read(infos, partial(parse_topic_info, skip=skip), what):
+            # a Broker without an address cannot be used
+            brokers = [broker for broker in info.brokers if broker.broker_id in self._named]
+            partitions = [partition for _, partition in budget.partitions(info.topic, brokers)]
             if partitions:
                 found[info.topic] = TopicRoutes(
                     info.topic, tuple(sorted(partitions)), info.max_message_bytes or self._default_max_bytes

@@ -8,9 +8,11 @@ is over.
 from __future__ import annotations
 
 import logging
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import FormatError
+from pytubemq.model.limits import MAX_TOLD_LEASES
 from pytubemq.wire.strings import parse_subscribe_info
 
 if TYPE_CHECKING:
@@ -25,11 +27,14 @@ logger = logging.getLogger(__name__)
 def read_leases(texts: Iterable[str]) -> tuple[SubscribeInfo, ...]:
     """Who reads from a Broker, as it says. What is no subscription keeps nobody out: it is logged and left out."""
     found = []
-    for text in texts:
+    problem, bad = "", 0
+    for text in islice(texts, MAX_TOLD_LEASES):
         try:
             found.append(parse_subscribe_info(text))
         except FormatError as error:
-            logger.warning("a Broker tells of a reader that cannot be: %s", error.message)
+            problem, bad = problem or error.message, bad + 1
+    if bad:
+        logger.warning("a Broker names %d readers that cannot be, as %s", bad, problem)
     return tuple(found)
 
 

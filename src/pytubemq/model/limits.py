@@ -236,6 +236,8 @@ MAX_REGISTRATIONS: Final = 100_000
 """Consumers' holds on partitions of one Broker; beyond it a registration is refused with 400."""
 MAX_TOLD_LEASES: Final = 20_000
 """Holds that a Broker tells a Master when it registers; of the others the Broker alone keeps newcomers away (410)."""
+MAX_REGISTRATION_BYTES: Final = MAX_REPORT_BYTES - 64 * KIB
+"""A Broker's registration: its configuration, and as many holds as fit in beside it; the rest of the frame is spare."""
 MAX_BATCH_ENTRIES: Final = 50_000
 """Entries of one batch send; beyond it the whole request is refused with 400."""
 MAX_PACK_MESSAGES: Final = 16_384
@@ -313,6 +315,10 @@ which may name each of them as failed, fits as well."""
 CONFIRM_RETRY_S: Final = 300.0
 """How long a confirm is sent again while its Broker is away and nobody takes the partition from its consumer, which the
 Master does after 30 s: it ends a wait for Broker and Master together (Kafka's max.poll.interval.ms)."""
+MAX_KNOWN_PARTITIONS: Final = 100_000
+"""Partitions of all topics that one response of a Master names to a client; of more the rest is left out."""
+SKIPPED_WARNING_PERIOD_S: Final = 60.0
+"""Between two warnings of entries of the same list that cannot be read."""
 CONFIRM_TIMEOUT_S: Final = 60.0
 """A batch that nobody confirmed or rejected by then goes back (Java's pullProtectConfirmTimeoutMs)."""
 

@@ -5,18 +5,16 @@ The invariant: it only changes as a whole, with the number that the Master gave 
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import FormatError
-from pytubemq.model.ids import STORE_BASE, UNDEFINED, BrokerInfo, Partition
-from pytubemq.wire.strings import parse_broker_infos, parse_topic_meta_info
+from pytubemq.client.entries import ENTRIES, PartitionBudget
+from pytubemq.model.ids import UNDEFINED, BrokerInfo, Partition
+from pytubemq.wire.strings import parse_broker_info, parse_topic_meta_info
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-MAX_PARTITIONS = 100_000
-"""Partitions of all topics of one group; a list that names more is refused."""
 
 
 class PartitionMeta:
@@ -34,14 +32,10 @@ class PartitionMeta:
         """Which of them cannot be consumed, and since when we know that."""
 
     def take_brokers(self, config_id: int | None, texts: Sequence[str]) -> list[BrokerInfo]:
-        """Take the Brokers' addresses, if there are any in the answer; returns them.
-
-        Raises:
-            FormatError: an address is malformed.
-        """
+        """Take the Brokers' addresses, if there are any in the answer; returns those that can be read."""
         if not texts:
             return []
-        brokers = list(parse_broker_infos(texts).values())
+        brokers = ENTRIES.read(texts, parse_broker_info, "the Master's list of Brokers")
         self.brokers_id = UNDEFINED if config_id is None else config_id
         return brokers
 
@@ -49,9 +43,6 @@ class PartitionMeta:
         """Take the partitions, if the answer has other ones; whether it did. Time is told by the wall and by the loop.
 
         A number that is not set, the number we have, and an empty list say nothing (the original's rule).
-
-        Raises:
-            FormatError: an item is malformed.
         """
         if meta_id is None or meta_id < 0 or meta_id == self.topics_id or not texts:
             return False
@@ -66,13 +57,10 @@ class PartitionMeta:
 
 def _partitions(texts: Sequence[str]) -> dict[Partition, bool]:
     found: dict[Partition, bool] = {}
-    for text in texts:
-        info = parse_topic_meta_info(text)
-        for broker in info.brokers:
-            if len(found) + broker.stores * broker.partitions > MAX_PARTITIONS:
-                raise FormatError(f"the Master names more than {MAX_PARTITIONS:,} partitions for one group")
-            for store in range(broker.stores):
-                for number in range(broker.partitions):
-                    partition = Partition(broker.broker_id, info.topic, store * STORE_BASE + number)
-                    found[partition] = broker.subscribable
+    what = "the Master's list of a group's topics"
+    budget = PartitionBudget(what)
+    skip = partial(ENTRIES.skip, what)
+    for info in ENTRIES.read(texts, partial(parse_topic_meta_info, skip=skip), what):
+        for index, partition in budget.partitions(info.topic, info.brokers):
+            found[partition] = info.brokers[index].subscribable
     return dict(sorted(found.items()))

@@ -13,7 +13,7 @@ from pytubemq.client.balance.options import BalanceOptions
 from pytubemq.client.balance.role import REPORT_EVERY, BalanceRole
 from pytubemq.client.flow import Flow
 from pytubemq.core.flow import DataLimit, EmptyReads
-from pytubemq.errors import ConnectionLostError, NotRegisteredError, TubeError
+from pytubemq.errors import ConnectionLostError, NotRegisteredError
 from pytubemq.model.ids import Address, BrokerInfo, Partition
 from pytubemq.wire.codec import decode
 from pytubemq.wire.frame import FrameDecoder
@@ -250,11 +250,10 @@ async def test_partitions_that_say_nothing_new_are_passed_over(stage: Stage) -> 
     assert dict(stage.role.meta.partitions) == {Partition(1, "demo", 0): False, Partition(1, "demo", 10_000): False}
 
 
-async def test_a_list_of_too_many_partitions_is_refused(stage: Stage) -> None:
-    with pytest.raises(TubeError, match="more than 100,000 partitions"):
-        await stage.beat(
-            HeartResponseM2CV2(**OK, topic_meta_info_id=5, topic_meta_info_list=("demo#1:1000000:1000000:1",))
-        )
+async def test_what_names_too_many_partitions_is_left_out(stage: Stage) -> None:
+    texts = ("demo#1:1000000:1000000:1,2:1:1:1",)
+    await stage.beat(HeartResponseM2CV2(**OK, topic_meta_info_id=5, topic_meta_info_list=texts))
+    assert [partition.broker_id for partition in stage.role.meta.partitions] == [2]
 
 
 async def test_rules_that_are_left_out_are_over(stage: Stage) -> None:
