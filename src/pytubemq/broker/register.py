@@ -182,7 +182,7 @@ class RegisterHandlers:
                 hold = state.registry.get(key, now_s=now_s)
                 code = Code.HB_NO_NODE if hold is None else Code.DUPLICATE_PARTITION
                 if hold is not None and hold.consumer_id == consumer_id:
-                    state.registry.renew(hold, connection=id(call.connection), now_s=now_s)
+                    state.registry.beat(hold, connection=id(call.connection), now_s=now_s)
                     hold.priority_id = priority_id
                     if not hold.moved_away:
                         continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytubemq.core.return_deadline import return_deadline_s
 from pytubemq.model.ids import UNDEFINED
 from pytubemq.model.limits import LEASE_TIMEOUT_S, MAX_REGISTRATIONS
 
@@ -40,6 +41,8 @@ class Hold:
     cursor: Cursor
     lease_until_s: float
     heard_s: float
+    beat_s: float
+    """When its last heartbeat or registration arrived."""
     codes: frozenset[int] | None = None
     connection: int | None = None
     priority_id: int = UNDEFINED
@@ -100,7 +103,9 @@ class ConsumerRegistry:
             self.drop(previous)
         elif len(self._holds) >= self.max_holds:
             raise RegistryFullError
-        hold = Hold(key, consumer_id, cursor, now_s + self.lease_timeout_s, now_s, codes, priority_id=priority_id)
+        hold = Hold(
+            key, consumer_id, cursor, now_s + self.lease_timeout_s, now_s, now_s, codes, priority_id=priority_id
+        )
         self._holds[key] = hold
         self._seen_on(hold, connection)
         return hold
@@ -117,13 +122,24 @@ class ConsumerRegistry:
             del self._holds[hold.key]
         self._seen_on(hold, None)
 
-    def connection_lost(self, connection: int, *, now_s: float, grace_s: float) -> int:
-        """A connection broke: those last heard on it have `grace_s` to come back. Returns how many that concerns."""
+    def beat(self, hold: Hold, *, connection: int | None, now_s: float) -> None:
+        """The holder sent a heartbeat."""
+        self.renew(hold, connection=connection, now_s=now_s)
+        hold.beat_s = now_s
+
+    def connection_lost(self, connection: int, *, now_s: float, grace_s: float, notices: bool = True) -> int:
+        """A connection broke: those last heard on it have `grace_s` to come back. Returns how many that concerns.
+
+        One that does not notice (`notices` False) is back with its next heartbeat: `grace_s` counts from the last.
+        """
         keys = self._by_connection.pop(connection, set())
         for key in keys:
             hold = self._holds[key]
             hold.connection = None
-            hold.lease_until_s = min(hold.lease_until_s, now_s + grace_s)
+            until_s = (
+                now_s + grace_s if notices else return_deadline_s(lost_s=now_s, beat_s=hold.beat_s, grace_s=grace_s)
+            )
+            hold.lease_until_s = min(hold.lease_until_s, until_s)
         return len(keys)
 
     def expire(self, *, now_s: float) -> list[Hold]:

@@ -247,6 +247,7 @@ class BrokerService:
             id(connection),
             now_s=self._clock.now_s(),
             grace_s=settings.lost_connection_grace_s if ours else settings.foreign_connection_grace_s,
+            notices=ours,
         )
 
     async def _watch(self, session: MasterSession) -> None:

@@ -31,6 +31,7 @@ from pytubemq.core.balance.facts import (
 )
 from pytubemq.core.balance.transition import apply
 from pytubemq.core.balance.view import GroupView, Timing, due_s
+from pytubemq.core.return_deadline import return_deadline_s
 from pytubemq.errors import BadRequestError, Code, NotFoundError
 from pytubemq.master.admission import NOWHERE
 from pytubemq.master.answers import RefusalError
@@ -373,8 +374,10 @@ class Groups:
         assert isinstance(key, tuple)
         group = self.find(*key)
         if group is not None:
-            period_s = group.pulses[key[1]].period_s + FOREIGN_MARGIN_S
-            self._connection_lost(key, min(max(period_s, FOREIGN_CONNECTION_GRACE_S), self._timing.client_timeout_s))
+            pulse, now_s = group.pulses[key[1]], self._clock.now_s()
+            grace_s = max(pulse.period_s + FOREIGN_MARGIN_S, FOREIGN_CONNECTION_GRACE_S)
+            until_s = return_deadline_s(lost_s=now_s, beat_s=pulse.last_s, grace_s=grace_s)
+            self._connection_lost(key, min(until_s - now_s, self._timing.client_timeout_s))
 
     def _connection_lost(self, key: Hashable, grace_s: float | None) -> None:
         assert isinstance(key, tuple)

@@ -111,7 +111,11 @@ CLIENT_TIMEOUT_S: Final = 30.0
 LOST_CONNECTION_GRACE_S: Final = 3.0
 """One of ours whose connection broke, and who has not come back by then, is gone."""
 FOREIGN_CONNECTION_GRACE_S: Final = 14.0
-"""The same for a client that is none of ours, at the Master at least so long: Java beats every 13 s."""
+"""The same for a client that is none of ours, from its last heartbeat on, at the Master at least so long: Java beats
+every 13 s and does not notice a closed connection before."""
+HEARTBEAT_IN_FLIGHT_S: Final = 3.0
+"""So shortly before it is to be back at the latest such a client's connection may have broken with its next heartbeat
+in flight, and Java sends another only a period later: then the time above counts from the break on."""
 EVENT_TIMEOUT_S: Final = 30.0
 """An event that its consumer has not acknowledged by then is dropped and the group balanced anew."""
 EVENT_RESEND_S: Final = 5.0

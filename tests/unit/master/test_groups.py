@@ -91,6 +91,29 @@ async def test_a_closed_connection_leaves_about_one_period_to_come_back(
     assert not room.has("a")
 
 
+async def test_of_a_closed_connection_what_is_left_of_the_period_is_waited_for() -> None:
+    room, line = Room(), Line(JAVA)
+    room.join("a", line)
+    room.beat("a", line, after_s=13)
+    room.wait(9)
+    room.groups.connection_lost(line)
+    room.wait(4.9)
+    assert room.has("a"), "its next heartbeat is due after 4 s"
+    room.wait(0.2)
+    assert not room.has("a")
+
+
+async def test_a_heartbeat_that_may_have_broken_with_the_connection_gets_another_period() -> None:
+    room, line, again = Room(), Line(JAVA), Line(JAVA)
+    room.join("a", line)
+    room.beat("a", line, after_s=13)
+    room.wait(12.9)
+    room.groups.connection_lost(line)
+    room.beat("a", again, after_s=13)
+    room.wait(15)
+    assert room.has("a")
+
+
 async def test_who_comes_back_in_time_stays() -> None:
     room, line, again = Room(), Line(JAVA), Line(JAVA)
     room.join("a", line)
