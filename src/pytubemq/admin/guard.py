@@ -98,8 +98,13 @@ async def read_body(request: Request, kind: type[T]) -> T:
             "only JSON is taken, and only when the header says so",
             "send Content-Type: application/json",
         )
+    body = await read_bounded(request)
     try:
-        value = msgspec.json.decode(await read_bounded(request))
+        value = msgspec.json.decode(body)
+    except UnicodeDecodeError as error:
+        raise _bad(f"the body is not UTF-8 at byte {error.start}", "send JSON as UTF-8") from error
+    except RecursionError as error:
+        raise _bad("the body nests too deep", "send one JSON object, as flat as the API's types are") from error
     except msgspec.DecodeError as error:
         raise _bad(f"the body is not JSON: {error}", "send one JSON object") from error
     if not isinstance(value, dict):
