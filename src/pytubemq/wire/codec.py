@@ -157,13 +157,20 @@ def decode(cls: type[T], data: bytes) -> T:
         raise malformed(cls, error) from error
 
 
-def parse(cls: type, pb_class: Any, body: bytes) -> Any:
+def parse(cls: type, pb_class: Any, body: bytes, *, counted: bool = False) -> Any:
     """The protobuf object of class `pb_class`, which stands for `cls`.
+
+    Args:
+        cls: the message class.
+        pb_class: protobuf's.
+        body: the message.
+        counted: True if its repeated fields are known to keep their bounds, or the caller looks at no more of them.
 
     Raises:
         EnvelopeError: the bytes are no such message.
     """
-    check_counts(cls, body)
+    if not counted:
+        check_counts(cls, body)
     pb = pb_class()
     try:
         pb.MergeFromString(body)

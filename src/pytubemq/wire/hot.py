@@ -10,7 +10,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pytubemq.model.limits import MAX_BATCH_ENTRIES
+from pytubemq.model.limits import MAX_BATCH_BYTES, MAX_BATCH_ENTRIES
 from pytubemq.wire.checksum import NOT_CHECKED
 from pytubemq.wire.codec import PB, encode, parse, text
 from pytubemq.wire.messages.broker import (
@@ -271,6 +271,8 @@ def encode_send_batch(
     return [b"".join(parts)]
 
 
+_UNCOUNTED_BYTES: Final = 2 * MAX_BATCH_BYTES
+"""Protobuf takes 100 MB for this much at worst; what producers send is half of it."""
 _read_entry: Final = attrgetter("partitionId", "data", "flag", "msgType", "msgTime", "sequence")
 
 
@@ -280,7 +282,8 @@ def decode_send_batch(body: bytes) -> SendBatch:
     Raises:
         EnvelopeError: the bytes are no such request.
     """
-    pb = parse(SendBatchRequestP2B, _Batch, body)
+    # No more than MAX_BATCH_ENTRIES are looked at; a look at each beforehand would cost a fifth of the time of reading.
+    pb = parse(SendBatchRequestP2B, _Batch, body, counted=len(body) <= _UNCOUNTED_BYTES)
     items: list[BatchItem] = []
     append, new = items.append, tuple.__new__
     for entry in islice(pb.entries, MAX_BATCH_ENTRIES + 1):

@@ -103,7 +103,7 @@ def check_packs(fetched: Fetched[H]) -> Fetched[H]:
 
 
 def _fetched(
-    body: bytes | memoryview, read: Callable[[bytes], tuple[H, list[StoredMessage]]], *, check: bool
+    body: bytes | memoryview, read: Callable[..., tuple[H, list[StoredMessage]]], *, check: bool
 ) -> Fetched[H]:
     records: list[StoredMessage | Pack] = []
     damaged: list[DamagedPack] = []
@@ -116,11 +116,12 @@ def _fetched(
             _take(data, records, damaged, check=check)
         records.sort(key=_offset)
         return Fetched(replace(head, packs=()), records, damaged)
+    # From here on messages and packs are counted, and protobuf need not be kept from them.
     if not places:
-        head, singles = read(bytes(body))
+        head, singles = read(bytes(body), counted=True)
         records.extend(singles)
         return Fetched(head, records, damaged)
-    head, singles = read(_without(body, places))
+    head, singles = read(_without(body, places), counted=True)
     view = memoryview(body)
     taken = 0
     for before, _, start, stop in places:

