@@ -137,9 +137,14 @@ def test_a_damaged_pack_does_not_take_the_others_along():
 
 def test_an_answer_of_countless_packs_is_refused():
     head = encode(HEAD)
-    assert len(pack_fetch.decode_get_message(head + b"\xda\x3e\x00" * MAX_FETCH_MESSAGES).damaged) == MAX_FETCH_MESSAGES
+    whole = b"\xda\x3e\x30" + bytes(48)
+    assert len(pack_fetch.decode_get_message(head + whole * MAX_FETCH_MESSAGES).damaged) == MAX_FETCH_MESSAGES
     with pytest.raises(EnvelopeError, match="more than 100000 packs"):
-        pack_fetch.decode_get_message(head + b"\xda\x3e\x00" * (MAX_FETCH_MESSAGES + 1))
+        pack_fetch.decode_get_message(head + whole * (MAX_FETCH_MESSAGES + 1))
+    short = b"\xda\x3e\x00"
+    assert len(pack_fetch.decode_get_message(head + short * 1_000).damaged) == 1_000
+    with pytest.raises(EnvelopeError, match="more than 1000 packs without head"):
+        pack_fetch.decode_get_message(head + short * 1_001)
 
 
 # --- for consumers that know no packs -------------------------------------------------------------------------------
