@@ -74,8 +74,8 @@ class RegisterHandlers:
             _answer(call, refused.refusal)
 
     def _resume(self, call: Call, request: RegisterRequestC2B) -> None:
-        """Serve a registration that waited for a confirm, unless its caller has given up meanwhile."""
-        if call.connection.closed or call.expired:
+        """Serve what waited for a confirm: a registration unless its caller has given up, a farewell in any case."""
+        if request.op_type != UNREGISTER and (call.connection.closed or call.expired):
             call.drop()
             return
         try:

@@ -190,3 +190,34 @@ async def test_a_fetch_that_confirms_goes_on_while_its_position_cannot_be_writte
         assert positions is not None
         await until(lambda: not positions.unwritten)
         await until(lambda: broker._store is not None and broker._store.confirmed("g", "demo", 0) == 84)
+
+
+async def test_a_farewell_behind_a_confirm_in_flight_holds_though_its_consumer_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entered, go = threading.Event(), threading.Event()
+    async with running(lost_connection_grace_s=600.0, lease_timeout_s=600.0) as broker, connected(broker) as other:
+        async with connected(broker) as peer:
+            await peer.send_batch([item(b"%d" % n) for n in range(10)])
+            await peer.register()
+            await peer.get(max_messages=3)
+            store, state = broker._store, broker._state
+            assert store is not None
+            assert state is not None
+            write = store.write
+
+            def held(prepared: Any) -> None:
+                entered.set()
+                assert go.wait(30)
+                write(prepared)
+
+            monkeypatch.setattr(store, "write", held)
+            calls = [asyncio.create_task(peer.commit(up_to=84))]
+            await until(entered.is_set)
+            calls.append(asyncio.create_task(peer.register(op_type=32, read_status=1)))
+            await until(lambda: state.positions._deferred)
+        await asyncio.gather(*calls, return_exceptions=True)
+        go.set()
+        await until(lambda: len(state.registry) == 0 and not state.positions._deferred)
+        other.client_id = "g_127.0.0.1-2-1-1-Pull-1.0"
+        assert (await other.register()).curr_offset == 84
