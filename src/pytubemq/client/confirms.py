@@ -28,6 +28,7 @@ from pytubemq.wire.methods import Method, Service
 if TYPE_CHECKING:
     from pytubemq.client.held import HeldPartition
     from pytubemq.client.keeping import Keeper
+    from pytubemq.model.ids import Partition
     from pytubemq.net.connection import RpcConnection
 
 LOST = (Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE, Code.UNAUTHORIZED)
@@ -124,9 +125,7 @@ class Confirms:
                         raise self._held.stale(one.ticket)
                     by_offset = one.end is not None and Capability.COMMIT_OFFSET in connection.capabilities
                     if one.fetched_in != registration and not by_offset:
-                        raise StaleBatchError(
-                            f"the Broker of {partition} lost track of this batch; its messages come again"
-                        )
+                        raise _untracked(partition, "it was registered anew meanwhile")
                     try:
                         await self._ask_once(one, connection, registration if by_offset else None)
                         return
@@ -157,8 +156,8 @@ class Confirms:
                 return
             raise error
         self._held.registration_lost()
-        if not by_offset:
-            raise error
+        if not by_offset:  # nobody knows whether it was taken, and it cannot be sent again
+            raise _untracked(self._held.partition, error.message) from error
 
     async def _ask_once(self, one: Confirm, connection: RpcConnection, registration: int | None) -> None:
         """`registration`: its number, for a confirm by offset."""
@@ -176,3 +175,8 @@ class Confirms:
         told = decode(CommitOffsetResponseB2C, (await answer).body)
         check(told)
         held.confirm_answered(told, by_offset=registration is not None)
+
+
+def _untracked(partition: Partition, why: str) -> StaleBatchError:
+    """Return the error for a Broker that takes no confirms by offset and does not know the batch any more."""
+    return StaleBatchError(f"the Broker of {partition} lost track of this batch ({why}); its messages come again")
