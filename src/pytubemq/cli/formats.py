@@ -10,9 +10,9 @@ import difflib
 import json
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytubemq.core.reset_target import utc
 from pytubemq.errors import ConfigError, MessageError
 
 if TYPE_CHECKING:
@@ -216,7 +216,4 @@ def _text(value: object) -> bytes:
 
 
 def _iso(wall_ms: int | None) -> str | None:
-    if wall_ms is None:
-        return None
-    stamp = datetime.fromtimestamp(wall_ms / 1000, UTC)
-    return stamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if wall_ms is None else utc(wall_ms)

@@ -119,6 +119,6 @@ def with_zone(time: datetime) -> datetime:
 
 
 def utc(time_ms: int) -> str:
-    """`2026-01-31T12:00:00.000Z`, for a time that a date can say."""
+    """Return `2026-01-31T12:00:00.000Z`; a time before 1970 or beyond the year 9999 as the nearest one between."""
     seconds, ms = divmod(min(max(time_ms, 0), _MAX_MS), 1000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ms:03d}Z"

@@ -5,14 +5,12 @@ Times are ISO 8601 in UTC; lags and offsets are in messages where the name says 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import msgspec
 
+from pytubemq.core.reset_target import utc
 
-def iso(wall_ms: int) -> str:
-    """`2026-01-31T12:00:00.000Z`."""
-    return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+iso = utc
+"""A time as all of these say it, whatever a Broker said."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _INT32_BYTES: Final = 4
 _LITTLE: Final = sys.byteorder == "little"
 _US_PER_MS: Final = 1000
+_MOST_MS: Final = (1 << 63) // 1000 - 1
+"""What fits a column of microseconds."""
 _ATTRIBUTE_COLUMNS: Final = frozenset({"msgType", "msgTime", "attributes"})
 
 
@@ -113,7 +115,8 @@ def _times(runs: Iterable[Run]) -> Any:
     times, missing = array("q"), False
     for run in runs:
         missing = missing or run.append_time_ms is None
-        times.extend(array("q", ((run.append_time_ms or 0) * _US_PER_MS,)) * run.messages)
+        time_ms = min(max(run.append_time_ms or 0, -_MOST_MS), _MOST_MS)  # whatever the Broker said
+        times.extend(array("q", (time_ms * _US_PER_MS,)) * run.messages)
     if not missing:
         return _int64(times)
     known = [run.append_time_ms is not None for run in runs for _ in range(run.messages)]

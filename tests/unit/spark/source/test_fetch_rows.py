@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytubemq.client.gathered import Gathered, gather
+from pytubemq.client.gathered import Gathered, Run, gather
 from pytubemq.client.unpack import Unpacker
 from pytubemq.model.ids import Partition
 from pytubemq.model.offset import OFFSET_UNIT
@@ -145,3 +145,9 @@ def test_honest_payloads_are_never_looked_at_one_by_one(stretches: list[tuple[bo
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fetch_rows, "_split_slowly", lambda *_: pytest.fail("one by one"))
         rows_of(gather(records_of(stretches), (), start=0, end=1 << 40))
+
+
+@pytest.mark.parametrize("told_ms", [2**63 - 1, -(2**63), 2**62])
+def test_a_time_that_no_column_can_have_is_the_nearest_one(told_ms: int) -> None:
+    times = fetch_rows._times([Run(2, 0, 0, told_ms)])
+    assert [abs(time.as_py()) // 10**15 for time in times] == [9223, 9223]
