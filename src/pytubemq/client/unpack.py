@@ -48,6 +48,8 @@ class Unpacked:
     def gap(self, start: int, end: int) -> tuple[int, int] | None:
         """The first stretch [from, to) of [start, end) without a message; for a Broker with dense offsets that brought
         everything it has there."""
+        if not self.messages:  # also where the range is shorter than one message, which no sound Broker says
+            return (start, end) if start < end else None
         if len(self.messages) == messages_between(start, end):
             return None
         expected = start
@@ -164,7 +166,7 @@ class Portions:
         """The next `most` messages, and at least one of them whatever its bytes."""
         messages, at = self._messages, self._at
         stop = min(at + most, len(messages))
-        if most_bytes is not None:
+        if most_bytes is not None and at < len(messages):
             size_bytes = len(messages[at].body)
             fits = at + 1
             while fits < stop and (size_bytes := size_bytes + len(messages[fits].body)) <= most_bytes:

@@ -21,6 +21,7 @@ from zlib import crc32
 
 from pytubemq.errors import FormatError
 from pytubemq.model.limits import KIB, MAX_PACK_MESSAGES
+from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire.varint import decode_varint, encode_varint
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ _SWAP: Final = sys.byteorder == "big"
 PACK_TAG: Final = encode_varint(1003 << 3 | 2)
 """Of field 1003, length-delimited: `packs` of both fetch answers."""
 _HEAD = Struct("<QQQQQI")  # offset, message id, append time, producer id, first sequence, epoch
+_MOST: Final = (1 << 63) - 1 - OFFSET_UNIT * MAX_PACK_MESSAGES
+"""Offsets and ids of a pack's messages count up from its head's and stay signed numbers of 64 bits."""
 HEAD_BYTES: Final = _HEAD.size + _CRC.size  # 48
 
 
@@ -225,7 +228,10 @@ def read_pack_head(field: bytes | memoryview) -> PackHead:
         raise FormatError(f"a stored pack of {len(field)} bytes has no room for its head")
     if crc32(memoryview(field)[: _HEAD.size]) != _CRC.unpack_from(field, _HEAD.size)[0]:
         raise FormatError("the head of a stored pack fails its check")
-    return PackHead._make(_HEAD.unpack_from(field))
+    head = PackHead._make(_HEAD.unpack_from(field))
+    if head.offset > _MOST or head.message_id > _MOST or head.append_time_ms > _MOST:
+        raise FormatError("the head of a stored pack has numbers that no Broker gives")
+    return head
 
 
 def read_pack(field: bytes | memoryview, *, check: bool = True) -> tuple[PackHead, Columns]:

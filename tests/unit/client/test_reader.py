@@ -346,3 +346,16 @@ async def test_what_another_connection_has_learned_since_is_taken() -> None:
             await other.offsets([P0])
         shown = [request.auth_info.visit_authorized_token for request in mock.received(Method.PARTITION_OFFSETS)]
         assert shown == [4711]
+
+
+@pytest.mark.parametrize("next_offset", [1, 27, 29])
+@pytest.mark.parametrize("max_bytes", [None, 100])
+async def test_a_response_with_no_message_and_less_than_one_to_pass_is_damage(
+    next_offset: int, max_bytes: int | None
+) -> None:
+    async with MockBroker(topics={"demo": 1}) as mock, connect(mock.masters) as tube:
+        nothing = ReadRangeResponseB2C(success=True, err_code=200, next_offset=next_offset, min_offset=0, max_offset=28)
+        mock.respond(Method.READ_RANGE_C2B, nothing)
+        async with tube.reader(P0, start=0, end=56) as reader:
+            with pytest.raises(CorruptError, match="they are lost to damage"):
+                await anext(reader.batches(max_bytes=max_bytes))

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from pytubemq.errors import FormatError
 from pytubemq.model.limits import MAX_PACK_MESSAGES
+from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.wire import pack
 from pytubemq.wire.pack import PackHead, encode_columns, read_columns, read_pack, read_stored_pack, stored_pack_head
 from tests.unit.wire.strategies import I32, fault
 
 U64 = st.integers(0, 2**64 - 1)
-HEADS = st.builds(PackHead, U64, U64, U64, U64, U64, st.integers(0, 2**32 - 1))
+GIVEN = st.integers(0, 2**63 - 1 - OFFSET_UNIT * MAX_PACK_MESSAGES)
+HEADS = st.builds(PackHead, GIVEN, GIVEN, GIVEN, U64, U64, st.integers(0, 2**32 - 1))
 
 
 @st.composite
@@ -222,3 +224,12 @@ def test_a_stored_pack_needs_its_tag_and_its_length():
         read_stored_pack(record[:2] + b"\xff" * 12)
     with pytest.raises(FormatError, match="no length"):
         read_stored_pack(record[:2])
+
+
+@pytest.mark.parametrize("field", ["offset", "message_id", "append_time_ms"])
+def test_a_head_from_which_nobody_can_count_up_is_none(field: str):
+    columns = encode_columns([b"a"], 0, 0)
+    head = PackHead(0, 0, 0)._replace(**{field: 2**63 - 28})
+    stored = stored_pack_head(head, len(columns)) + columns
+    with pytest.raises(FormatError, match="numbers that no Broker gives"):
+        read_stored_pack(stored)
