@@ -116,6 +116,11 @@ class RpcConnection(asyncio.Protocol):
             raise UnreachableError(f"nothing answers at {peer} within {timeout_s:g} s") from error
         except OSError as error:
             raise UnreachableError(f"cannot connect to {peer}: {_reason(error)}") from error
+        except (ValueError, OverflowError) as error:  # no name that can be looked up, no number that is a port
+            raise UnreachableError(
+                f"cannot connect to {str(peer)!r:.200}: there can be no such address",
+                hint="see what the Master says of its Brokers (`pytubemq broker list`)",
+            ) from error
         return connection
 
     # --- calls ----------------------------------------------------------------------------------------------
