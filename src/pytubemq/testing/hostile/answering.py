@@ -1,0 +1,206 @@
+"""What a hostile server does with one request: answers with something bad, twice, never, for somebody else, or cuts.
+
+The invariant: mostly it answers as a sound server would, or nearly, so that what comes after the first answer is
+reached as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import fields, replace
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from pytubemq.testing.hostile.corruption import corrupt
+from pytubemq.testing.hostile.packs import bad_stored
+from pytubemq.testing.hostile.requests import bulk, sound
+from pytubemq.testing.hostile.values import NAMES, Scene, Values
+from pytubemq.wire.codec import decode, encode
+from pytubemq.wire.frame import encode_frame
+from pytubemq.wire.messages.broker import GetMessageResponseB2C
+from pytubemq.wire.messages.extension import ReadRangeResponseB2C
+from pytubemq.wire.methods import METHODS
+from pytubemq.wire.rpc import encode_exception, encode_response
+from pytubemq.wire.varint import encode_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytubemq.net.call import Call
+
+CODES: Final = (200, 301, 400, 401, 403, 404, 410, 411, 412, 415, 419, 422, 424, 430, 431, 443, 450, 452, 455, 500, 503,
+                0, -1, 201, 599, 2**31 - 1, -(2**31))  # fmt: skip
+KEPT: Final = 64
+"""Answers that are remembered for the report of a failure."""
+_PACKS_TAG: Final = encode_varint(1003 << 3 | 2)
+
+
+class Mischief:
+    """Chooses and gives the bad answers of one server; `cases` counts them, `last` has the newest in words."""
+
+    def __init__(self, seed: int, scene: Scene, *, sound_share: float = 0.4) -> None:
+        self.seed = seed
+        self.scene = scene
+        self.sound_share = sound_share
+        self.cases = 0
+        self.kinds: Counter[str] = Counter()
+        self.last: deque[str] = deque(maxlen=KEPT)
+        self._kinds: tuple[tuple[float, Callable[[Call, Any, Values], str]], ...] = (
+            (42, self._corrupted),
+            (8, self._contradiction),
+            (8, self._invented),
+            (2, self._bulk),
+            (6, self._refusal),
+            (4, self._exception),
+            (4, self._silence),
+            (4, self._twice),
+            (4, self._other_serial),
+            (4, self._other_method),
+            (2, self._broken_envelope),
+            (2, self._noise),
+            (2, self._cut),
+        )
+
+    def answer(self, call: Call, message: Any) -> bool:
+        """Give a bad answer in place of `message`; False if this request is to be answered soundly."""
+        random = Random(f"{self.seed}:{self.cases}")
+        self.cases += 1
+        if random.random() < self.sound_share:
+            return False
+        values = Values(random, self.scene)
+        if not hasattr(message, "__dataclass_fields__"):  # encoded on a fast path
+            message = decode(METHODS[call.request.method].response, _encoded(message))
+        weights, kinds = zip(*self._kinds, strict=True)
+        (kind,) = random.choices(kinds, weights)
+        how = kind(call, message, values)
+        self.kinds[kind.__name__.strip("_")] += 1
+        method = METHODS[call.request.method].method.name
+        self.last.append(f"case {self.cases - 1}, {method}: {how}")
+        return True
+
+    # --- kinds of answers -----------------------------------------------------------------------------------
+
+    def _corrupted(self, call: Call, message: Any, values: Values) -> str:
+        body = _encoded(message)
+        if isinstance(message, GetMessageResponseB2C | ReadRangeResponseB2C) and values.random.random() < 0.3:
+            pack = bad_stored(values)
+            body += _PACKS_TAG + encode_varint(len(pack)) + pack
+        bad = corrupt(METHODS[call.request.method].response, body, values)
+        call.reply(bad.body)
+        return bad.how
+
+    def _contradiction(self, call: Call, message: Any, values: Values) -> str:
+        """Success with the code of a failure, failure with 200, a failure that carries what only success has."""
+        names = {field.name for field in fields(message)}
+        changed: dict[str, Any] = {"err_code": values.random.choice(CODES)}
+        if "success" in names:
+            changed["success"] = values.random.random() < 0.5
+        if "err_msg" in names and values.random.random() < 0.5:
+            changed["err_msg"] = values.text("code text")
+        call.reply(_encoded(replace(message, **{name: value for name, value in changed.items() if name in names})))
+        return f"contradiction {changed}"[:200]
+
+    def _invented(self, call: Call, message: Any, values: Values) -> str:
+        """A sound answer to something else: made from the schema, not from what was asked."""
+        made = sound(METHODS[call.request.method].response, values)
+        bad = corrupt(type(made), _encoded(made), values, times=values.random.choice((0, 0, 1)))
+        call.reply(bad.body)
+        return f"invented, {bad.how}"
+
+    def _bulk(self, call: Call, message: Any, values: Values) -> str:
+        made, how = bulk(METHODS[call.request.method].response, values, most_bytes=1 << 20)
+        call.reply(_encoded(made))
+        return how
+
+    def _refusal(self, call: Call, message: Any, values: Values) -> str:
+        names = {field.name for field in fields(message)}
+        code = values.random.choice(CODES)
+        changed = {"success": False, "err_code": code, "err_msg": values.text("code text")}
+        call.reply(_encoded(replace(message, **{name: value for name, value in changed.items() if name in names})))
+        return f"refusal {code}"
+
+    def _exception(self, call: Call, message: Any, values: Values) -> str:
+        name = values.random.choice(
+            (*NAMES, "java.lang.Exception", "org.apache.inlong.tubemq.corerpc.exception.StandbyException")
+        )
+        buffers = encode_exception(
+            call.request.serial, fatal=values.random.random() < 0.5, exception_name=name, text=values.text("code text")
+        )
+        _send(call, buffers)
+        return f"exception {name[:40]!r}"
+
+    def _silence(self, call: Call, message: Any, values: Values) -> str:
+        _drop(call)
+        return "silence"
+
+    def _twice(self, call: Call, message: Any, values: Values) -> str:
+        body = _encoded(message)
+        for _ in range(values.random.choice((2, 3, 50))):
+            _send(call, _response(call, body))
+        return "more than one answer"
+
+    def _other_serial(self, call: Call, message: Any, values: Values) -> str:
+        serial = values.random.choice((0, -1, call.request.serial + 1, call.request.serial - 1, 2**31 - 1))
+        serial = (serial + 2**31) % 2**32 - 2**31
+        _send(call, _response(call, _encoded(message), serial=serial))
+        return f"serial {serial}"
+
+    def _other_method(self, call: Call, message: Any, values: Values) -> str:
+        method = values.random.choice((*METHODS, 0, 127, 2**31 - 1))
+        other = METHODS.get(method)
+        body = _encoded(sound(other.response, values)) if other is not None else _encoded(message)
+        _send(call, _response(call, body, method=method))
+        return f"the answer of method {method}"
+
+    def _broken_envelope(self, call: Call, message: Any, values: Values) -> str:
+        content = b"".join(_response(call, _encoded(message)))[16:]
+        at = values.random.randrange(min(len(content), 40))
+        content = content[:at] + bytes([values.random.randrange(256)]) + content[at + 1 :]
+        _send(call, encode_frame(call.request.serial, [content]))
+        return f"a broken envelope at byte {at}"
+
+    def _noise(self, call: Call, message: Any, values: Values) -> str:
+        _send(
+            call,
+            [
+                values.random.choice(
+                    (b"\x16\x03\x01\x02\x00", b"HTTP/1.1 400 Bad Request\r\n\r\n", values.random.randbytes(300))
+                )
+            ],
+        )
+        return "noise"
+
+    def _cut(self, call: Call, message: Any, values: Values) -> str:
+        whole = b"".join(_response(call, _encoded(message)))
+        _send(call, [whole[: values.random.randrange(len(whole))]])
+        call.connection.close()
+        return "a cut answer and the end of the connection"
+
+
+def _encoded(message: Any) -> bytes:
+    if isinstance(message, list):
+        return b"".join(message)
+    return message if isinstance(message, bytes) else encode(message)
+
+
+def _response(call: Call, body: bytes, *, serial: int | None = None, method: int | None = None) -> list[bytes]:
+    request = call.request
+    return encode_response(
+        request.serial if serial is None else serial,
+        method=request.method if method is None else method,
+        body=(body,),
+        capabilities=None if request.capabilities is None else call.connection.announce(request),
+        block_bytes=None,
+    )
+
+
+def _send(call: Call, buffers: Sequence[bytes]) -> None:
+    """Send what is no answer of this server's own making, and count the call as done."""
+    _drop(call)
+    call.connection.send(buffers)
+
+
+def _drop(call: Call) -> None:
+    if not call.answered:
+        call.answered = True
+        call.connection.finished(call.size_bytes)
