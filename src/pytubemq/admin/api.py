@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pytubemq.admin.bodies import (
+    Adoption,
     ChangedDefaults,
     ChangedTopic,
     NewReset,
@@ -53,6 +54,7 @@ class Api:
             Route(f"{PREFIX}/cluster", _all_of(master.cluster)),
             Route(f"{PREFIX}/cluster/defaults", _all_of(master.defaults), methods=["GET"]),
             Route(f"{PREFIX}/cluster/defaults", self.alter_defaults, methods=["PATCH"]),
+            Route(f"{PREFIX}/cluster/adopt", self.adopt_topics, methods=["POST"]),
             Route(f"{PREFIX}/topics", _all_of(master.topics), methods=["GET"]),
             Route(f"{PREFIX}/topics", self.create_topic, methods=["POST"]),
             Route(f"{PREFIX}/topics:batch", self.create_topics, methods=["POST"]),
@@ -88,6 +90,12 @@ class Api:
             durability=new.durability,
         )
         return _json(made, HTTPStatus.CREATED)
+
+    async def adopt_topics(self, request: Request) -> Response:
+        """200, with what was taken over."""
+        self._check_token(request)
+        wanted = await read_body(request, Adoption)
+        return _json(await self._master.adopt_topics(discard=wanted.discard))
 
     async def create_topics(self, request: Request) -> Response:
         """201 when all can be used; 200 when all were there already."""

@@ -46,6 +46,12 @@ class NewTopics(msgspec.Struct, frozen=True, kw_only=True):
     exist_ok: bool = False
 
 
+class Adoption(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of topics that Brokers hold and the Master does not know: taken over, or let go (`discard`)."""
+
+    discard: bool = False
+
+
 class NewReset(msgspec.Struct, frozen=True, kw_only=True):
     """Where a group is to go.
 

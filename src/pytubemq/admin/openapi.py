@@ -29,6 +29,8 @@ def describe(version: str) -> dict[str, Any]:
         "new_topic": bodies.NewTopic,
         "new_topics": bodies.NewTopics,
         "created": views.TopicsCreated,
+        "adoption": bodies.Adoption,
+        "adopted": views.TopicsAdopted,
         "changed_topic": bodies.ChangedTopic,
         "changed_defaults": bodies.ChangedDefaults,
         "new_reset": bodies.NewReset,
@@ -95,6 +97,9 @@ def describe(version: str) -> dict[str, Any]:
             "/api/v1/cluster": {"get": get("cluster", "Masters, Brokers, versions")},
             "/api/v1/topics": {"get": get("topics", "all topics"), "post": create},
             "/api/v1/cluster/defaults": defaults,
+            "/api/v1/cluster/adopt": {
+                "post": change("adopted", "adoption", "take over topics that Brokers hold and the Master does not know")
+            },
             "/api/v1/topics:batch": {"post": batch},
             "/api/v1/topics/{name}": {"get": topic, "patch": alter, "delete": delete},
             "/api/v1/brokers": {"get": get("brokers", "all Brokers")},

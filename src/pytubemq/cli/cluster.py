@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
-from pytubemq.cli.api import Api
+from pytubemq.cli.api import SERVER_WAIT_S, Api
 from pytubemq.cli.cluster_wait import DEFAULT_WAIT_S, await_healthy
 from pytubemq.cli.options import current, global_options, http_option
-from pytubemq.cli.output import emit_object
+from pytubemq.cli.output import emit_object, emit_rows
 from pytubemq.cli.target import http_url
 from pytubemq.cli.topic_options import given, settings_options
+from pytubemq.cli.words import count_of
 from pytubemq.errors import ExitCode
 
 
@@ -80,6 +81,30 @@ def alter(http: str | None, **settings: str | int | None) -> None:
     if options.output:
         emit_object(options, found, name="durability")
     options.say(f"altered the defaults: {', '.join(f'{key} {value}' for key, value in body.items())}")
+
+
+@cluster.command("adopt")
+@click.option("--discard", is_flag=True,
+              help="Take nothing over: the Brokers stop to serve these topics, and keep their files.")  # fmt: skip
+@click.option("--yes", is_flag=True, help="Needed with --discard.")
+@http_option
+@global_options
+def adopt(http: str | None, discard: bool, yes: bool) -> None:
+    """Take over the topics that Brokers hold and the Master does not know, as after a loss of its metadata.
+
+    They get the settings that their Brokers report; rules about groups are not among them.
+    """
+    if discard and not yes:
+        raise click.UsageError("the Brokers then stop to serve these topics: say so with --yes")
+    options = current()
+    api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
+    found = api.post("cluster", "adopt", body={"discard": discard})
+    rows = found["discarded" if discard else "adopted"]
+    if options.output:
+        emit_rows(options, rows, ["topic", "broker", "partitions"], name="topic")
+    done = "let go" if discard else "took over"
+    options.say(f"{done} {count_of(len({row['topic'] for row in rows}), 'topic')}" if rows else
+                "every topic that a Broker holds is known: nothing to do")  # fmt: skip
 
 
 def is_healthy(found: dict[str, object]) -> bool:

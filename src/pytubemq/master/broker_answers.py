@@ -48,7 +48,8 @@ class BrokerAnswers:
         """To a heartbeat that was taken in."""
         cluster = self._catalogue.cluster
         stop_read, stop_write = self._forbidding.stops(run.broker_id)
-        flow_asked = request.flow_check_id is not None
+        flow_asked = request.flow_check_id is not None and not run.unknown
+        nothing = None if run.unknown else UNDEFINED
         return HeartResponseM2B(
             success=True,
             err_code=Code.SUCCESS,
@@ -59,26 +60,26 @@ class BrokerAnswers:
             conf_check_sum_id=run.conf.sync_id.checksum,
             need_report_data=push,
             take_conf_info=push,
-            take_remove_topic_info=True,
+            take_remove_topic_info=not run.unknown,
             broker_default_conf_info=run.conf.defaults if push else None,
             broker_topic_set_conf_info=run.conf.topics if push else (),
             topic_durability=run.conf.durability if push else (),
             topic_retention=run.conf.retention if push else (),
-            remove_topic_conf_info=run.conf.removed,
+            remove_topic_conf_info=() if run.unknown else run.conf.removed,
             ssd_store_id=UNDEFINED,
-            flow_check_id=cluster.stamp.serial_id if flow_asked else UNDEFINED,
-            flow_control_info=self._rules(request.flow_check_id),
-            qry_priority_id=cluster.qry_priority_id if flow_asked else UNDEFINED,
+            flow_check_id=cluster.stamp.serial_id if flow_asked else nothing,
+            flow_control_info=self._rules(request.flow_check_id) if flow_asked else None,
+            qry_priority_id=cluster.qry_priority_id if flow_asked else nothing,
             authorized_info=self._token,
             broker_authorized_info=self._broker_token,
-            cls_config=answers.cluster_config(cluster, request.cls_config),
+            cls_config=None if run.unknown else answers.cluster_config(cluster, request.cls_config),
         )
 
     def registration(self, run: BrokerRun, request: RegisterRequestB2M, *, push: bool) -> RegisterResponseM2B:
         """To a registration that was taken in."""
         cluster = self._catalogue.cluster
         stop_read, stop_write = self._forbidding.stops(run.broker_id)
-        flow_asked = request.flow_check_id is not None
+        flow_asked = request.flow_check_id is not None and not run.unknown
         return RegisterResponseM2B(
             success=True,
             err_code=Code.SUCCESS,
@@ -101,11 +102,11 @@ class BrokerAnswers:
             topic_retention=run.conf.retention if push else (),
             ssd_store_id=UNDEFINED,
             flow_check_id=cluster.stamp.serial_id if flow_asked else None,
-            flow_control_info=self._rules(request.flow_check_id),
+            flow_control_info=self._rules(request.flow_check_id) if flow_asked else None,
             qry_priority_id=cluster.qry_priority_id if flow_asked else None,
             authorized_info=self._token,
             broker_authorized_info=self._broker_token,
-            cls_config=answers.cluster_config(cluster, request.cls_config),
+            cls_config=None if run.unknown else answers.cluster_config(cluster, request.cls_config),
         )
 
     def _rules(self, known: int | None) -> str | None:

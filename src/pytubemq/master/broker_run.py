@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from pytubemq.master.broker_sync import BrokerConf, SyncId
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytubemq.master.held_topics import HeldTopic
     from pytubemq.model.ids import Address
     from pytubemq.model.records import ManageStatus
     from pytubemq.model.topic import TopicConfig
@@ -47,6 +50,8 @@ class BrokerRun:
     """By the strings that `topics` were read from."""
     surplus: int = 0
     """Partitions that it has reported beyond those of the records, at most."""
+    unknown: Mapping[str, HeldTopic] = field(default_factory=dict)
+    """Topics that it holds and the Master does not know: it gets no orders until it is decided what becomes of them."""
     read_status: int = 0
     write_status: int = 0
     durability: str = ""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 DEFAULTS = BrokerDefaultConf(partitions=1)
 """The original's built-in defaults for a Broker."""
 
-_PROPS = {
+PROPS = {
     "partitions": "num_partitions",
     "accept_publish": "accept_publish",
     "accept_subscribe": "accept_subscribe",
@@ -141,14 +141,14 @@ def _strings_of(deploy: DeployRecord, base: TopicProps, size: int, limit: int) -
 
 
 def _default_conf(props: TopicProps) -> BrokerDefaultConf:
-    return BrokerDefaultConf(**{ours: _told(getattr(props, theirs), theirs) for ours, theirs in _PROPS.items()})
+    return BrokerDefaultConf(**{ours: _told(getattr(props, theirs), theirs) for ours, theirs in PROPS.items()})
 
 
 def _conf_of(deploy: DeployRecord, base: TopicProps, size: int, limit: int) -> BrokerTopicConf:
     """Blank is what the topic leaves to the Broker, or has as the Broker has it."""
     values = {
         ours: None if (value := getattr(deploy.props, theirs)) == getattr(base, theirs) else _told(value, theirs)
-        for ours, theirs in _PROPS.items()
+        for ours, theirs in PROPS.items()
     }
     return BrokerTopicConf(
         topic=deploy.topic,

@@ -28,6 +28,7 @@ from pytubemq.master.broker_sync import (
     reported_topics,
 )
 from pytubemq.master.broker_upkeep import BrokerUpkeep
+from pytubemq.master.held_topics import unknown_topics
 from pytubemq.master.leases import Leases, read_leases
 from pytubemq.master.peers import Connection, Peers
 from pytubemq.master.strangers import Absences, is_stranger
@@ -256,6 +257,7 @@ class Brokers:
             reported_defaults=request.broker_default_conf_info or "",
             reported_topics=report,
             surplus=surplus,
+            unknown=unknown_topics(request, {deploy.topic for deploy in self._catalogue.deployed_on(broker_id)}),
             durability=escaped((request.own_durability or "")[:MAX_PROBLEM_CHARS]),
             web_port=request.own_web_port if 1 <= (request.own_web_port or 0) <= 65_535 else None,
             since_ms=self._clock.wall_ms(),
@@ -402,7 +404,7 @@ class Brokers:
         if self.runs.get(run.broker_id) is not run:
             call.reply(encode(refused_heartbeat(Code.HB_NO_NODE, f"broker {run.broker_id} is out, register again")))
             return True
-        push = not run.in_sync
+        push = not run.in_sync and not run.unknown
         just_pushed = run.pushed == run.conf.sync_id and self._clock.now_s() - run.pushed_s < PUSH_AGAIN_S
         news = self._answers.news(run)
         if not must and news == run.told and (not push or just_pushed):
@@ -414,7 +416,7 @@ class Brokers:
         return True
 
     def _register_answer(self, run: BrokerRun, request: RegisterRequestB2M) -> RegisterResponseM2B:
-        push = not run.in_sync
+        push = not run.in_sync and not run.unknown
         if push:
             run.pushed, run.pushed_s = run.conf.sync_id, self._clock.now_s()
         return self._answers.registration(run, request, push=push)

@@ -23,6 +23,7 @@ from pytubemq.master.group_reports import GroupReports
 from pytubemq.master.group_resets import GroupResets, chosen
 from pytubemq.master.group_why import ABSENT, UNKNOWN
 from pytubemq.master.handlers import handlers
+from pytubemq.master.held_topics import Adoption
 from pytubemq.master.inspect import Inspector
 from pytubemq.master.layout import Layout
 from pytubemq.master.metrics import Calls, MasterFacts
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
         ResetHistory,
         TopicDetail,
         TopicRemoval,
+        TopicsAdopted,
         TopicView,
     )
     from pytubemq.model.ids import Address
@@ -95,6 +97,7 @@ class MasterService:
         )
         self._brokers, self._groups, self._producers = rooms.brokers, rooms.groups, rooms.producers
         self._flow = rooms.flow
+        self._adoption = Adoption(self._catalogue, self._brokers, self._clock)
         self._topic_life = TopicLife(self._catalogue, self._brokers, settings, self._clock)
         self._calls = Calls()
         self._server = RpcServer(
@@ -363,6 +366,14 @@ class MasterService:
     async def health(self) -> Health:
         """The verdict, with reasons."""
         return self._verdict.health()
+
+    async def adopt_topics(self, *, discard: bool = False) -> TopicsAdopted:
+        """Take over the topics that Brokers hold and this Master does not know; with `discard` let them go.
+
+        Raises:
+            StorageError: the records cannot be written; nothing has changed.
+        """
+        return await self._adoption.adopt(discard=discard)
 
     async def defaults(self) -> DefaultsView:
         """What holds for topics that say nothing else."""

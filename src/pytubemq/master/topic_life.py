@@ -103,6 +103,7 @@ class TopicLife:
                 on = [*on, *online]
             if not online:
                 raise self._nowhere(new)
+            online = self._settled(new, online)
             records = self._new_records(new, on)
             for record in records:
                 if isinstance(record, DeployRecord):
@@ -134,6 +135,23 @@ class TopicLife:
                 for broker_id in on
             ),
         ]
+
+    def _settled(self, new: Collection[str], online: Collection[int]) -> list[int]:
+        """Return which of these Brokers take orders: those that hold no topic that this Master does not know.
+
+        Raises:
+            UnavailableError: there is none, or a Broker holds a topic of one of these names.
+        """
+        unknown = {broker_id: run.unknown for broker_id, run in self._brokers.runs.items() if run.unknown}
+        holding = [broker_id for broker_id, topics in unknown.items() if not topics.keys().isdisjoint(new)]
+        settled = [broker_id for broker_id in online if broker_id not in unknown]
+        if unsettled := holding or ([] if settled else online):
+            raise UnavailableError(
+                f"{_topics(new)} not created: broker {_names(unsettled)} holds topics that this Master does not know",
+                hint="take them over with `pytubemq cluster adopt`; `pytubemq cluster health` names them",
+                code=Code.SERVICE_UNAVAILABLE,
+            )
+        return settled
 
     def _in_use(self, name: str) -> bool:
         """Return True if the topic is there as `create` would leave it."""

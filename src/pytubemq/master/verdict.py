@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytubemq.master.admission import Admission
+    from pytubemq.master.broker_run import BrokerRun
     from pytubemq.master.groups import Groups
     from pytubemq.master.producers import Producers
     from pytubemq.master.reports import Reports
@@ -83,11 +84,14 @@ class Verdict:
                     why=f"it reported faults of its storage and is {broker.manage_status} since",
                     hint="mend it, then admin_release_broker_autoforbidden_status and admin_online_broker_configure",
                 )
+            run = self._brokers.runs.get(broker.id)
+            if run is not None and run.unknown:
+                yield _unknown(run)
             if broker.manage_status in OUT_OF_USE:
                 yield from self._held_back(broker)
                 continue  # nobody waits for it
             record = self._layout.catalogue.brokers.get(broker.id)
-            for why in state_of(record, self._brokers.runs.get(broker.id))[1]:
+            for why in state_of(record, run)[1]:
                 yield Reason(
                     thing=f"broker {broker.id}",
                     why=f"{broker.state}: {why}",
@@ -133,3 +137,15 @@ class Verdict:
                     why=f"{group.kind.text}, {len(group.members)} of {group.needs} consumers are there",
                     hint="start the others",
                 )
+
+
+def _unknown(run: BrokerRun) -> Reason:
+    names = sorted(run.unknown)
+    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    return Reason(
+        thing=f"broker {run.broker_id}",
+        why=f"it holds topics that this Master does not know ({', '.join(names[:_MOST_SHOWN])}{more}) and is given no "
+        "orders: the metadata may be lost, or be another cluster's",
+        hint="put a copy of the metadata back, or take the topics over: pytubemq cluster adopt (with --discard the "
+        "Broker stops to serve them, and keeps their files)",
+    )

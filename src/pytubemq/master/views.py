@@ -112,6 +112,21 @@ class TopicsCreated(View, frozen=True, kw_only=True):
     existing: list[str]
 
 
+class UnknownTopic(View, frozen=True, kw_only=True):
+    """A topic on a Broker that the Master had no record of; `partitions` in each of its stores."""
+
+    topic: str
+    broker: int
+    partitions: int
+
+
+class TopicsAdopted(View, frozen=True, kw_only=True):
+    """What was taken over from Brokers, or let go."""
+
+    adopted: list[UnknownTopic]
+    discarded: list[UnknownTopic]
+
+
 class BrokerView(View, frozen=True, kw_only=True):
     """A Broker. `state` is `online`, `starting` (registered, not yet serving), `away`, or `offline` or `draft` where an
     operator has it so, whether it runs or not; `why` says more.

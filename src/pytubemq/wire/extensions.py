@@ -76,6 +76,9 @@ class ExtensionField(IntEnum):
     OWN_WEB_PORT = 1002
     # HeartRequestB2M: what is wrong with the Broker, in words
     BROKER_PROBLEMS = 1001
+    # RegisterRequestB2M: what the strings of the configuration in force cannot say, as topic:value
+    HELD_DURABILITY = 1003
+    HELD_RETENTION = 1004
     # RegisterResponseM2B, HeartResponseM2B, with the configuration: what its strings cannot say, as topic:value
     TOPIC_DURABILITY = 1002
     TOPIC_RETENTION = 1003

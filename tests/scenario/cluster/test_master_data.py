@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pytubemq
+from pytubemq.cli.api import Api
 from pytubemq.server.cluster import EmbeddedCluster
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ async def fill(place: Path, copy: Path) -> None:
     """A topic with messages and a group, and a copy of what the Master keeps, made while it runs."""
     async with EmbeddedCluster(data_dir=place) as cluster:
         await cluster.create_topic("demo", partitions=2, retention="forever")
+        body = {"durability": "process"}
+        await asyncio.to_thread(Api(cluster.http, timeout_s=30).patch, "topics", "demo", body=body)
         async with pytubemq.connect(cluster.master) as tube:
             async with tube.producer("demo") as producer:
                 await producer.send_many(BODIES)
@@ -63,12 +66,22 @@ async def test_a_copy_made_while_the_master_runs_can_be_put_back(tmp_path: Path)
         assert await bodies(tube) == sorted(BODIES)
 
 
-async def test_what_brokers_hold_is_there_again_when_a_lost_topic_is_created_anew(tmp_path: Path) -> None:
+async def test_what_brokers_hold_is_served_again_when_it_is_taken_over(tmp_path: Path) -> None:
     place = tmp_path / "data"
     await fill(place, tmp_path / "copy.db")
     lose(place)
     async with EmbeddedCluster(data_dir=place, settings={"broker.retention_check_s": 0.2}) as cluster:
-        await cluster.create_topic("demo", partitions=2, retention="forever")
+        api = Api(cluster.http, timeout_s=30)
+        health = await asyncio.to_thread(api.health)
+        assert health["status"] == "degraded"
+        assert "it holds topics that this Master does not know (demo) and is given no orders" in str(health["reasons"])
+        with pytest.raises(pytubemq.errors.TubeError, match="holds topics that this Master does not know"):
+            await cluster.create_topic("other")
+        found = await asyncio.to_thread(api.post, "cluster", "adopt", body={})
+        assert found == {"adopted": [{"topic": "demo", "broker": 1, "partitions": 2}], "discarded": []}
+        assert (await asyncio.to_thread(api.health))["status"] == "healthy"
+        demo = await asyncio.to_thread(api.get, "topics", "demo")
+        assert (demo["retention"], demo["durability"], demo["partitions"]) == ("forever", "process", 2)
         async with pytubemq.connect(cluster.master) as tube:
             assert await bodies(tube) == sorted(BODIES)
             async with tube.consumer("g", "demo", start=pytubemq.Start.EARLIEST) as consumer:

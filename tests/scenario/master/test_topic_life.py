@@ -19,6 +19,8 @@ from pytubemq.model.ids import Address
 from pytubemq.model.limits import MAX_TOPICS_PER_CALL
 from pytubemq.model.records import ManageStatus, TopicProps
 from pytubemq.wire.extensions import Capability
+from pytubemq.wire.messages.master import ClusterConfig, RegisterRequestB2M, RegisterResponseM2B
+from pytubemq.wire.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeBroker, town
 from tests.waiting import until
 
@@ -325,3 +327,85 @@ async def test_a_creation_without_a_broker_says_which_there_are(status: ManageSt
                 t.master.broker_room.runs.clear()
         with pytest.raises(UnavailableError, match=text):
             await t.master.create_topic("demo", 1)
+
+
+# --- topics that a Broker holds and the Master does not know ------------------------------------------------------
+
+HELD = (
+    "lost:3: : : : : :delete,24h: :1: : : : :2097152",
+    "other: : : : : : : : :0: : : : : ",
+)
+HELD_DEFAULTS = "2:true:true:1000:10000: :delete,168h:1:0:3:10:20000"
+
+
+class Holding(FakeBroker):
+    """Registers with topics from before."""
+
+    async def register(self) -> RegisterResponseM2B:
+        request = RegisterRequestB2M(
+            client_id=f"{self.broker_id}:{self.address}:2.4.0",
+            broker_online=True,
+            enable_tls=False,
+            read_status_rpt=0,
+            write_status_rpt=0,
+            cur_broker_conf_id=5,
+            conf_check_sum_id=6,
+            broker_default_conf_info=HELD_DEFAULTS,
+            broker_topic_set_conf_info=HELD,
+            held_durability=("lost:memory",),
+            held_retention=("other:keep",),
+            flow_check_id=-2,
+            tls_port=8124,
+            cls_config=ClusterConfig(config_id=-2),
+        )
+        return await self.ask(request, RegisterResponseM2B, Method.BROKER_REGISTER_B2M)
+
+
+async def holding(t: Town) -> tuple[Holding, RegisterResponseM2B]:
+    broker = await t.peer(Holding)
+    answer = await broker.register()
+    broker.sync = (5, 6)
+    return broker, answer
+
+
+async def test_a_broker_that_holds_unknown_topics_is_given_no_orders_until_they_are_taken_over() -> None:
+    async with lively() as t:
+        broker, registered = await holding(t)
+        assert (registered.take_conf_info, registered.broker_topic_set_conf_info) == (False, ())
+        told = await broker.heartbeat()
+        assert (told.take_conf_info, told.take_remove_topic_info, told.remove_topic_conf_info) == (False, False, ())
+        assert (told.flow_check_id, told.qry_priority_id, told.cls_config) == (None, None, None)
+        health = await t.master.health()
+        why = [reason.why for reason in health.reasons if reason.thing == "broker 1"]
+        assert (health.status, len(why)) == ("degraded", 1)
+        assert "does not know (lost, other) and is given no orders" in why[0]
+        with pytest.raises(UnavailableError, match="broker 1 holds topics that this Master does not know"):
+            await t.master.create_topic("demo", 1)
+        broker.sync = (5, 6)
+        waiting = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
+        await until(lambda: len(t.master.broker_room.waiting) == 1)
+        found = await t.master.adopt_topics()
+        assert [(one.topic, one.broker, one.partitions) for one in found.adopted] == [("lost", 1, 3), ("other", 1, 2)]
+        told = await waiting
+        assert (told.take_conf_info, len(told.broker_topic_set_conf_info)) == (True, 2)
+        assert (told.topic_durability, told.topic_retention) == (("lost:memory",), ("other:keep",))
+        lost = t.master.catalogue.deploys["lost", 1]
+        assert (lost.topic_status, lost.props.num_partitions, lost.props.delete_policy) == (1, 3, "delete,24h")
+        assert t.master.catalogue.topics["lost"].max_message_bytes == 2 << 20
+        config = t.master.catalogue.config(t.master.catalogue.deploys["other", 1])
+        assert (config.partitions, config.delete_policy) == (2, "keep")
+        assert (await t.master.adopt_topics()).adopted == []
+
+
+async def test_unknown_topics_that_are_let_go_are_not_served_any_more() -> None:
+    async with lively() as t:
+        broker, _ = await holding(t)
+        await broker.heartbeat()
+        broker.sync = (5, 6)
+        waiting = asyncio.create_task(broker.heartbeat(wait_ms=WAIT_MS))
+        await until(lambda: len(t.master.broker_room.waiting) == 1)
+        found = await t.master.adopt_topics(discard=True)
+        assert ([one.topic for one in found.discarded], found.adopted) == (["lost", "other"], [])
+        told = await waiting
+        assert (told.take_conf_info, told.broker_topic_set_conf_info) == (True, ())
+        assert not t.master.catalogue.topics

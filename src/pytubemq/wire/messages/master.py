@@ -240,6 +240,8 @@ class RegisterRequestB2M:
     cls_config: ClusterConfig | None = optional(15, ClusterConfig, default=None)
     leases: tuple[str, ...] = repeated(ExtensionField.BROKER_LEASES, STR, most=MAX_WIRE_LEASES, default=())
     own_durability: str | None = optional(ExtensionField.OWN_DURABILITY, STR, default=None)
+    held_durability: tuple[str, ...] = repeated(ExtensionField.HELD_DURABILITY, STR, most=MAX_WIRE_SETTINGS, default=())
+    held_retention: tuple[str, ...] = repeated(ExtensionField.HELD_RETENTION, STR, most=MAX_WIRE_SETTINGS, default=())
     own_web_port: int | None = optional(ExtensionField.OWN_WEB_PORT, I32, default=None)
 
 

@@ -1,0 +1,138 @@
+"""Topics that Brokers hold and this Master does not know, as after a loss of its metadata.
+
+The invariants: a Broker that holds such topics is given no configuration and told to remove nothing, so it goes on as
+it is until somebody decides; what is taken over has the settings that the Broker reported.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytubemq.errors import BadRequestError, MessageError
+from pytubemq.master.answers import SYSTEM_TOPIC
+from pytubemq.master.broker_sync import DEFAULTS, PROPS
+from pytubemq.master.views import TopicsAdopted, UnknownTopic
+from pytubemq.model.durability import parse_durability
+from pytubemq.model.names import check_topic
+from pytubemq.model.records import DeployRecord, Stamp, TopicProps, TopicRecord, TopicStatus
+from pytubemq.wire.confstrings import parse_broker_default_conf, parse_broker_topic_conf, parse_topic_values
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pytubemq.master.brokers import Brokers
+    from pytubemq.master.catalogue import Catalogue
+    from pytubemq.model.records import Record
+    from pytubemq.net.clock import Clock
+    from pytubemq.wire.confstrings import BrokerDefaultConf, BrokerTopicConf
+    from pytubemq.wire.messages.master import RegisterRequestB2M
+
+logger = logging.getLogger(__name__)
+
+ADOPTED_BY = "adopted"
+"""Who makes the records of a topic that is taken over from a Broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTopic:
+    """A topic on a Broker, with what the Broker reported of it; `max_message_bytes` None is the cluster's."""
+
+    name: str
+    status: TopicStatus
+    props: TopicProps
+    max_message_bytes: int | None
+
+
+def unknown_topics(request: RegisterRequestB2M, known: Collection[str]) -> dict[str, HeldTopic]:
+    """Return what a registration reports beyond the `known` topics, by name.
+
+    Raises:
+        FormatError: a string is not in the form of the protocol.
+    """
+    text = request.broker_default_conf_info
+    defaults = parse_broker_default_conf(text) if text and text.strip() else DEFAULTS
+    durability = parse_topic_values(request.held_durability, "a topic's durability")
+    retention = parse_topic_values(request.held_retention, "a topic's retention")
+    found = {}
+    for conf in map(parse_broker_topic_conf, request.broker_topic_set_conf_info):
+        if conf.topic in known or conf.topic == SYSTEM_TOPIC:
+            continue
+        try:
+            check_topic(conf.topic)
+            props = _props(conf, defaults, durability.get(conf.topic), retention.get(conf.topic))
+            found[conf.topic] = HeldTopic(conf.topic, TopicStatus(conf.status), props, conf.max_message_bytes)
+        except (MessageError, BadRequestError, ValueError) as error:
+            logger.warning("a Broker reports a topic that cannot be one, which is passed over: %s", error)
+    return found
+
+
+def _props(
+    conf: BrokerTopicConf, defaults: BrokerDefaultConf, durability: str | None, retention: str | None
+) -> TopicProps:
+    values = {}
+    for ours, theirs in PROPS.items():
+        own = getattr(conf, ours)
+        values[theirs] = getattr(defaults, ours) if own is None else own
+    props = TopicProps(**values)
+    return replace(
+        props,
+        delete_policy=retention or props.delete_policy,
+        durability=None if durability is None else parse_durability(durability),
+    )
+
+
+class Adoption:
+    """Takes over topics from the Brokers that hold them, or lets them go."""
+
+    def __init__(self, catalogue: Catalogue, brokers: Brokers, clock: Clock) -> None:
+        self._catalogue = catalogue
+        self._brokers = brokers
+        self._clock = clock
+
+    async def adopt(self, *, discard: bool = False) -> TopicsAdopted:
+        """Enter the unknown topics of all Brokers that are registered, and give these their configuration again.
+
+        With `discard` nothing is entered: the Brokers stop to serve the topics, whose files stay.
+
+        Raises:
+            StorageError: the records cannot be written; nothing has changed.
+        """
+        async with self._catalogue.lock:
+            runs = [run for run in self._brokers.runs.values() if run.unknown]
+            held = {run.broker_id: dict(run.unknown) for run in runs}
+            if held and not discard:
+                await self._catalogue.apply(self._records(held))
+            for run in runs:
+                run.unknown = {}
+        for broker_id in held:
+            self._brokers.waiting.wake(broker_id)
+        found = [
+            UnknownTopic(topic=name, broker=broker_id, partitions=topic.props.num_partitions or 1)
+            for broker_id, topics in sorted(held.items())
+            for name, topic in sorted(topics.items())
+        ]
+        if found:
+            logger.warning("%d places of topics on Brokers were %s", len(found), "let go" if discard else "taken over")
+        return TopicsAdopted(adopted=[] if discard else found, discarded=found if discard else [])
+
+    def _records(self, held: Mapping[int, Mapping[str, HeldTopic]]) -> list[Record]:
+        now_ms = self._clock.wall_ms()
+        stamp = Stamp(ADOPTED_BY, now_ms, ADOPTED_BY, now_ms)
+        topics: dict[str, Record] = {}
+        places: list[Record] = []
+        for broker_id, found in held.items():
+            base = self._catalogue.broker_props(broker_id)
+            for name, topic in found.items():
+                if name not in self._catalogue.topics:
+                    size = topic.max_message_bytes or self._catalogue.cluster.max_message_bytes
+                    topics.setdefault(name, TopicRecord(name, max_message_bytes=size, stamp=stamp))
+                places.append(DeployRecord(name, broker_id, topic.status, _own(topic.props, base), stamp))
+        return [*topics.values(), *places]
+
+
+def _own(props: TopicProps, base: TopicProps) -> TopicProps:
+    """Only what differs from what holds on the Broker anyway, so that a later change of that counts for the topic."""
+    same = {name: None for name in PROPS.values() if getattr(props, name) == getattr(base, name)}
+    return replace(props, **same)
