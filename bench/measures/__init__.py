@@ -12,6 +12,7 @@ NAMES = (
     "latency",
     "memory",
     "restart",
+    "stopped",
     "connections",
     "workers",
 )
