@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pytubemq.model.names import escaped, escaped_json
+from pytubemq.model.names import escaped, escaped_json, escaped_text
 
 if TYPE_CHECKING:
     from pytubemq.cli.options import GlobalOptions
@@ -55,6 +55,12 @@ def emit_object(options: GlobalOptions, value: Row, *, name: str) -> None:
         width = max((len(key) for key in value), default=0)
         for key, item in value.items():
             _write(_field(key, item, width))
+
+
+def emit_lines(lines: Iterable[str]) -> None:
+    """Lines of plain text for people; one may hold line breaks of its own."""
+    for line in lines:
+        _write(escaped_text(line))
 
 
 def table(rows: Iterable[Row], columns: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from pytubemq.errors import Code
 from pytubemq.wire.extensions import Capability
-from tests.scenario.broker.support import connected, item, running, service
+from tests.scenario.broker.support import Peer, connected, item, running, service
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -186,6 +186,23 @@ async def test_names_that_break_the_strings_they_go_into_are_refused(client_id: 
         answer = await peer.register()
         assert (answer.success, answer.err_code) == (False, Code.BAD_REQUEST)
         assert "has @ or # in it" in answer.err_msg
+        assert broker.health()["consumers"] == 0
+
+
+@pytest.mark.parametrize("bad", ["g\n2026-01-31 forged", "g\x1b[2J", "g\x9b2J", "g\u202eh", "g\u2028h"])
+async def test_names_that_a_terminal_obeys_are_refused_in_every_request(bad: str) -> None:
+    async with running() as broker, connected(broker) as peer:
+        for field in ("client_id", "group", "topic"):
+            asking = Peer(peer.connection)
+            setattr(asking, field, bad)
+            answers = [await asking.register(), (await asking.get())[0], await asking.commit()]
+            if field != "group":
+                answers.append(await asking.send())
+            if field != "topic":
+                answers.append(await asking.heartbeat())
+            for answer in answers:
+                assert (answer.success, answer.err_code) == (False, Code.BAD_REQUEST), (field, answer)
+                assert answer.err_msg.isprintable()
         assert broker.health()["consumers"] == 0
 
 

@@ -11,6 +11,7 @@ import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
+from pytubemq.model.names import escaped
 from pytubemq.spark.pipeline.run.events import BatchDone, RunStatus, Started, Starting, as_json
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Lines:
 
     def _say(self, text: str) -> None:
         self._said = text
-        print(f"{time.strftime('%H:%M:%S')}  {text}", file=self._stream, flush=True)
+        print(f"{time.strftime('%H:%M:%S')}  {escaped(text)}", file=self._stream, flush=True)
 
 
 class Bars:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_rows
+from pytubemq.cli.output import emit_lines, emit_rows
 from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, on_path, set_option, tell_for
 from pytubemq.cli.words import count_of
 from pytubemq.errors import ExitCode
@@ -56,7 +56,7 @@ def dry_run(file: str, messages: int, variables: dict[str, str]) -> int:
                 if check.error is not None:
                     tell_for(check.error, file, variables)
                 if human:
-                    click.echo("\n".join(as_text(check)))
+                    emit_lines(as_text(check))
     if not human:
         emit_rows(options, [as_row(check) for check in checks], COLUMNS, name="check")
     failed = sum(not check.passed for check in checks)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_rows
+from pytubemq.cli.output import emit_lines, emit_rows
 from pytubemq.cli.pipeline.options import as_given, set_option
 from pytubemq.cli.words import count_of
 from pytubemq.errors import ExitCode
@@ -49,8 +49,7 @@ def lint(files: tuple[str, ...], schema: bool, variables: dict[str, str]) -> int
     if options.output not in {None, "table"}:
         emit_rows(options, [as_row(fault) for fault in faults], COLUMNS, name="code")
         return code
-    for line in as_text(faults):
-        click.echo(line)
+    emit_lines(as_text(faults))
     options.say(_summary(faults, errors, code, given))
     return code
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_object
+from pytubemq.cli.output import emit_lines, emit_object
 from pytubemq.cli.pipeline.options import file_argument, need_spark, on_path, set_option
 from pytubemq.errors import NotFoundError
 
@@ -62,7 +62,7 @@ def plan(file: str, offline: bool, schema: bool, variables: dict[str, str]) -> N
         pipeline, looked=looked, last=last, columns=columns, fed=fed, repeating=again, running=running
     )  # fmt: skip
     if options.output in {None, "table"}:
-        click.echo("\n".join(words(made)))
+        emit_lines(words(made))
     else:
         emit_object(options, made.as_json(), name="name")
 

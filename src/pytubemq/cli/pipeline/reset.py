@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_object
+from pytubemq.cli.output import emit_lines, emit_object
 from pytubemq.cli.pipeline.opened import files_of
 from pytubemq.cli.pipeline.options import file_argument, set_option
 from pytubemq.cli.words import count_of
@@ -39,7 +39,7 @@ def reset(file: str, dry_run: bool, yes: bool, variables: dict[str, str]) -> Non
     shown = {"state": files.location, "batches": found.batches, "rows_in": found.rows_in, "aside": aside}
     table = options.output in {None, "table"}
     if table:
-        click.echo("\n".join(in_words(found, files.location)))
+        emit_lines(in_words(found, files.location))
     else:
         emit_object(options, shown | {"names": list(found.names), "offsets": found.offsets}, name="state")
     if found.logs:

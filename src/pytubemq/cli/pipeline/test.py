@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pytubemq.cli.options import current, global_options
-from pytubemq.cli.output import emit_rows
+from pytubemq.cli.output import emit_lines, emit_rows
 from pytubemq.cli.pipeline.options import as_given, file_argument, need_spark, on_path, set_option
 from pytubemq.cli.words import count_of
 from pytubemq.errors import ConfigError, ExitCode
@@ -57,7 +57,7 @@ def test(file: str, only: str, variables: dict[str, str]) -> int:
             for result in run_cases(spark, pipeline, loaded.places, only=only):
                 results.append(result)
                 if human:
-                    click.echo("\n".join(as_text(result, file)))
+                    emit_lines(as_text(result, file))
     failed = sum(not result.passed for result in results)
     if not human:
         emit_rows(options, [as_row(result) for result in results], COLUMNS, name="name")
