@@ -202,7 +202,7 @@ async def _say_silent(options: GlobalOptions, tube: Tube, topic: str, *, nothing
     if silent and len(silent) == brokers and nothing_came:
         raise UnreachableError(
             f"no Broker of topic {topic!r} answers: {', '.join(silent)}",
-            hint="see what is the matter:  pytubemq cluster health",
+            hint=f"see what the Master knows of each:  pytubemq topic show {topic}",
         )
     for name in silent:
         options.say(f"not asked: {name} does not answer")

@@ -60,7 +60,12 @@ GROUP_STATES: Final = ("stable", "balancing")
 MASTER_METRICS: tuple[Source[MasterFacts], ...] = (
     gauge("master_healthy", "1 while the cluster's health names nothing", lambda f: f.health.status == "healthy"),
     gauge("master_health_reasons", "What the cluster's health names", lambda f: len(f.health.reasons)),
-    gauge("master_brokers", "Brokers by state: online, starting or away", _broker_states, ("state",)),
+    gauge(
+        "master_brokers",
+        "Brokers by state: online, starting, away, or offline or draft where an operator has it so",
+        _broker_states,
+        ("state",),
+    ),
     gauge("master_topics", "Topics", lambda f: f.health.topics),
     gauge("master_groups", "Groups with members by state: stable or balancing", _groups, ("state",)),
     gauge("master_consumers", "Consumers registered", lambda f: f.health.consumers),
