@@ -119,7 +119,7 @@ class RpcConnection(asyncio.Protocol):
         except (ValueError, OverflowError) as error:  # no name that can be looked up, no number that is a port
             raise UnreachableError(
                 f"cannot connect to {str(peer)!r:.200}: there can be no such address",
-                hint="see what the Master says of its Brokers (`pytubemq broker list`)",
+                hint="see what the Master says of its Brokers (`pytubemq cluster info`)",
             ) from error
         return connection
 
