@@ -4,8 +4,8 @@ The invariant: no file is changed before every file's version is known to be rea
 partitions end exactly where the checkpoint says. A partition whose files are missing, short or damaged is marked, left
 as it is, and does not keep the others from being opened.
 
-Partition logs are cut back to the checkpoint, also where more of them may be sound: the journal holds all of that,
-checked block by block, and written again it needs no trust in what a crash left behind.
+Partition logs are cut back to the checkpoint, also where more of them may be sound: the journal holds all of that, as
+was proven before, or what it lacks was put into a quarantine.
 """
 
 from __future__ import annotations

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from pytubemq.wire.stored import StoredMessage
 
 ROOT: Final = Path("/data/broker-1")
-SETTINGS: Final = StoreSettings(segment_bytes=6000, journal_segment_bytes=5000, reserve_bytes=0, check_on_read=True)
+SETTINGS: Final = StoreSettings(
+    segment_bytes=6000, journal_segment_bytes=5000, journal_padding_bytes=512, reserve_bytes=0, check_on_read=True
+)
 PARTITIONS: Final = [("a", 0), ("a", 1), ("b", 0)]
 HEADER_BYTES: Final = 64
 NOW_MS: Final = 1_790_000_000_000
@@ -54,7 +56,7 @@ class Original:
     replay_from: tuple[Path, int]
 
 
-def build_store() -> Original:
+def build_store(rounds: int = 140, checkpoint_at: int = 100) -> Original:
     rng = Random(5)
     disk = FaultyDisk()
     store = BrokerStore.open(ROOT, disk=disk, settings=SETTINGS)
@@ -63,8 +65,8 @@ def build_store() -> Original:
     found = Original({}, {}, [{}], [], (ROOT, 0))
     sequences = dict.fromkeys(PARTITIONS, 0)
     applied = dict.fromkeys(PARTITIONS, 0)
-    for at in range(140):
-        if at == 100:
+    for at in range(rounds):
+        if at == checkpoint_at:
             store.checkpoint()
             applied = {partition: store.ends(*partition)[1] // OFFSET_UNIT for partition in PARTITIONS}
             found.blocks.clear()
@@ -229,6 +231,8 @@ def check_one(original: Original, path: Path, at: int, instead: bytes) -> str:
             how = "mended"
         elif cut:
             how = "cut"
+        elif any(str(path) in (store.partition_problem(*key) or "") for key in PARTITIONS):
+            how = "named"
         else:
             journal, replay_from = original.replay_from
             assert path.suffix == ".journal", f"{path} was not found damaged"
@@ -258,6 +262,27 @@ def test_damage_anywhere_is_found_and_costs_what_it_hit(soak: bool) -> None:
             raise
         ways[how] = ways.get(how, 0) + 1
     assert {"refused to open", "fenced", "mended"} <= set(ways), ways
+
+
+@pytest.mark.timeout(1800)
+def test_no_flipped_bit_of_a_small_store_changes_anything_in_silence(soak: bool) -> None:
+    original = build_store(rounds=6, checkpoint_at=3)
+    kinds = {path.suffix for path, data in original.files.items() if data} - {""}
+    assert kinds == {".journal", ".log", ".index"}
+    ways: dict[str, set[str]] = {}
+    for path, data in original.files.items():
+        for at in range(0, len(data) if path.name != "lock" else 0, 1 if soak else 9):
+            for bit in range(8) if soak else [at % 8]:
+                try:
+                    how = check_one(original, path, at, bytes([data[at] ^ 1 << bit]))
+                except BaseException as error:
+                    error.add_note(f"damaged: bit {bit} of {path} at byte {at}")
+                    raise
+                ways.setdefault(path.suffix or path.name, set()).add(how)
+    assert ways["checkpoint"] == {"refused to open"}, "it is named, and a repair makes another"
+    assert ways[".log"] <= {"named", "fenced"}
+    assert ways[".index"] <= {"named", "mended"}
+    assert ways[".journal"] <= {"refused to open", "fenced", "cut", "not needed any more"}
 
 
 @pytest.mark.anyio
