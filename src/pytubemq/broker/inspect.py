@@ -113,10 +113,10 @@ class BrokerInspect:
             self._partition(served.config.name, number) for served in wanted for number in sorted(served.partition_ids)
         ]
 
-    def groups(self) -> tuple[frozenset[str], frozenset[str]]:
+    async def groups(self) -> tuple[frozenset[str], frozenset[str]]:
         """All groups that have a position or a consumer here, and those of them that have a consumer now."""
         online = frozenset(hold.key.group for hold in self._holds())
-        return online | self._state.positions.groups(), online
+        return online | await self._state.positions.groups(), online
 
     async def positions(self, groups: Collection[str] = (), topics: Collection[str] = ()) -> list[GroupFacts]:
         """Where these groups stand in these topics; all of them when none is named. Sorted.
@@ -133,7 +133,7 @@ class BrokerInspect:
             for hold in self._holds()
             if (not groups or hold.key.group in groups) and (not topics or hold.key.topic in topics)
         }
-        chosen = positions.known(groups, topics) | held
+        chosen = await positions.known(groups, topics) | held
         _check_count(len(chosen))
         return await self._facts(sorted(chosen))
 

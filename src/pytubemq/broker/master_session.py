@@ -103,6 +103,8 @@ class MasterSession:
         self._rng = rng
         self._report = True
         """Whether the next heartbeat tells the configuration in force."""
+        self._may_have_missed = False
+        """Whether an answer may have been on its way that was not waited for."""
         self._condition = Condition()
         self._news = asyncio.Event()
         """The condition is another than the last heartbeat told."""
@@ -189,14 +191,16 @@ class MasterSession:
         reporting = self._report
         loop = asyncio.get_running_loop()
         started_s = loop.time()
-        news = await self._heartbeat(wait_s=0.0 if reporting or not held else MAX_HEARTBEAT_WAIT_S)
+        # The Master takes what it answered for heard: without a wait it says all of it again.
+        at_once = reporting or not held or self._may_have_missed
+        news = await self._heartbeat(wait_s=0.0 if at_once else MAX_HEARTBEAT_WAIT_S)
         if news or not self.health.registered:
             return
         if not held:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._period_s):
                     await self._news.wait()
-        elif not reporting and loop.time() - started_s < _UNHELD_PAUSE_S:
+        elif not at_once and loop.time() - started_s < _UNHELD_PAUSE_S:
             await asyncio.sleep(_UNHELD_PAUSE_S)
 
     async def _heartbeat(self, *, wait_s: float) -> bool:
@@ -206,6 +210,7 @@ class MasterSession:
             reports.heartbeat(self._broker_id, self._config, self._condition, report=self._report, wait_s=wait_s),
             timeout_s=DEFAULT_REQUEST_TIMEOUT_S + wait_s,
         )
+        self._may_have_missed = answer is None
         if answer is None:
             return True
         if not answer.success:

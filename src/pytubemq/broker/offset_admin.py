@@ -114,7 +114,7 @@ class OffsetAdmin:
         wanted = frozenset(topics)
         offsets = {
             (key.topic, key.partition_id): offset
-            for key in self._state.positions.known((source,), wanted)
+            for key in await self._state.positions.known((source,), wanted)
             if self._is_here(key.topic, key.partition_id) and (offset := self._state.positions.current(key)) is not None
         }
         if not offsets:
@@ -136,7 +136,8 @@ class OffsetAdmin:
             RefusedError: some could not be made durable; the text says how many were.
         """
         named, wanted = frozenset(groups), frozenset(topics)
-        return await self._change(dict.fromkeys(self._state.positions.known(named, wanted)), user=user, asked="removed")
+        known = await self._state.positions.known(named, wanted)
+        return await self._change(dict.fromkeys(known), user=user, asked="removed")
 
     # --- inside ---------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ goes on, and is written once writes succeed.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from pytubemq.model.limits import MAX_POSITIONS
 from pytubemq.storage.record import FORGOTTEN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytubemq.broker.append import AppendPath
     from pytubemq.storage.store import BrokerStore
 
@@ -112,19 +115,24 @@ class Positions:
         """Put a group's position somewhere else, None for nowhere; `done` is called when that is durable or refused."""
         self._submit(key, _Write(offset, chosen=True), done)
 
-    def known(self, groups: Collection[str] = (), topics: Collection[str] = ()) -> set[HoldKey]:
-        """Group and partition of each position, durable or on its way, of these groups in these topics (empty: all)."""
-        found = {
-            HoldKey(*key)
-            for keys in (self._store.positions(), self._writes)
-            for key in keys
-            if (not groups or key[0] in groups) and (not topics or key[1] in topics)
-        }
+    async def known(self, groups: Collection[str] = (), topics: Collection[str] = ()) -> set[HoldKey]:
+        """Group and partition of each position, durable or on its way, of these groups in these topics (empty: all).
+
+        There may be a million: they are gone through on a thread, and others have their turn meanwhile.
+        """
+
+        def chosen(keys: Iterable[tuple[str, str, int]]) -> set[HoldKey]:
+            return {
+                HoldKey(*key) for key in keys if (not groups or key[0] in groups) and (not topics or key[1] in topics)
+            }
+
+        found = await asyncio.to_thread(lambda: chosen(self._store.position_keys()))
+        found |= chosen(self._writes)
         return {key for key in found if self.current(key) is not None}
 
-    def groups(self) -> set[str]:
-        """Every group that has one."""
-        durable = {group for group, _, _ in self._store.positions()}
+    async def groups(self) -> set[str]:
+        """Every group that has one; gone through as by `known`."""
+        durable = await asyncio.to_thread(lambda: {group for group, _, _ in self._store.position_keys()})
         return durable | {key.group for key, writes in self._writes.items() if writes[-1].offset is not None}
 
     def forget(self, topic: str) -> bool:

@@ -229,7 +229,7 @@ class RangeHandlers:
 
         state.pending_reads += 1
         try:
-            found = await asyncio.get_running_loop().run_in_executor(state.readers, look)
+            found = await asyncio.get_running_loop().run_in_executor(state.lookups, look)
         except (StorageError, OSError) as error:
             what = error.message if isinstance(error, TubeError) else str(error)
             _refuse_offsets(call, Refusal(Code.INTERNAL_SERVER_ERROR, f"offsets by time cannot be read: {what}"))

@@ -159,7 +159,7 @@ class ResetHandlers:
     async def _at(self, key: HoldKey, time_ms: int) -> int:
         store = self._state.store
         look = asyncio.get_running_loop().run_in_executor(
-            self._state.readers, store.offset_at, key.topic, key.partition_id, time_ms
+            self._state.lookups, store.offset_at, key.topic, key.partition_id, time_ms
         )
         try:
             return await look

@@ -200,6 +200,7 @@ class BrokerService:
             registry=ConsumerRegistry(lease_timeout_s=settings.lease_timeout_s),
             waiters=waiters,
             readers=ThreadPoolExecutor(DISK_READERS, thread_name_prefix="pytubemq-read"),
+            lookups=ThreadPoolExecutor(1, thread_name_prefix="pytubemq-lookup"),
             resets=resets,
             reset_epochs=ResetEpochs(reversed(resets.newest())),
         )
@@ -297,6 +298,7 @@ class BrokerService:
         stopped = self._applier is None or self._applier.close(timeout_s=self.settings.stop_timeout_s)
         if self._state is not None:
             self._state.readers.shutdown(wait=True, cancel_futures=True)
+            self._state.lookups.shutdown(wait=True, cancel_futures=True)
         if self._store is not None and stopped:
             with contextlib.suppress(TubeError):
                 self._store.close()

@@ -43,6 +43,9 @@ class BrokerState:
     registry: ConsumerRegistry
     waiters: Waiters
     readers: ThreadPoolExecutor
+    """Reads for fetches."""
+    lookups: ThreadPoolExecutor
+    """Questions that may look at thousands of partitions, one after the other, so that no fetch waits for them."""
     resets: ResetHistory
     reset_epochs: ResetEpochs
     flow: FlowControl = field(default_factory=FlowControl)

@@ -353,6 +353,21 @@ async def test_damaged_topics_are_named_set_aside_and_sent_again_by_the_master()
         assert disk.exists(broker.directory / "topics.json.damaged")
 
 
+async def test_an_answer_that_was_not_waited_for_is_asked_for_again_at_once() -> None:
+    """The Master took the list of removals for told: it would say it again with its next news only."""
+    disk = FaultyDisk()
+    async with master(topic("demo")) as scripted, running(disk, masters=(scripted.address,)) as broker:
+        await until(lambda: scripted.held)
+        scripted.says = {"take_remove_topic_info": True, "remove_topic_conf_info": (topic("gone", status=2),)}
+        count = len(scripted.heartbeats)
+        disk.fail(Operation.FREE_BYTES)  # news of the Broker's own
+        await until(lambda: len(scripted.heartbeats) > count)
+        assert not scripted.heartbeats[count].max_wait_ms
+        assert broker._orders is not None
+        await until(lambda: broker._orders.removal.hidden == {"gone"})  # type: ignore[union-attr]
+        disk.heal()
+
+
 async def test_a_start_that_fails_leaves_nothing_behind() -> None:
     disk, before = FaultyDisk(), asyncio.all_tasks()
     async with running() as other:

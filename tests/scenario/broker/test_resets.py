@@ -108,7 +108,7 @@ async def test_a_dry_run_tells_all_and_changes_nothing() -> None:
         await send(peer, 2)
         (result,) = (await ask(peer, to("latest"), dry_run=True)).results
         assert (result.err_code, result.old_offset, result.new_offset) == (Code.SUCCESS, None, 2 * OFFSET_UNIT)
-        assert broker.inspect.groups() == (frozenset(), frozenset())
+        assert await broker.inspect.groups() == (frozenset(), frozenset())
         assert (await history(peer)).records == ()
 
 

@@ -6,7 +6,7 @@ import errno
 import random
 from contextlib import suppress
 from dataclasses import replace
-from threading import Event, Thread
+from threading import Event, Thread, get_ident
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -15,6 +15,7 @@ import pytest
 from pytubemq.core.sequences import ProducerMark
 from pytubemq.errors import (
     ClosedError,
+    DirectoryLockedError,
     DiskFailedError,
     DiskFullError,
     MessageError,
@@ -30,6 +31,7 @@ from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.storage import applier, checkpointing
 from pytubemq.storage.checkpoint import read_checkpoint, write_checkpoint
 from pytubemq.storage.header import FileKind, decode_header
+from pytubemq.storage.journal import Journal
 from pytubemq.storage.record import FORGOTTEN
 from pytubemq.storage.staging import Appended
 from pytubemq.storage.store import BrokerStore, StoreSettings
@@ -862,3 +864,38 @@ def test_dropping_many_partitions_flushes_no_directory_that_goes_itself() -> Non
     before = disk.calls[Operation.FSYNC_DIR]
     store.drop("demo")
     assert disk.calls[Operation.FSYNC_DIR] - before < 10
+
+
+def test_a_store_whose_write_hangs_is_closed_without_another_write_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    store.set_durability("demo", Durability.MEMORY)
+    send(store, b"before")
+    begun, go = Event(), Event()
+    written: list[int] = []
+    write = Journal.write
+
+    def held(journal: Journal, prepared: Prepared, meta: bytes) -> None:
+        begun.set()
+        assert go.wait(30)
+        written.append(get_ident())
+        write(journal, prepared, meta)
+
+    monkeypatch.setattr(Journal, "write", held)
+    staging = store.staging()
+    staging.append("demo", 0, b"promised from memory", 0, -1)
+    prepared = store.prepare(staging, NOW_MS)
+    store.publish_early(prepared)
+    writer = Thread(target=store.write, args=(prepared,))
+    writer.start()
+    assert begun.wait(30)
+    before = {path: disk.content(path) for path in disk.files()}
+    store.close()
+    assert {path: disk.content(path) for path in disk.files()} == before
+    with pytest.raises(DirectoryLockedError):
+        open_store(disk)
+    go.set()
+    writer.join(30)
+    assert written == [writer.ident], "nobody else wrote"
+    disk.kill()
+    assert payloads(open_store(disk)) == [b"before", b"promised from memory"]

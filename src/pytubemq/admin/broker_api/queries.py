@@ -60,7 +60,7 @@ async def _offsets(broker: BrokerService, args: Args) -> Reply:
 
 
 async def _group_names(broker: BrokerService, args: Args) -> Reply:
-    every, online = broker.inspect.groups()
+    every, online = await broker.inspect.groups()
     sets = [("online", online), ("offline", every - online)] if args["divide"] else [("all", every)]
     rows = [{"type": name, "groupName": sorted(groups), "groupCount": len(groups)} for name, groups in sets]
     return data_set(rows, count="dataCount")
