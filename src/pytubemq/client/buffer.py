@@ -20,6 +20,8 @@ class Buffer:
         self.max_messages = max_messages
         self.max_bytes = max_bytes
         self._waiters: set[asyncio.Future[None]] = set()
+        self._refused_messages = self._refused_bytes = 1
+        """The most that was refused at a time since somebody last had `room`."""
 
     @property
     def has_room(self) -> bool:
@@ -35,7 +37,7 @@ class Buffer:
         if self.messages and (
             self.messages + messages > self.max_messages or self.size_bytes + size_bytes > self.max_bytes
         ):
-            raise self.full()
+            raise self.full(size_bytes, messages)
         self.messages += messages
         self.size_bytes += size_bytes
 
@@ -65,6 +67,14 @@ class Buffer:
         if self._waiters and (self.has_room or not self.messages):
             self.wake()
 
+    def fits_refused(self, size_bytes: int, messages: int) -> bool:
+        """True if `add` will take so much, and what was refused last as well: its owner would try in vain else."""
+        return self.fits(max(size_bytes, self._refused_bytes), max(messages, self._refused_messages))
+
+    def had_room(self) -> None:
+        """Forget what was refused: whoever waited may try again."""
+        self._refused_messages = self._refused_bytes = 1
+
     async def changed(self) -> None:
         """Wait until there is more room than before, the buffer is empty, or `wake` is called."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -80,8 +90,10 @@ class Buffer:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def full(self) -> BufferFullError:
-        """The error for a message that finds no room."""
+    def full(self, size_bytes: int, messages: int = 1) -> BufferFullError:
+        """Return the error for messages that find no room, and remember how much they need."""
+        self._refused_bytes = max(self._refused_bytes, size_bytes)
+        self._refused_messages = max(self._refused_messages, messages)
         return BufferFullError(
             f"the producer's buffer is full: {self.messages:,} messages, {self.size_bytes:,} bytes",
             hint="await producer.room() and submit again, or use send()",

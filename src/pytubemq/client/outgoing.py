@@ -114,7 +114,7 @@ class Outgoing:
         if buffer.messages and (
             buffer.messages >= buffer.max_messages or buffer.size_bytes + size_bytes > buffer.max_bytes
         ):
-            raise buffer.full()
+            raise buffer.full(size_bytes)
         if bunch is None or bunch.room_bytes < size_bytes:
             self.hand_over()
             now_s = self._loop.time()

@@ -340,7 +340,7 @@ class Producer(Outgoing):
         """The second half of `submit_many`: queue what `encode_many` gave."""
         self.buffer.check_lot(encoded.size_bytes, encoded.messages)
         if not self.buffer.fits(encoded.size_bytes, encoded.messages):
-            raise self.buffer.full()
+            raise self.buffer.full(encoded.size_bytes, encoded.messages)
         lot: Lot = self.open_lot(encoded, key=key, partition=partition)
         self.enqueue_packs(lot, encoded, start=0, stop=len(encoded.packs), at=0)
         return lot.future
@@ -352,9 +352,11 @@ class Producer(Outgoing):
         self.cluster.check_usable()
 
     async def room(self, *, messages: int = 1, size_bytes: int = 1) -> None:
-        """Wait until `submit`, or `submit_many` of so many messages with so many bytes, will be accepted."""
-        while self._refusal is None and not self.buffer.fits(size_bytes, messages):
+        """Wait until `submit`, or `submit_many` of so many messages with so many bytes, will be accepted: at least what
+        found no room last."""
+        while self._refusal is None and not self.buffer.fits_refused(size_bytes, messages):
             await self.buffer.changed()
+        self.buffer.had_room()
         self.check_open()
 
     async def flush(self) -> None:

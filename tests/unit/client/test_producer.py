@@ -343,6 +343,35 @@ async def test_arguments_of_another_type_are_named(wrong: dict[str, Any], said: 
         await producer.send(b"x", key=bytearray(b"k"))  # type: ignore[arg-type]
 
 
+async def test_room_waits_for_what_was_refused_and_does_not_return_at_once() -> None:
+    async with (
+        MockBroker(topics=DEMO) as mock,
+        connect(mock.masters) as tube,
+        tube.producer("demo", max_buffer_bytes=100) as producer,
+    ):
+        gate = asyncio.Event()
+
+        async def held(_call: Call, _request: Any) -> None:
+            await gate.wait()
+
+        mock.respond_fn(Method.SEND_MESSAGE_P2B, held)
+        first = producer.submit(bytes(60))
+        for refused in (bytes(60), bytes(41)):
+            with pytest.raises(BufferFullError, match="60 bytes"):
+                producer.submit(refused)
+        room = asyncio.create_task(producer.room())
+        await mock.until(lambda: mock.received(Method.SEND_MESSAGE_P2B))
+        assert not room.done(), "whoever submits again would spin and hold up the loop"
+        gate.set()
+        await room
+        await producer.submit(bytes(60))
+        await first
+        with pytest.raises(BufferFullError):
+            [producer.submit(bytes(60)) for _ in range(2)]
+        with pytest.raises(BufferFullError):
+            producer.submit_many([bytes(30)] * 3)
+
+
 async def test_the_buffer_is_bounded_and_room_tells_when_there_is_some() -> None:
     async with (
         MockBroker(topics=DEMO) as mock,

@@ -207,7 +207,7 @@ class Producer:
         future: concurrent.futures.Future[Any] = concurrent.futures.Future()
         with self._lock:
             if not self._fits(messages, size_bytes):
-                raise self._producer.buffer.full()
+                raise self._producer.buffer.full(size_bytes, messages)
             self._put_messages += messages
             self._put_bytes += size_bytes
             self._queue.append(_Waiting(future, encoded, key, partition, messages, size_bytes))
@@ -224,7 +224,8 @@ class Producer:
         return not held or (held + messages <= self._max_messages and held_bytes + size_bytes <= self._max_bytes)
 
     def room(self, *, messages: int = 1, size_bytes: int = 1) -> None:
-        """Wait until `submit`, or `submit_many` of so many messages with so many bytes, will be accepted."""
+        """Wait until `submit`, or `submit_many` of so many messages with so many bytes, will be accepted: at least what
+        found no room last."""
         self._io.run(self._room(messages, size_bytes))
 
     def flush(self) -> None:
