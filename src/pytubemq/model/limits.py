@@ -47,7 +47,7 @@ MAX_MESSAGE_BYTES: Final = 20 * MIB
 ATTRIBUTE_ALLOWANCE_BYTES: Final = 10 * KIB
 """What a payload may have beyond the topic's limit: the original's allowance for the attribute block."""
 MAX_PARTITIONS_PER_TOPIC: Final = 10_000
-MAX_PARTITIONS_PER_BROKER: Final = 200_000
+MAX_PARTITIONS_PER_BROKER: Final = 100_000
 """Of all topics of one Broker; a configuration with more is not put in force (Kafka advises 4,000)."""
 MAX_FLOW_RULES_CHARS: Final = 64 * KIB
 """Text of the flow-control rules of a cluster or a group."""

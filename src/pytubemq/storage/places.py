@@ -31,11 +31,8 @@ def topic_directory(root: Path, topic: str) -> Path:
     Raises:
         MessageError: 400, the name is that of no child of a directory.
     """
-    if not is_file_name(topic):
-        raise MessageError(
-            f"not a topic that can be stored: {shown(topic)}", hint="check who asks for a topic of this name", code=400
-        )
-    return root / LOGS / topic
+    _check(topic)
+    return root.joinpath(LOGS, topic)
 
 
 def partition_directory(root: Path, topic: str, partition_id: int) -> Path:
@@ -48,4 +45,12 @@ def partition_directory(root: Path, topic: str, partition_id: int) -> Path:
         raise MessageError(
             f"not a partition that can be stored: {shown(topic)}:{partition_id}", hint="check its id", code=400
         )
-    return topic_directory(root, topic) / str(partition_id)
+    _check(topic)
+    return root.joinpath(LOGS, topic, str(partition_id))
+
+
+def _check(topic: str) -> None:
+    if not is_file_name(topic):
+        raise MessageError(
+            f"not a topic that can be stored: {shown(topic)}", hint="check who asks for a topic of this name", code=400
+        )
