@@ -109,7 +109,7 @@ class FetchHandlers:
         if fetch.hold.cursor.request(manual=fetch.manual) == max_offset:
             self._wait_or_end(fetch)
         else:
-            Pacer.of(fetch.call.connection).run(lambda: self._read(fetch))
+            Pacer.of(fetch.call.connection).run(lambda: self._read(fetch), fetch.limits.max_bytes)
 
     def _read(self, fetch: _Fetch) -> None:
         state, hold = self._state, fetch.hold

@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.model.limits import MAX_READS_PER_CONNECTION
+from pytubemq.model.limits import MAX_FETCH_BYTES, MAX_READS_PER_CONNECTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,10 @@ class Pacer:
         """Use `of`."""
         self._connection = connection
         self._budget = connection.server.responses
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[tuple[Callable[[], None], int]] = deque()
+        self._reserved: deque[int] = deque()
+        """What the reads under way may become; they end in any order, so their sizes are given back in that of their
+        beginning."""
         self._under_way = 0
         self._advancing = False
         self._scheduled = False
@@ -42,15 +45,15 @@ class Pacer:
             pacer = connection.context[_KEY] = cls(connection)
         return pacer
 
-    def run(self, start: Callable[[], None]) -> None:
-        """Call `start` now or when its turn comes; never, if the connection ends before."""
-        self._waiting.append(start)
+    def run(self, start: Callable[[], None], size_bytes: int = MAX_FETCH_BYTES) -> None:
+        """Call `start`, which reads up to so much, now or when its turn comes; never, if the connection ends before."""
+        self._waiting.append((start, size_bytes))
         self._advance()
 
     def ended(self) -> None:
         """A read has been answered, or given up."""
         self._under_way -= 1
-        self._budget.release()
+        self._budget.release(self._reserved.popleft())
         self._advance()
 
     def _advance(self) -> None:
@@ -65,13 +68,17 @@ class Pacer:
                 elif connection.backlogged:
                     self._look_again()
                     return
-                elif self._budget.is_used_up:
+                elif self._budget.is_tight and self._under_way:
+                    return  # one at a time then; the end of that one leads here again
+                elif not self._budget.may_read(connection):
                     self._wait_for_room()
                     return
                 else:
                     self._under_way += 1
-                    self._budget.reserve()
-                    waiting.popleft()()
+                    start, size_bytes = waiting.popleft()
+                    self._reserved.append(size_bytes)
+                    self._budget.reserve(size_bytes)
+                    start()
         finally:
             self._advancing = False
 

@@ -108,7 +108,7 @@ class RangeHandlers:
             if not (may_wait and self._hold(wanted)):
                 self._refuse(wanted, Refusal(Code.NOT_FOUND, f"there is nothing at offset {wanted.offset} yet"))
         else:
-            Pacer.of(wanted.call.connection).run(lambda: self._read(wanted))
+            Pacer.of(wanted.call.connection).run(lambda: self._read(wanted), wanted.limits.max_bytes)
 
     def _read(self, wanted: _Range) -> None:
         pacer = Pacer.of(wanted.call.connection)

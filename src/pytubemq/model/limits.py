@@ -97,6 +97,8 @@ work on one batch for a minute and read nothing meanwhile (Redis cuts subscriber
 STALLED_PERIOD_S: Final = 5.0
 STALLED_LEAST_BYTES: Final = 64 * KIB
 """The same while the budget above is used up, so that others wait for it."""
+PROVEN_READER_BYTES: Final = 16 * MIB
+"""A peer that has taken so much reads what it is sent: the buffers of both its and our operating system hold less."""
 STRANGER_SILENT_S: Final = 30.0
 """A connection that is silent for so long makes room for a new one when all places are taken: whoever is registered has
 sent a heartbeat meanwhile."""

@@ -1,9 +1,9 @@
 """One budget for the responses that peers have not read, and for reads under way, of all connections of a server.
 
-The invariants: while the budget is used up no further read begins, so memory follows what peers take and not what they
-ask for; a connection is closed only if its peer takes less than the least progress, or, where twice the budget is held,
-if it is the worst: first those that take nothing, then those that hold most. A peer that takes what it is given is
-never closed to make room for another.
+The invariants: while the budget is used up no read begins but for peers that have taken all they were given, so memory
+follows what peers take and not what they ask for; a connection is closed only if its peer takes less than the least
+progress, or, where twice the budget is held, if it is the worst: first those that take nothing, then those that hold
+most. A peer that takes what it is given is never closed to make room for another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pytubemq.model.limits import (
     KIB,
-    MAX_FETCH_BYTES,
+    PROVEN_READER_BYTES,
     RESPONSE_LEAST_BYTES,
     RESPONSE_PERIOD_S,
     STALLED_LEAST_BYTES,
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 COUNTED_BYTES: Final = 64 * KIB
 """Responses that wait for the end of the loop's turn are counted from this size on."""
+
+_TRIED_AT_ONCE: Final = 16
+"""Of those that wait, so many are looked at when a read ends; all of them once a second."""
 
 
 class Reader(Protocol):
@@ -82,9 +85,29 @@ class ResponseBudget:
         self._waiting: deque[Callable[[], None]] = deque()
 
     @property
+    def is_tight(self) -> bool:
+        """True if more than half is used: then everybody takes what it was given before it is given more."""
+        return 2 * (self.unsent_bytes + self._reserved_bytes) >= self.max_bytes
+
+    @property
     def is_used_up(self) -> bool:
-        """True if no further read may begin."""
+        """True if no read may begin for a peer that has not shown that it reads."""
         return self.unsent_bytes + self._reserved_bytes >= self.max_bytes
+
+    def may_read(self, reader: Reader) -> bool:
+        """True if a read for this peer may begin.
+
+        A peer that has taken all that it was given, and more than systems take without being read, may go on when the
+        budget is used up by others, up to half as much again: so a crowd that does not read stops nobody who does.
+        """
+        if not self.is_tight:
+            return True
+        if reader.unsent_bytes:
+            return False
+        if not self.is_used_up:
+            return True
+        held_bytes = self.unsent_bytes + self._reserved_bytes
+        return reader.taken_bytes >= PROVEN_READER_BYTES and 2 * held_bytes < 3 * self.max_bytes
 
     @property
     def is_overdrawn(self) -> bool:
@@ -113,23 +136,23 @@ class ResponseBudget:
 
     # --- reads ----------------------------------------------------------------------------------------------
 
-    def reserve(self) -> None:
-        """Count a read that begins, as large as usual; each needs one `release`."""
-        self._reserved_bytes += MAX_FETCH_BYTES
+    def reserve(self, size_bytes: int) -> None:
+        """Count a read that begins and may become so large; each needs one `release`."""
+        self._reserved_bytes += size_bytes
 
-    def release(self) -> None:
+    def release(self, size_bytes: int) -> None:
         """A read has ended: its response counts from now on, where the peer does not take it."""
-        self._reserved_bytes -= MAX_FETCH_BYTES
+        self._reserved_bytes -= size_bytes
         if self._waiting:
-            self.admit()
+            self.admit(_TRIED_AT_ONCE)
 
     def wait(self, resume: Callable[[], None]) -> None:
         """Call `resume` when there is room, in the order of these calls."""
         self._waiting.append(resume)
 
-    def admit(self) -> None:
-        """Let those go on that wait for room, as far as there is some."""
-        for _ in range(len(self._waiting)):
+    def admit(self, most: int | None = None) -> None:
+        """Let those go on that wait for room, as far as there is some; those that may not yet wait on behind."""
+        for _ in range(len(self._waiting) if most is None else min(most, len(self._waiting))):
             if self.is_used_up:
                 return
             self._waiting.popleft()()

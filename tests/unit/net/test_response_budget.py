@@ -6,6 +6,7 @@ from pytubemq.model.limits import (
     KIB,
     MAX_FETCH_BYTES,
     MIB,
+    PROVEN_READER_BYTES,
     RESPONSE_LEAST_BYTES,
     RESPONSE_PERIOD_S,
     STALLED_LEAST_BYTES,
@@ -103,21 +104,40 @@ def test_the_worst_is_the_one_that_takes_nothing_and_holds_most() -> None:
 def test_reads_under_way_count_and_the_next_ones_wait_their_turn() -> None:
     total = budget(2 * MAX_FETCH_BYTES)
     order: list[int] = []
-    total.reserve()
+    total.reserve(MAX_FETCH_BYTES)
     assert not total.is_used_up
-    total.reserve()
+    total.reserve(MAX_FETCH_BYTES)
     assert total.is_used_up
 
     def begin(number: int) -> None:
         order.append(number)
-        total.reserve()
+        total.reserve(MAX_FETCH_BYTES)
 
     for number in range(3):
         total.wait(lambda number=number: begin(number))  # type: ignore[misc]
     total.admit()
     assert order == []
-    total.release()
+    total.release(MAX_FETCH_BYTES)
     assert order == [0]
-    total.release()
-    total.release()
+    total.release(MAX_FETCH_BYTES)
+    total.release(MAX_FETCH_BYTES)
     assert order == [0, 1, 2]
+
+
+def test_those_that_have_taken_all_go_on_beside_a_crowd_that_does_not_read() -> None:
+    total = budget(10 * MAX_FETCH_BYTES)
+    honest, newcomer = Peer(total, KIB), Peer(total)
+    honest.take(KIB, 1.0)
+    honest.taken_bytes = PROVEN_READER_BYTES
+    assert total.may_read(newcomer)
+    deaf = [Peer(total, MAX_FETCH_BYTES) for _ in range(5)]
+    assert total.is_tight
+    assert not total.may_read(deaf[0]), "it has something to take first"
+    assert total.may_read(newcomer)
+    deaf += [Peer(total, MAX_FETCH_BYTES) for _ in range(5)]
+    assert total.is_used_up
+    assert not total.may_read(newcomer), "nothing shows yet that it reads"
+    assert total.may_read(honest)
+    deaf += [Peer(total, MAX_FETCH_BYTES) for _ in range(5)]
+    assert not total.may_read(honest), "there is an end for everybody"
+    assert len(deaf) == 15
