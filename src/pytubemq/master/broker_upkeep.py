@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import TubeError
 from pytubemq.master.removal import with_records
-from pytubemq.master.strangers import AUTO_REGISTER_USER, is_stranger
+from pytubemq.master.strangers import AUTO_REGISTER_USER, entered_itself, is_stranger
 from pytubemq.model.records import TopicStatus
 
 if TYPE_CHECKING:
@@ -138,5 +138,4 @@ class BrokerUpkeep:
 
 def _is_brokers_own(record: BrokerRecord) -> bool:
     """True if the record says what its Broker has said, and no operator has said anything else."""
-    own = {AUTO_REGISTER_USER, AUTO_REPORT_USER}
-    return record.stamp.create_user == AUTO_REGISTER_USER and record.stamp.modify_user in own
+    return entered_itself(record) and record.stamp.modify_user in ("", AUTO_REGISTER_USER, AUTO_REPORT_USER)
