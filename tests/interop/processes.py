@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DIE_WITH_US = (setpriv, "--pdeathsig", "KILL") if (setpriv := shutil.which("setpriv")) else ()
 STOP_TIMEOUT_S = 20.0
 MEMORY = Path("/dev/shm")
-TOKEN = "interop-token"
+TOKEN = "interop-token-of-the-tests"
 MASTER = "org.apache.inlong.tubemq.server.tools.MasterStartup"
 BROKER = "org.apache.inlong.tubemq.server.tools.BrokerStartup"
 

@@ -30,6 +30,7 @@ _STYLE: Final = (
     "body{font:15px/1.5 sans-serif;margin:2em auto;max-width:60em;padding:0 1em}"
     "td{padding:.15em 1em .15em 0;vertical-align:top}code{font-size:14px}"
 )
+_INSECURE: Final = "<p><strong>insecure = true</strong>: whoever reaches this server may use it.</p>"
 _CHANGES: Final = "a change: needs the token where there is one"
 
 
@@ -70,9 +71,9 @@ BROKER_LINKS: Final = {
 }
 
 
-def index_route(title: str, sections: Mapping[str, Iterable[Entry]]) -> Route:
+def index_route(title: str, sections: Mapping[str, Iterable[Entry]], *, insecure: bool = False) -> Route:
     """`/` of a server: links to what it answers."""
-    page = render(title, sections)
+    page = render(title, sections, insecure=insecure)
 
     async def answer(_: Request) -> Response:
         return page_of(page)
@@ -80,9 +81,9 @@ def index_route(title: str, sections: Mapping[str, Iterable[Entry]]) -> Route:
     return Route("/", answer, methods=["GET"])
 
 
-def or_methods(title: str, path: str, table: Table[Any], endpoint: Endpoint) -> Endpoint:
+def or_methods(title: str, path: str, table: Table[Any], endpoint: Endpoint, *, insecure: bool = False) -> Endpoint:
     """`endpoint`, but a browser that names no method is shown those there are; `path` is where they are called."""
-    page = render(title, {f"Methods of {path}": list(method_entries(path, table))})
+    page = render(title, {f"Methods of {path}": list(method_entries(path, table))}, insecure=insecure)
 
     async def answer(request: Request) -> Response:
         return page_of(page) if is_visit(request) else await endpoint(request)
@@ -96,14 +97,15 @@ def is_visit(request: Request) -> bool:
     return request.method == "GET" and not request.scope["query_string"] and asks_for_html
 
 
-def render(title: str, sections: Mapping[str, Iterable[Entry]]) -> str:
+def render(title: str, sections: Mapping[str, Iterable[Entry]], *, insecure: bool = False) -> str:
     """The page."""
+    notice = _INSECURE if insecure else ""
     body = "".join(
         f"<h2>{escape(name)}</h2><table>{''.join(map(_row, rows))}</table>" for name, rows in sections.items()
     )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{_STYLE}</style><h1>{escape(title)}</h1>{body}</html>\n"
+        f"<style>{_STYLE}</style><h1>{escape(title)}</h1>{notice}{body}</html>\n"
     )
 
 

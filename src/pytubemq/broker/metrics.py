@@ -38,6 +38,7 @@ class BrokerFacts:
     holds: int
     handed_out: Mapping[str, Traffic]
     problems: int
+    insecure: bool
     failed: bool
     registered: bool | None
     master_failures: int
@@ -129,6 +130,7 @@ _TOPIC: Final = ("topic",)
 _CODE: Final = ("code",)
 
 BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
+    gauge("broker_insecure", "1 where the settings have insecure = true", lambda f: f.insecure),
     gauge("broker_topics", "Topics served", lambda f: len(f.topics)),
     gauge("broker_partitions", "Partitions served", lambda f: len(f.extents)),
     counter(

@@ -331,6 +331,7 @@ class BrokerService:
             holds=len(state.registry),
             handed_out=dict(state.counters.handed_out),
             problems=len(self.health()["problems"]),
+            insecure=self.settings.insecure,
             failed=self._writes_off(state),
             registered=self._session.health.registered if self._session is not None else None,
             master_failures=self._session.health.failures if self._session is not None else 0,
@@ -361,6 +362,7 @@ class BrokerService:
         return {
             "status": "failed" if self._writes_off(state) else "degraded" if found else "ok",
             "problems": found,
+            "insecure": self.settings.insecure,
             "broker_id": self.settings.broker_id,
             "address": str(self.address),
             "registered": session.health.registered if session is not None else None,

@@ -40,6 +40,8 @@ class BrokerSettings:
     masters: tuple[Address, ...] = ()
     topics: tuple[TopicConfig, ...] = ()
     durability: Durability = Durability.DISK
+    insecure: bool = False
+    """Shown to those who ask how the Broker is."""
     tls_port: int = DEFAULT_BROKER_TLS_PORT
     """Told to the Master, which may have it in its records of this Broker; nothing listens there."""
     heartbeat_period_s: float = 8.0

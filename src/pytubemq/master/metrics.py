@@ -60,6 +60,7 @@ GROUP_STATES: Final = ("stable", "balancing")
 MASTER_METRICS: tuple[Source[MasterFacts], ...] = (
     gauge("master_healthy", "1 while the cluster's health names nothing", lambda f: f.health.status == "healthy"),
     gauge("master_health_reasons", "What the cluster's health names", lambda f: len(f.health.reasons)),
+    gauge("master_insecure", "1 where the settings have insecure = true", lambda f: f.health.insecure),
     gauge(
         "master_brokers",
         "Brokers by state: online, starting, away, or offline or draft where an operator has it so",

@@ -118,7 +118,9 @@ class MasterService:
         self._layout = Layout(self._catalogue, self._brokers)
         self._reports = Reports(self._layout, self._groups, self._producers, inspector, started_ms=self.started_ms)
         self._group_reports = GroupReports(self._layout, self._groups, inspector)
-        self._verdict = Verdict(self._reports, self._groups, self._producers, rooms.admission)
+        self._verdict = Verdict(
+            self._reports, self._groups, self._producers, rooms.admission, insecure=settings.insecure
+        )
 
     @property
     def address(self) -> Address:

@@ -41,6 +41,8 @@ class MasterSettings:
     listen: Address = field(default_factory=lambda: Address("127.0.0.1", DEFAULT_MASTER_PORT))
     advertised: Address | None = None
     data_dir: Path | None = None
+    insecure: bool = False
+    """Shown to those who ask how the cluster is."""
     auto_register_brokers: bool = True
     client_timeout_s: float = CLIENT_TIMEOUT_S
     lost_connection_grace_s: float = LOST_CONNECTION_GRACE_S

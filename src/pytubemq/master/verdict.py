@@ -30,7 +30,9 @@ _MOST_SHOWN = 8
 class Verdict:
     """Reads the other rooms; changes nothing but `fault`."""
 
-    def __init__(self, reports: Reports, groups: Groups, producers: Producers, admission: Admission) -> None:
+    def __init__(
+        self, reports: Reports, groups: Groups, producers: Producers, admission: Admission, *, insecure: bool = False
+    ) -> None:
         self.fault: str | None = None
         """What went wrong inside this Master."""
         self._reports = reports
@@ -39,6 +41,7 @@ class Verdict:
         self._groups = groups
         self._producers = producers
         self._admission = admission
+        self._insecure = insecure
 
     def health(self) -> Health:
         """Healthy, or what is not as it should be."""
@@ -55,6 +58,7 @@ class Verdict:
             status="degraded" if reasons else "healthy",
             reasons=reasons,
             version=__version__,
+            insecure=self._insecure,
             brokers=len(brokers),
             brokers_online=sum(broker.state == "online" for broker in brokers),
             topics=len(self._layout.topics()),

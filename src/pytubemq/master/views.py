@@ -258,6 +258,8 @@ class Health(View, frozen=True, kw_only=True):
     status: str
     reasons: list[Reason]
     version: str
+    insecure: bool
+    """Set by the Master's settings: no TLS, no authentication, and perhaps open to other machines."""
     brokers: int
     brokers_online: int
     topics: int

@@ -195,6 +195,8 @@ MAX_CONSUME_RECORDS: Final = 100_000
 """Records of what groups may do with topics; beyond it a new one is refused."""
 MAX_GROUP_RECORDS: Final = 100_000
 """Records of what holds for groups; beyond it a new one is refused."""
+MIN_TOKEN_CHARS: Final = 22
+"""Of a token for changes over HTTP: 128 random bits take so many in base64. (The original's sample is `abc`.)"""
 MAX_TOKEN_CHARS: Final = 128
 """The administration's token (the original's length)."""
 HTTP_REQUEST_TIMEOUT_S: Final = 10.0

@@ -20,7 +20,7 @@ from pytubemq.model.ids import DEFAULT_BROKER_PORT, DEFAULT_MASTER_PORT, Address
 from pytubemq.net.clock import Clock, SystemClock
 from pytubemq.server.files import Shares, file_limit, shares
 from pytubemq.server.settings import DEFAULT_BROKER_HTTP_PORT, DEFAULT_HTTP_PORT, Settings, is_loopback, parse_address
-from pytubemq.storage.disk import Disk, OsDisk
+from pytubemq.storage.disk import Disk, OsDisk, make_private
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -103,6 +103,10 @@ class Node:
             ConfigError: an address or a directory cannot be used.
             DirectoryLockedError: another process uses the directory.
         """
+        if self.settings.insecure:
+            logger.warning(
+                "insecure = true: whoever reaches this server may use it, as there is neither TLS nor authentication"
+            )
         try:
             if Role.MASTER in self.roles:
                 await self._prepare_master()
@@ -184,6 +188,7 @@ class Node:
                 listen=parse_address("master.listen", section.listen, default_port=DEFAULT_MASTER_PORT),
                 advertised=_optional("master.advertised", section.advertised, DEFAULT_MASTER_PORT),
                 data_dir=directory,
+                insecure=self.settings.insecure,
                 client_timeout_s=section.client_timeout_s,
                 lost_connection_grace_s=section.lost_connection_grace_s,
                 auto_register_brokers=section.auto_register_brokers,
@@ -230,6 +235,7 @@ class Node:
                 masters=self._masters(),
                 data_dir=make_directory(self.settings.data_dir),
                 durability=Durability[section.durability.upper()],
+                insecure=self.settings.insecure,
                 tls_port=section.tls_port,
                 heartbeat_period_s=section.heartbeat_period_s,
                 lease_timeout_s=section.lease_timeout_s,
@@ -280,7 +286,12 @@ class Node:
         from pytubemq.admin.webapi.access import Access
 
         section = self.settings.http
-        return Access(section.token.strip(), in_url=section.token_in_url, local=is_loopback(listen.host))
+        return Access(
+            section.token.strip(),
+            in_url=section.token_in_url,
+            local=is_loopback(listen.host),
+            insecure=self.settings.insecure,
+        )
 
     def _shares(self) -> Shares:
         http_servers = (Role.MASTER in self.roles) + (
@@ -306,7 +317,7 @@ def make_directory(path: Path) -> Path:
         ConfigError: it cannot be made or written to.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_private(path)
         probe = path / ".writable"
         probe.touch()
         probe.unlink()

@@ -167,7 +167,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             description="allow listening beyond this machine although connections have neither TLS nor "
-            "authentication yet"
+            "authentication yet, and a token that can be guessed; log, health, figures and pages say so"
         ),
     ] = False
     master: MasterSection = field(default_factory=MasterSection)
@@ -185,7 +185,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
         Raises:
             ConfigError: an address does not parse, is an IPv6 one where the protocol cannot carry it, or listens beyond
-                this machine without `insecure = true`; `log.story` names no stories.
+                this machine without `insecure = true`; `log.story` names no stories; the token can be guessed.
         """
         listening = {
             "master.listen": (self.master.listen, DEFAULT_MASTER_PORT),
@@ -209,6 +209,13 @@ class Settings(Struct, frozen=True, kw_only=True):
                     hint="set `insecure = true` to allow it in a network you trust, or listen on 127.0.0.1 "
                     "(TLS and authentication do not exist yet)",
                 )
+        token = self.http.token.strip()
+        if token and len(token) < limits.MIN_TOKEN_CHARS and not self.insecure:
+            raise ConfigError(
+                f"http.token has {len(token)} characters, which can be guessed",
+                hint=f"give at least {limits.MIN_TOKEN_CHARS} random ones, as `python3 -c 'import secrets; "
+                "print(secrets.token_urlsafe())'` prints them, or set `insecure = true` to allow this one",
+            )
         if self.log.story:
             Asked.parse(self.log.story)
         for key, text, port in (

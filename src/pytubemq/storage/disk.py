@@ -254,6 +254,21 @@ class OsLock:
         self._fd = self.root_fd = -1
 
 
+PRIVATE_FILE: Final = 0o600
+PRIVATE_DIRECTORY: Final = 0o700
+"""What a server makes is its user's alone: messages, positions, settings. What is there already stays as it is."""
+
+
+def make_private(path: Path) -> None:
+    """Make the directory and its parents, each for this user alone; one that exists is fine. Raises OSError."""
+    missing = []
+    while not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    for directory in reversed(missing):
+        directory.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+
+
 class OsDisk:
     """The operating system's files."""
 
@@ -262,7 +277,7 @@ class OsDisk:
         """Locks by directory."""
 
     def makedirs(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        make_private(path)
 
     def listdir(self, path: Path) -> list[str]:
         return os.listdir(path)
@@ -272,7 +287,7 @@ class OsDisk:
 
     def open(self, path: Path | str, *, create: bool = False) -> OsFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return OsFile(os.open(path, flags, 0o640))
+        return OsFile(os.open(path, flags, PRIVATE_FILE))
 
     def rename(self, source: Path, target: Path) -> None:
         os.replace(source, target)
@@ -306,7 +321,7 @@ class OsDisk:
         return found.f_bavail * found.f_frsize
 
     def lock(self, path: Path) -> OsLock:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -19,7 +19,7 @@ from tests.scenario.master.town import Town, town
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-TOKEN = "token-of-the-tests"
+TOKEN = "token-of-the-tests-in-full"
 USER = {"createUser": "me", "modifyUser": "me"}
 
 

@@ -207,3 +207,13 @@ def test_the_reference_names_every_setting() -> None:
     text = Path(__file__).parents[3].joinpath("docs/reference/settings.md").read_text("utf-8")
     missing = [key for key in known_keys() if f"`{key}`" not in text]
     assert not missing
+
+
+@pytest.mark.parametrize("token", ["abc", "x" * 21])
+def test_a_token_that_can_be_guessed_is_refused(token: str) -> None:
+    with pytest.raises(ConfigError, match=rf"http\.token has {len(token)} characters") as refused:
+        load_settings(None, environ={}, flags={"http.token": token})
+    assert token not in str(refused.value)
+    assert "secrets.token_urlsafe" in str(refused.value.hint)
+    assert load_settings(None, environ={}, flags={"http.token": token, "insecure": True}).http.token == token
+    assert load_settings(None, environ={}, flags={"http.token": "x" * 22}).http.token == "x" * 22

@@ -34,8 +34,8 @@ def create_broker_app(broker: BrokerService, access: Access, *, hosts: Iterable[
     table = BrokerTable()
     api = WebApi(table, broker, access, wall_ms=lambda: time.time_ns() // 1_000_000)
     title = f"pytubemq Broker {broker.settings.broker_id}"
-    methods = or_methods(title, "/broker.htm", table, api.answer)
-    index = render(title, BROKER_LINKS)
+    methods = or_methods(title, "/broker.htm", table, api.answer, insecure=access.insecure)
+    index = render(title, BROKER_LINKS, insecure=access.insecure)
 
     async def answer(request: Request) -> Response:
         if request.url.path == "/" and request.method == "GET" and not request.scope["query_string"]:

@@ -26,12 +26,13 @@ class Access:
     """What a server asks of those who want to change something.
 
     `token` is blank where there is none; `in_url` tells whether it may stand in the address of a request; `local`
-    whether only this machine can reach the server.
+    whether only this machine can reach the server; `insecure` is shown on its pages.
     """
 
     token: str = field(default="", repr=False)
     in_url: bool = True
     local: bool = True
+    insecure: bool = False
 
     def check(
         self, *, modify: bool, headers: Mapping[str, str], query: Mapping[str, str], form: Mapping[str, str]

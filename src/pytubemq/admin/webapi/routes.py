@@ -23,9 +23,9 @@ def master_routes(master: MasterService, access: Access) -> list[Route]:
     """`/webapi.htm` and `/master.htm` of a Master, and `/`, which leads there and to the JSON API."""
     table = master_table()
     api = WebApi(table, master, access, wall_ms=lambda: time.time_ns() // 1_000_000)
-    answer = or_methods(TITLE, "/webapi.htm", table, api.answer)
+    answer = or_methods(TITLE, "/webapi.htm", table, api.answer, insecure=access.insecure)
     return [
-        index_route(TITLE, MASTER_LINKS),
+        index_route(TITLE, MASTER_LINKS, insecure=access.insecure),
         Route("/webapi.htm", answer, methods=["GET", "POST"]),
         Route("/master.htm", TextQueries(master).answer, methods=["GET", "POST"]),
     ]

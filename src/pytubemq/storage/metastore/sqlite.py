@@ -28,6 +28,7 @@ from pytubemq.model.records import (
     GroupRecord,
     TopicRecord,
 )
+from pytubemq.storage.disk import PRIVATE_FILE, make_private
 from pytubemq.storage.metastore.checks import Totals, check_of_row
 from pytubemq.storage.metastore.port import Metadata
 from pytubemq.storage.metastore.problems import dangling
@@ -70,11 +71,11 @@ class SqliteMetaStore:
         self._path = path
         self._seal = seal_path(path)
         with _explained(path):
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(path.parent)
             sealed = read_seal(self._seal)
             if sealed is not None and sealed.generation and not (path.exists() and path.stat().st_size):
                 raise lost(path, Totals(), sealed)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
             keep_log(path)
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:

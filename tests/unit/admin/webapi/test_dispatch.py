@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-TOKEN = "s3cret-of-the-house"
+TOKEN = "s3cret-of-the-house-and-of-all"
 NOW_MS = 1_700_000_000_000
 
 
