@@ -136,3 +136,47 @@ async def test_a_broker_of_the_original_is_named_as_such_and_not_asked() -> None
         assert set(asked) == {Method.CONSUMER_HEARTBEAT_C2B}, "a question of ours was never asked"
         serving.cancel()
     await server.close()
+
+
+async def test_more_positions_than_one_answer_holds_are_asked_for_in_parts() -> None:
+    asked: list[int] = []
+
+    def answer(call: Call) -> None:
+        """A group of its own for each partition; one answer holds two positions."""
+        request = decode(PartitionOffsetsRequest, call.request.body)
+        wanted = [part.partition_id for part in request.partitions] or list(range(7))
+        asked.append(len(request.partitions))
+        if request.all_groups and len(wanted) > 2:
+            refusal = PartitionOffsetsResponse(success=False, err_code=400, err_msg="more than 2 positions")
+            call.reply(encode(refusal))
+            return
+        call.reply(
+            encode(
+                PartitionOffsetsResponse(
+                    success=True,
+                    err_code=200,
+                    err_msg="OK!",
+                    partitions=tuple(
+                        PartitionEnds(topic_name="demo", partition_id=n, min_offset=0, max_offset=280) for n in wanted
+                    ),
+                    groups=tuple(
+                        GroupPosition(group_name=f"g{n}", topic_name="demo", partition_id=n, confirmed_offset=252)
+                        for n in wanted
+                        if request.all_groups
+                    ),
+                )
+            )
+        )
+
+    server = RpcServer({Method.PARTITION_OFFSETS: answer}, offered=frozenset({Service.BROKER_READ}), name="broker")
+    async with town() as t:
+        broker = await t.broker(address=await server.start(Address("127.0.0.1", 0)))
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topic("demo", 7)
+        asked.clear()
+        groups = await t.master.groups()
+        assert [(group.name, group.lag_messages) for group in groups] == [(f"g{n}", 1) for n in range(7)]
+        assert all(not group.unreachable for group in groups)
+        assert asked == [0, 4, 2, 2, 3, 2, 1]
+        serving.cancel()
+    await server.close()
