@@ -65,6 +65,7 @@ class ConnectionPool:
         task = self._connecting.get(address)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._connect(address))
+            task.add_done_callback(_notice)
             self._connecting[address] = task
         # One caller's cancellation must not end the attempt for the others.
         return await asyncio.shield(task)
@@ -108,3 +109,9 @@ class ConnectionPool:
                 del self._open[address]
         if self._open:
             self._sweep_later()
+
+
+def _notice(task: asyncio.Task[RpcConnection]) -> None:
+    """Take note of a failed attempt, whose callers may all have been cancelled meanwhile; those who wait raise it."""
+    if not task.cancelled():
+        task.exception()
