@@ -6,7 +6,7 @@ The invariant: an answer that does not fit its request says nothing of any messa
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from pytubemq.client.bunch import Bunch, one_by_one
 from pytubemq.client.parcel import Parcel
@@ -209,4 +209,8 @@ def _unfit(text: str) -> TubeError:
 
 def _old_style_id(text: str) -> int:
     """Older Brokers tell the message id as the answer's text."""
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_ID_DIGITS else 0
+
+
+_MAX_ID_DIGITS: Final = 19
+"""Of a number of 64 bits."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import Code
 from pytubemq.master import answers
@@ -40,7 +40,7 @@ from pytubemq.model.limits import (
     MAX_PROBLEM_CHARS,
     MAX_REPORTED_PROBLEMS,
 )
-from pytubemq.model.names import escaped
+from pytubemq.model.names import escaped, shown
 from pytubemq.model.records import ManageStatus, TopicStatus
 from pytubemq.wire.codec import encode
 from pytubemq.wire.extensions import Capability
@@ -444,9 +444,13 @@ def _by_name(topics: Mapping[str, TopicConfig]) -> dict[str, TopicConfig]:
 
 def _broker_id(text: str) -> int:
     text = text.strip()
-    if not text.isascii() or not text.isdigit():
-        raise RefusalError(Code.BAD_REQUEST, f"brokerId {text!r} is not a number")
+    if not text.isascii() or not text.isdigit() or len(text) > _MAX_ID_DIGITS:
+        raise RefusalError(Code.BAD_REQUEST, f"brokerId {shown(text)} is not the number of a Broker")
     return int(text)
+
+
+_MAX_ID_DIGITS: Final = 10
+"""Of a Broker's id; thousands of digits are no number to Python."""
 
 
 def _partitions(broker_id: int, config: TopicConfig) -> list[Partition]:

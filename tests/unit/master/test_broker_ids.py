@@ -1,0 +1,22 @@
+"""Broker ids as Brokers say them in heartbeats."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytubemq.errors import Code
+from pytubemq.master.answers import RefusalError
+from pytubemq.master.brokers import _broker_id
+
+
+def test_a_number_is_an_id() -> None:
+    assert _broker_id(" 2147483647 ") == 2**31 - 1
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.0", "\u00b2", "x", "9" * 11, "1" * 20_000, "1\n\x1b[2J"])
+def test_what_is_none_is_refused_in_a_short_text(text: str) -> None:
+    with pytest.raises(RefusalError) as caught:
+        _broker_id(text)
+    assert caught.value.code == Code.BAD_REQUEST
+    assert len(caught.value.text) < 300
+    assert caught.value.text.isprintable()
