@@ -16,6 +16,7 @@ from pytubemq.errors import TubeError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from pytubemq import Receipt
     from pytubemq.client.tube import Tube
     from pytubemq.master.service import MasterService
     from tests.scenario.hostile.watch import Watch
@@ -96,12 +97,17 @@ async def _again(use: Callable[[Tube], Awaitable[None]], masters: str) -> None:
 
 async def _produce(tube: Tube) -> None:
     async with tube.producer(TOPIC, delivery_timeout_s=1.0, close_timeout_s=0.5) as producer:
-        futures = [producer.submit(b"%d" % number, key=str(number % 5)) for number in range(200)]
+        futures: list[asyncio.Future[Receipt]] = []
+        for number in range(200):
+            futures.append(producer.submit(b"%d" % number, key=str(number % 5)))
+            futures[-1].add_done_callback(_check_error)
         await asyncio.gather(*futures, return_exceptions=True)
-        for future in futures:
-            error = future.exception()
-            if error is not None and not isinstance(error, TubeError):
-                raise error
+
+
+def _check_error(future: asyncio.Future[Receipt]) -> None:
+    error = None if future.cancelled() else future.exception()
+    if error is not None and not isinstance(error, TubeError):
+        logger.error("a message failed with what is no error of the package", exc_info=error)
 
 
 async def _produce_one_by_one(tube: Tube) -> None:

@@ -27,7 +27,8 @@ from pytubemq.observe import logs
 
 MOST_PROBLEMS: Final = 20
 MOST_CHARS: Final = 3_000
-CHECK_LINES: Final = False
+WORTH_S: Final = 0.001
+"""A callback below this is not looked at: most are."""
 LOOPBACK: Final = ("127.", "localhost", "0.0.0.0")
 READ_PREFIXES: Final = tuple(
     {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), "/usr", "/etc", "/proc", "/sys", "/dev/", "/lib"}
@@ -113,9 +114,9 @@ class Watch:
         self._log_bytes += len(text)
         self._log_lines += 1
         first, *more = text.removesuffix("\n").split("\n")
-        if CHECK_LINES and (not _LINE.match(first) or (more and not more[0].startswith("Traceback"))):
+        if not _LINE.match(first) or not all(line.startswith(" ") for line in more):
             self.problem(f"a log line that is none: {text[:300]!r}")
-        if CHECK_LINES and _CONTROL.search(text):
+        if _CONTROL.search(text):
             self.problem(f"a control character in a log line: {text[:300]!r}")
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -129,7 +130,7 @@ class Watch:
         """A callback of the loop used so much of the processor."""
         if seconds > self._longest_s:
             self._longest_s = seconds
-            self._longest = str(what)[:300]
+            self._longest = str(what)[:200]
 
     # --- files and sockets ----------------------------------------------------------------------------------
 
@@ -208,7 +209,10 @@ def _time_callbacks(watch: Watch) -> None:
     def timed(self: asyncio.Handle) -> None:
         begun_s = time.thread_time()
         run(self)
-        watch.took(time.thread_time() - begun_s, self)
+        took_s = time.thread_time() - begun_s
+        if took_s > WORTH_S:
+            owner = getattr(self._callback, "__self__", None)
+            watch.took(took_s, owner.get_coro() if isinstance(owner, asyncio.Task) else self)
 
     handle._run = timed  # type: ignore[method-assign]
 
