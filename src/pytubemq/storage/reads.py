@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 
-_MOST_TOLD: Final = 20
+MOST_TOLD: Final = 20
 """Places with damage that are told one by one, of those met at a time."""
 
 
@@ -51,6 +51,8 @@ class StoreReads:
         self._partitions: dict[tuple[str, int], PartitionLog] = {}
         self._files = FileCache(disk, limit=max_open_files)
         self._fences = Fences()
+        self._lost_places = 0
+        """How often messages were found lost by a damaged journal."""
         self._reader = SegmentReader(
             self._files, check=check_on_read, check_packs=check_packs_on_read, on_damage=self._damaged
         )
@@ -158,6 +160,9 @@ class StoreReads:
         """Take note of messages that a damaged journal lost."""
         if new := self._fences.add(fence):
             self.stats.fenced_messages += new
+            self._lost_places += 1
+            if self._lost_places > MOST_TOLD:  # they are counted, and listed by `fences`
+                return
             _logger.error(
                 "%d messages of %s:%d, offsets %d to before %d, are lost: the journal was damaged",
                 new,
@@ -177,7 +182,7 @@ class StoreReads:
             [Fence(topic, partition_id, piece.from_ordinal, piece.to_ordinal, reason) for piece in lost]
         )
         self.stats.fenced_messages += sum(fence.messages for fence in new)
-        for fence in new[:_MOST_TOLD]:
+        for fence in new[:MOST_TOLD]:
             first = lost[bisect_right(lost, fence.from_ordinal, key=lambda piece: piece.from_ordinal) - 1]
             _logger.error(
                 "%d messages of %s:%d, offsets %d to before %d, are lost: %s is damaged at byte %d",
@@ -189,7 +194,7 @@ class StoreReads:
                 segment.log_path,
                 segment.log_size(first.position),
             )
-        if more := new[_MOST_TOLD:]:
+        if more := new[MOST_TOLD:]:
             messages = sum(fence.messages for fence in more)
             _logger.error("and %d more in %d other places of %s", messages, len(more), segment.log_path)
         if rebuilt and not segment.damaged:

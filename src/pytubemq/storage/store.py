@@ -31,7 +31,7 @@ from pytubemq.storage.log_tails import LogTails
 from pytubemq.storage.partition_log import PartitionLog
 from pytubemq.storage.places import partition_directory, topic_directory
 from pytubemq.storage.quarantine import quarantine_of
-from pytubemq.storage.reads import StoreReads
+from pytubemq.storage.reads import MOST_TOLD, StoreReads
 from pytubemq.storage.record import FORGOTTEN, FenceReason
 from pytubemq.storage.removal import remove_files, remove_topic
 from pytubemq.storage.replay import fit, found_behind, prove, replay
@@ -246,8 +246,15 @@ class BrokerStore(StoreReads):
         for fence in resume.fences:
             self._fence(fence)
         self.stats.lost_journal_bytes = sum(loss.size_bytes for loss in resume.losses)
-        for loss in resume.losses:
+        for loss in resume.losses[:MOST_TOLD]:
             _log.error("%s", loss.text(resume.synced))
+        if len(resume.losses) > MOST_TOLD or self._lost_places > MOST_TOLD:
+            _log.error(
+                "%s: in all the journal is damaged in %d places, and %d messages are lost",
+                self.root,
+                len(resume.losses),
+                self.stats.fenced_messages,
+            )
         if quarantine is not None:
             _log.error(
                 "%s: the journal is damaged or ends too early; %d messages that it lacks were taken from the logs, and "

@@ -225,6 +225,18 @@ def test_producers_of_what_was_taken_from_the_logs_are_known_again() -> None:
     assert (outcome.repeated, outcome.offset) == (True, 12 * 28)  # type: ignore[union-attr]
 
 
+def test_damage_in_very_many_places_is_told_in_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    disk = FaultyDisk()
+    filled(disk, applied=1)
+    for path in journals(disk):
+        for position in range(HEADER_BYTES, len(disk.content(path)), 500):
+            disk.flip_bit(path, position)
+    store = open_store(disk, SETTINGS)
+    assert len(store.fences()) > 30
+    assert len(caplog.records) <= 45
+    assert "in all the journal is damaged in" in caplog.text
+
+
 def test_a_missing_journal_file_is_refused_still() -> None:
     disk = FaultyDisk()
     filled(disk, applied=COUNT)
