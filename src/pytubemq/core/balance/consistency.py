@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, unique
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import Code
+from pytubemq.model.names import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,7 +104,7 @@ def _check_bound(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
     if terms.session_key != group.session_key:
         return Mismatch(
             Code.CLIENT_INCONSISTENT_SESSIONKEY,
-            f"{consumer} has session key {terms.session_key!r}, its group {group.session_key!r}",
+            f"{consumer} has session key {shown(terms.session_key)}, its group {shown(group.session_key)}",
         )
     if terms.select_big != group.select_big:
         return Mismatch(
@@ -123,10 +124,18 @@ def _check_count(consumer: str, terms: Terms, group: Terms) -> Mismatch | None:
 
 
 def _names(topics: frozenset[str]) -> str:
-    return f"[{', '.join(sorted(topics))}]"
+    return f"[{_short(', '.join(sorted(topics)))}]"
 
 
 def _filters(terms: Terms) -> str:
     if not terms.conditions:
         return "nothing"
-    return "; ".join(f"{topic}#{','.join(sorted(items))}" for topic, items in sorted(terms.conditions.items()))
+    return _short("; ".join(f"{topic}#{','.join(sorted(items))}" for topic, items in sorted(terms.conditions.items())))
+
+
+def _short(text: str) -> str:
+    """The text cut: a refusal must not be many times as long as the request, whatever the group's first member said."""
+    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}... ({len(text)} characters)"
+
+
+_MOST_CHARS: Final = 2_000

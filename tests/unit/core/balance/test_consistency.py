@@ -49,3 +49,21 @@ def test_a_node_is_one_consumer() -> None:
     assert found is not None
     assert found.code is Code.CLIENT_DUPLICATE_INDEXID
     assert "c0" in found.text
+
+
+MANY = frozenset(f"topic_{number}" for number in range(1_000))
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        replace(GROUP, topics=MANY),
+        replace(GROUP, conditions={topic: frozenset({"x" * 256}) for topic in MANY}),
+        replace(BOUND, session_key="k" * 1_000_000),
+    ],
+    ids=["topics", "filters", "session key"],
+)
+def test_a_refusal_is_short_whatever_the_group_said(large: Terms) -> None:
+    found = check_terms("c1", replace(GROUP, kind=large.kind, session_key="x"), large)
+    assert found is not None
+    assert len(found.text) < 3_000
