@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import MessageError
+from pytubemq.model.names import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +48,7 @@ def format_attributes(
         for key, value in attributes.items():
             if not copied or not _is_read_back(key, value):
                 _checked("attribute key", key)
-                _checked(f"value of attribute {key!r}", value)
+                _checked(f"value of attribute {key!r:.80}", value)
             items.append(f"{key}={value}")
     return ",".join(items)
 
@@ -87,7 +88,7 @@ def check_msg_time(text: str) -> str:
             pass
         else:
             return text
-    raise MessageError(f"not a message time: {text!r}", hint="write yyyyMMddHHmm, as in 202401011200", code=400)
+    raise MessageError(f"not a message time: {shown(text)}", hint="write yyyyMMddHHmm, as in 202401011200", code=400)
 
 
 def _is_read_back(key: str, value: str) -> bool:
@@ -99,7 +100,7 @@ def _is_read_back(key: str, value: str) -> bool:
 def _checked(what: str, text: str) -> str:
     if not text.strip() or "," in text or "=" in text or MSG_TYPE in text or MSG_TIME in text:
         raise MessageError(
-            f"{what} {text!r} cannot be sent",
+            f"{what} {shown(text)} cannot be sent",
             hint=f"it must not be blank nor contain a comma, '=', {MSG_TYPE} or {MSG_TIME}",
             code=400,
         )
