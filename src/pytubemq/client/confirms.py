@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING
 from pytubemq.client import asks
 from pytubemq.client.cluster import check
 from pytubemq.core.retry import Backoff
-from pytubemq.errors import Code, RefusedError, RequestTimeoutError, StaleBatchError, TransportError, TubeError
+from pytubemq.errors import (
+    Code,
+    ConfigError,
+    RefusedError,
+    RequestTimeoutError,
+    StaleBatchError,
+    TransportError,
+    TubeError,
+)
 from pytubemq.model.limits import CONFIRM_RETRY_S
 from pytubemq.wire.codec import decode, encode
 from pytubemq.wire.extensions import Capability
@@ -44,6 +52,14 @@ def ends_registration(connection: RpcConnection, code: int | None) -> bool:
     301 does where the Broker ends registrations when somebody moves the group; else it is about an offset.
     """
     return code in LOST or (code == Code.MOVED and Capability.RESET_NOTICES in connection.capabilities)
+
+
+def check_takes_parts(connection: RpcConnection, partition: Partition) -> None:
+    """Refuse to confirm a part of a batch at a Broker that confirms whole ones only."""
+    if Capability.COMMIT_OFFSET not in connection.capabilities:
+        raise ConfigError(
+            f"the Broker of {partition} takes no part of a batch", hint="confirm the whole batch, or reject it"
+        )
 
 
 class Confirm:

@@ -12,25 +12,23 @@ import asyncio
 import contextlib
 import logging
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from pytubemq.client import asks
 from pytubemq.client.batch import Batch
 from pytubemq.client.cluster import is_refusal
 from pytubemq.client.confirm_backoff import ConfirmBackoff
-from pytubemq.client.confirms import Confirm, Confirms, ends_registration
+from pytubemq.client.confirms import Confirm, Confirms, check_takes_parts, ends_registration
 from pytubemq.client.events import PositionMoved, Skipped, SlowConsumer
+from pytubemq.client.fetch import Fetch, payload_bytes
 from pytubemq.client.options import Start
+from pytubemq.client.outcomes import UNDER_WAY, Outcomes
 from pytubemq.client.pace import Pace
 from pytubemq.client.passed_over import PassedOver
 from pytubemq.client.registration import UNREGISTER_TIMEOUT_S, Registration
-from pytubemq.client.unpack import Portions, Unpacker, Unreadable
+from pytubemq.client.unpack import LOST_THERE, Portions, Unpacker
 from pytubemq.core.offsets import Hold, Watermarks
 from pytubemq.core.retry import BRIEF_S, Backoff, Verdict, verdict
-from pytubemq.errors import Code, ConfigError, StaleBatchError, TransportError, TubeError
-from pytubemq.wire.codec import encode
-from pytubemq.wire.extensions import Capability
-from pytubemq.wire.methods import Method, Service
+from pytubemq.errors import Code, StaleBatchError, TransportError, TubeError
 from pytubemq.wire.pack_fetch import Pack, decode_get_message
 
 if TYPE_CHECKING:
@@ -38,26 +36,12 @@ if TYPE_CHECKING:
     from pytubemq.client.options import FetchOptions
     from pytubemq.model.ids import Address, Partition
     from pytubemq.net.connection import RpcConnection
-    from pytubemq.wire.messages.broker import CommitOffsetResponseB2C, GetMessageResponseB2C, RegisterResponseB2C
+    from pytubemq.wire.messages.broker import CommitOffsetResponseB2C, GetMessageResponseB2C
     from pytubemq.wire.pack_fetch import Fetched
-    from pytubemq.wire.rpc import Response
 
 logger = logging.getLogger(__name__)
 
 RETRY = Backoff(first_s=0.05, most_s=1.0)
-_UNDER_WAY = "its confirm is under way"
-_MOVED = "its group was moved to another place"
-_LOST_THERE = Unreadable(None, "they are lost to damage on the Broker's disk")
-
-
-class _Fetch(NamedTuple):
-    """A fetch under way."""
-
-    answer: asyncio.Future[Response]
-    options: FetchOptions
-    limits: bool
-    """Whether the Broker knows the limits of `options`."""
-    began_s: float
 
 
 class HeldPartition:
@@ -85,13 +69,10 @@ class HeldPartition:
         self._passed_over = PassedOver(keeper, partition)
         self._registration = Registration(keeper, partition)
         self._connection: RpcConnection | None = None
-        self._registrations = 0
-        self._fetched_in = 0
-        self._fetch: _Fetch | None = None
+        self._registrations = self._fetched_in = 0
+        self._fetch: Fetch | None = None
         self._confirms = Confirms(keeper, self)
         self._backoff = ConfirmBackoff(partition, rng=keeper.cluster.rng)
-        self._reset_epoch: int | None = None
-        """The epoch of the group here, as the Broker told with the last registration."""
         self._passing: set[asyncio.Task[None]] = set()
         """These confirm what nobody is to handle."""
         self._changed = asyncio.Event()
@@ -99,11 +80,7 @@ class HeldPartition:
         self._registered_again = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._held_messages = 0
-        self._end: tuple[int, str] = (0, "")
-        """The last ticket that was settled or given back, and how."""
-        self._left: tuple[int, str] = (0, "")
-        """The last ticket before reading went on elsewhere, and why it did."""
-        self._over: str | None = None
+        self._outcomes = Outcomes(partition)
 
     @property
     def address(self) -> Address:
@@ -208,7 +185,8 @@ class HeldPartition:
         self._offset = None if self._offset == offset else self._offset
         self._at_newest = self._at_newest and not at_newest
         self._told()
-        self._note_epoch(answer)
+        if self._registration.shows_move(answer):
+            self._moved(answer.curr_offset)
         self.marks.registered(answer.curr_offset, answer.max_offset)
         if self.marks.hold is Hold.NOTHING:
             self._rest = None  # it lies behind a batch that nobody has taken, which the Broker hands out again
@@ -218,16 +196,12 @@ class HeldPartition:
         connection.lost.add_done_callback(lambda _: self.wake())
         self._registered_again.set()
 
-    def _note_epoch(self, answer: RegisterResponseB2C) -> None:
-        """Leave the place if somebody has moved the group since the last registration."""
-        known, epoch = self._reset_epoch, answer.reset_epoch or 0
-        self._reset_epoch = max(epoch, known or 0)
-        if known is None or epoch <= known:
-            return
+    def _moved(self, offset: int | None) -> None:
+        """Leave the place: somebody has moved the group since the last registration."""
         self.marks.confirmed = None
-        self._leave(_MOVED)
-        logger.info("%s: %s, to %s", self.partition, _MOVED, answer.curr_offset)
-        self._keeper.emit(PositionMoved(self.partition, answer.curr_offset))
+        self._leave("its group was moved to another place")
+        logger.info("%s: the group was moved to offset %s", self.partition, offset)
+        self._keeper.emit(PositionMoved(self.partition, offset))
 
     def _read_status(self) -> int:
         if self._at_newest:
@@ -259,7 +233,7 @@ class HeldPartition:
 
     def _leave(self, reason: str) -> None:
         """Reading goes on elsewhere: a batch in hand is not held any more, a confirm in flight counts no more."""
-        self._left = (self.marks.ticket, reason)
+        self._outcomes.record_left(self.marks.ticket, reason)
         if self.marks.hold is not Hold.NOTHING:
             self._give_back(reason)
         self.marks.leave()
@@ -282,7 +256,7 @@ class HeldPartition:
 
     def _finish(self, reason: str) -> None:
         """The partition is not ours any more; whoever waits for it hears so at once."""
-        self._over = reason
+        self._outcomes.over = reason
         self._connection = None
         self._forget_fetch()
         for task in self._passing:
@@ -294,25 +268,15 @@ class HeldPartition:
 
     def _ask(self, connection: RpcConnection, options: FetchOptions) -> None:
         """Send a fetch."""
-        limits = Capability.FETCH_LIMITS in connection.capabilities
-        request = asks.fetch(
-            self._keeper, self.partition, escapes=self._pace.escapes, limits=options if limits else None
-        )
-        timeout_s = self._cluster.options.request_timeout_s + (options.max_wait_s if limits else 0.0)
-        answer = connection.call(Method.GET_MESSAGE_C2B, Service.BROKER_READ, encode(request), timeout_s=timeout_s)
-        self._fetch = _Fetch(answer, options, limits, asyncio.get_running_loop().time())
+        self._fetch = Fetch.send(self._keeper, self.partition, connection, options, escapes=self._pace.escapes)
 
     def _forget_fetch(self) -> None:
         """What a fetch under way brings does not count: the Broker hands it out again."""
         fetch, self._fetch = self._fetch, None
-        if fetch is None:
-            return
-        if not fetch.answer.done():
-            fetch.answer.set_exception(StaleBatchError("nobody wants this fetch any more"))
-        if not fetch.answer.cancelled():
-            fetch.answer.exception()  # looked at, also when it had failed before anybody waited for it
+        if fetch is not None:
+            fetch.give_up()
 
-    async def _take(self, fetch: _Fetch) -> None:
+    async def _take(self, fetch: Fetch) -> None:
         """Wait for a fetch, and have what it brought ready."""
         loop = asyncio.get_running_loop()
         error: TubeError | None = None
@@ -337,7 +301,7 @@ class HeldPartition:
         self._pace.answered(
             head,
             messages=sum([one.columns.count if isinstance(one, Pack) else 1 for one in fetched.records]),
-            size_bytes=_payload_bytes(fetched) if self._pace.counts_bytes else 0,
+            size_bytes=payload_bytes(fetched) if self._pace.counts_bytes else 0,
             held=fetch.limits and now_s - fetch.began_s >= options.max_wait_s / 2 > 0,
             now_s=now_s,
             emit=self._keeper.emit,
@@ -357,7 +321,7 @@ class HeldPartition:
         span = (None, None) if self._wanted else (head.curr_offset, head.next_offset)
         skipped = found.left_out(*span)
         if skipped:
-            bad = found.unreadable[0] if found.unreadable else _LOST_THERE
+            bad = found.unreadable[0] if found.unreadable else LOST_THERE
             self._keeper.counted(skipped=skipped)
             self._keeper.emit(Skipped(self.partition, skipped, bad.reason, bad.offset))
             logger.error("%s: %d messages left out: %s", self.partition, skipped, bad.reason)
@@ -407,7 +371,7 @@ class HeldPartition:
     def hand_out(self, batch: Batch) -> bool:
         """The user takes the batch; False if it is not there any more."""
         ticket = batch.ticket
-        if self._over is not None or self.marks.hold is not Hold.FETCHED or self.marks.ticket != ticket:
+        if self._outcomes.over is not None or self.marks.hold is not Hold.FETCHED or self.marks.ticket != ticket:
             return False
         self.marks.handed_out()
         timeout_s = self._keeper.options.confirm_timeout_s
@@ -417,12 +381,12 @@ class HeldPartition:
 
     def holds(self, ticket: int) -> bool:
         """See `Batch.held`."""
-        return self._over is None and self.marks.holds(ticket)
+        return self._outcomes.over is None and self.marks.holds(ticket)
 
     async def confirm(self, ticket: int, *, up_to: int | None = None, messages: int | None = None) -> None:
         """See `Batch.confirm`."""
         if up_to is not None and self._connection is not None:
-            self._check_parts(self._connection)
+            check_takes_parts(self._connection, self.partition)
         self._claim(ticket)
         if up_to is not None and up_to != self.marks.fetched:
             self.marks.fetched, self._rest = up_to, None  # the Broker goes on there
@@ -430,7 +394,7 @@ class HeldPartition:
             self._held_messages = messages
         one = Confirm(ticket, end=self.marks.fetched, messages=self._held_messages, fetched_in=self._fetched_in)
         self.marks.settling()
-        self._end = (ticket, _UNDER_WAY)
+        self._outcomes.record(ticket, UNDER_WAY)
         try:
             await self._confirms.make(one)
         except BaseException as error:
@@ -438,8 +402,8 @@ class HeldPartition:
             raise
         self._backoff.succeeded()
         self._keeper.counted(confirmed=one.messages)
-        if self._end[0] == ticket:
-            self._end = (ticket, "it was confirmed before")
+        if self._outcomes.is_last(ticket):
+            self._outcomes.record(ticket, "it was confirmed before")
         self.marks.settled(ticket)
         self._settled.set()
         self.wake()
@@ -448,23 +412,11 @@ class HeldPartition:
 
     def settles(self, ticket: int) -> bool:
         """Whether the confirm of this batch still counts."""
-        return self._over is None and self.marks.settles(ticket)
+        return self._outcomes.over is None and self.marks.settles(ticket)
 
     def stale(self, ticket: int) -> StaleBatchError:
         """Why a batch cannot be settled."""
-        reason = self._over or "a later one has been handed out"
-        if self._over is None and self._end[0] == ticket and self._end[1] is not _UNDER_WAY:
-            reason = self._end[1]
-        elif self._over is None and ticket <= self._left[0]:
-            reason = self._left[1]
-        elif self._over is None and self._end[0] == ticket:
-            reason = _UNDER_WAY
-        timeout_s = self._keeper.options.confirm_timeout_s
-        within = "" if timeout_s is None else f"confirm within {timeout_s:g} s and "
-        return StaleBatchError(
-            f"this batch of {self.partition} is not held any more: {reason}",
-            hint=f"{within}settle each batch once; what was not confirmed comes again",
-        )
+        return self._outcomes.stale(ticket, confirm_timeout_s=self._keeper.options.confirm_timeout_s)
 
     async def for_confirm(self) -> tuple[RpcConnection, int]:
         """A registration to confirm in: its connection and its number; waits for one.
@@ -473,8 +425,8 @@ class HeldPartition:
             StaleBatchError: the partition was given to another consumer meanwhile.
         """
         while not self.registered:
-            if self._over is not None:
-                raise StaleBatchError(f"this batch of {self.partition} is not held any more: {self._over}")
+            if self._outcomes.over is not None:
+                raise StaleBatchError(f"this batch of {self.partition} is not held any more: {self._outcomes.over}")
             self._registered_again.clear()
             self.wake()
             await self._registered_again.wait()
@@ -502,9 +454,9 @@ class HeldPartition:
             self.wake()  # its place was left meanwhile, and the next fetch may have waited for it
             return
         if newest != ticket:
-            self._end = (newest, "the confirm of the batch before it failed")
-        elif self._end[0] == ticket:
-            self._end = (ticket, "its confirm failed")
+            self._outcomes.record(newest, "the confirm of the batch before it failed")
+        elif self._outcomes.is_last(ticket):
+            self._outcomes.record(ticket, "its confirm failed")
         if isinstance(error, TubeError) and not isinstance(error, StaleBatchError):
             now_s = asyncio.get_running_loop().time()
             self._backoff.failed(error, messages=one.messages, now_s=now_s, emit=self._keeper.emit)
@@ -513,12 +465,6 @@ class HeldPartition:
         self._forget_fetch()
         self._settled.set()
         self.wake()
-
-    def _check_parts(self, connection: RpcConnection) -> None:
-        if Capability.COMMIT_OFFSET not in connection.capabilities:
-            raise ConfigError(
-                f"the Broker of {self.partition} takes no part of a batch", hint="confirm the whole batch, or reject it"
-            )
 
     async def reject(self, ticket: int) -> None:
         """See `Batch.reject`. The next fetch makes the Broker hand the same messages out again."""
@@ -539,7 +485,7 @@ class HeldPartition:
 
     def _give_back(self, reason: str) -> None:
         self._stop_timer()
-        self._end = (self.marks.ticket, reason)
+        self._outcomes.record(self.marks.ticket, reason)
         self._rest = None
         self.marks.give_back()
         self._settled.set()
@@ -552,7 +498,3 @@ class HeldPartition:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _payload_bytes(fetched: Fetched[GetMessageResponseB2C]) -> int:
-    return sum([one.columns.payload_bytes if isinstance(one, Pack) else len(one.payload) for one in fetched.records])

@@ -36,6 +36,8 @@ class Registration:
         """The last asking, which goes on when whoever waits for it does not."""
         self._held_before = False
         """Whether the Broker may have held it already when it was asked last."""
+        self._reset_epoch: int | None = None
+        """The epoch of the group here, as the last response said; None before the first."""
 
     async def ask(
         self, *, read_status: int, filters: Iterable[str], offset: int | None
@@ -51,6 +53,12 @@ class Registration:
         self._asked = asyncio.get_running_loop().create_task(self._tell(connection, request))
         self._asked.add_done_callback(_failure)  # looked at, though perhaps nobody waits any more
         return connection, await asyncio.shield(self._asked)
+
+    def shows_move(self, answer: RegisterResponseB2C) -> bool:
+        """Note the epoch of the group; True if somebody has moved it here since the registration before."""
+        known, epoch = self._reset_epoch, answer.reset_epoch or 0
+        self._reset_epoch = max(epoch, known or 0)
+        return known is not None and epoch > known
 
     async def give_back(self, *, timeout_s: float) -> None:
         """Have it held no more, within `timeout_s`, confirming nothing. What cannot be told ends with the lease.

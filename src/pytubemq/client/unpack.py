@@ -7,7 +7,7 @@ has passed one check; what cannot be read is told, and costs nothing but itself.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import FormatError
 from pytubemq.model.message import Message, plain_messages, unread_message
@@ -144,6 +144,9 @@ class Unpacker:
             out.malformed.discard(len(out.messages))
             return
         out.messages.append(message)
+
+
+LOST_THERE: Final = Unreadable(None, "they are lost to damage on the Broker's disk")
 
 
 class Portions:

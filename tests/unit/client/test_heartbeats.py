@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from pytubemq import Partition, connect
 from pytubemq.client import heartbeats as heartbeats_module
+from pytubemq.model.ids import Address
+from pytubemq.model.limits import MAX_HEARTBEAT_PARTITIONS, MAX_REQUEST_BYTES
 from pytubemq.testing.mock_broker import MockBroker
-from pytubemq.wire.messages.broker import HeartBeatResponseB2C
+from pytubemq.wire.codec import encode
+from pytubemq.wire.messages.broker import HeartBeatRequestC2B, HeartBeatResponseB2C
 from pytubemq.wire.methods import Method
 from tests.waiting import until
 
@@ -102,3 +108,21 @@ async def test_what_is_too_much_for_one_heartbeat_goes_in_several(
         assert max(map(len, told)) <= 3
         assert {text for part in told for text in part} == {f"1:{mock.broker_address}#demo:{n}" for n in range(5)}
         assert sorted(registrations(mock)) == [0, 1, 2, 3, 4, 4], "only what was named as failed is registered again"
+
+
+@pytest.mark.parametrize("chars", [1, 64], ids=["short names", "long names"])
+def test_the_largest_heartbeat_and_its_response_fit_into_a_frame(chars: int) -> None:
+    address = Address("h" * 8 * chars, 65535)
+    members: Any = [SimpleNamespace(partition=Partition(2**31 - 1, "t" * chars, n)) for n in range(25_000)]
+    sent: list[Any] = []
+    for texts, part in heartbeats_module._parts(address, members):
+        request = HeartBeatRequestC2B(
+            client_id="c" * 1024, group_name="g" * 1024, read_status=0, partition_info=tuple(texts)
+        )
+        failed = tuple(f"411:{text}" for text in texts)
+        answer = HeartBeatResponseB2C(success=True, err_code=200, err_msg="OK!", failure_info=failed)
+        assert len(encode(request)) < MAX_REQUEST_BYTES - 4096
+        assert len(encode(answer)) < MAX_REQUEST_BYTES - 4096
+        assert len(texts) == len(part) <= MAX_HEARTBEAT_PARTITIONS
+        sent += part
+    assert sent == members, "all of them, in order, once"

@@ -1,0 +1,55 @@
+"""What became of the batches of one partition, to say why one of them cannot be settled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytubemq.errors import StaleBatchError
+
+if TYPE_CHECKING:
+    from pytubemq.model.ids import Partition
+
+UNDER_WAY: Final = "its confirm is under way"
+
+
+class Outcomes:
+    """The newest outcomes; batches are named by their tickets, which only grow."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._end: tuple[int, str] = (0, "")
+        """The last ticket that was settled or given back, and how."""
+        self._left: tuple[int, str] = (0, "")
+        """The last ticket before reading went on elsewhere, and why it did."""
+        self.over: str | None = None
+        """Why the partition is not ours any more; None while it is."""
+
+    def is_last(self, ticket: int) -> bool:
+        """True if the last outcome is this batch's."""
+        return self._end[0] == ticket
+
+    def record(self, ticket: int, how: str) -> None:
+        """Record what became of a batch."""
+        self._end = (ticket, how)
+
+    def record_left(self, ticket: int, reason: str) -> None:
+        """Record that reading goes on elsewhere than behind this batch."""
+        self._left = (ticket, reason)
+
+    def stale(self, ticket: int, *, confirm_timeout_s: float | None) -> StaleBatchError:
+        """Return the error that says why a batch cannot be settled."""
+        within = "" if confirm_timeout_s is None else f"confirm within {confirm_timeout_s:g} s and "
+        return StaleBatchError(
+            f"this batch of {self._partition} is not held any more: {self._reason(ticket)}",
+            hint=f"{within}settle each batch once; what was not confirmed comes again",
+        )
+
+    def _reason(self, ticket: int) -> str:
+        mine = self._end[1] if self._end[0] == ticket else None
+        if self.over is not None:
+            return self.over
+        if mine is not None and mine is not UNDER_WAY:
+            return mine
+        if ticket <= self._left[0]:
+            return self._left[1]
+        return mine or "a later one has been handed out"
