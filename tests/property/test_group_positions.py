@@ -50,8 +50,9 @@ class Connection:
     block_bytes = None
     backlogged = False
 
-    def __init__(self) -> None:
+    def __init__(self, server: Any) -> None:
         self.context: dict[Any, Any] = {}
+        self.server = server
 
 
 class Request:
@@ -91,7 +92,7 @@ class GroupPositions(RuleBasedStateMachine):
         self.durable = -1
         self.confirmed = 0
         """The largest offset whose confirm was answered with success."""
-        self.connection = Connection()
+        self.connection = Connection(self.broker._server)
         self.handed_out = dict.fromkeys(MEMBERS, 0)
         self.confirms: list[tuple[RecordedCall, int]] = []
         self.registrations: list[tuple[RecordedCall, str, int]] = []
