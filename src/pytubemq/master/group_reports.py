@@ -37,7 +37,9 @@ class GroupReports:
         Raises:
             UntoldError: none is known, and a Broker that may know one cannot be asked.
         """
-        offsets = await self._inspector.offsets(self._layout.online(), all_groups=True)
+        online = self._layout.online()
+        in_parts = {broker_id: self._layout.partitions_on(broker_id) for broker_id in online}
+        offsets = await self._inspector.offsets(online, all_groups=True, in_parts=in_parts)
         offsets.unreachable += self._layout.away()
         names = sorted({*self._groups.groups, *offsets.confirmed})
         if not names and offsets.unreachable:

@@ -7,10 +7,10 @@ nothing else; how many are asked at once, and how long one may take, is bounded.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import TubeError
+from pytubemq.errors import Code, TubeError
 from pytubemq.model.ids import Address, Partition
 from pytubemq.model.limits import INSPECT_TIMEOUT_S, MAX_INSPECTED_AT_ONCE
 from pytubemq.net.probe import probed
@@ -52,8 +52,13 @@ class Inspector:
         partitions: Iterable[Partition] | None = None,
         groups: Sequence[str] = (),
         all_groups: bool = False,
+        in_parts: Mapping[int, Sequence[TopicPartition]] | None = None,
     ) -> Offsets:
-        """Ask some Brokers, for some of their partitions (None: all of them), and for groups."""
+        """Ask some Brokers, for some of their partitions (None: all of them), and for groups.
+
+        A Broker that keeps more positions of all groups than one answer holds is asked again for its partitions
+        `in_parts`, half of them at a time, and so on.
+        """
         wanted: dict[int, list[TopicPartition]] | None = None
         if partitions is not None:
             wanted = {}
@@ -75,6 +80,7 @@ class Inspector:
                         group_names=tuple(groups),
                         all_groups=all_groups or None,
                     ),
+                    () if in_parts is None else in_parts.get(broker_id, ()),
                 )
                 for broker_id in asked
             )
@@ -83,7 +89,14 @@ class Inspector:
         found.cannot_tell.sort()
         return found
 
-    async def _ask(self, found: Offsets, broker_id: int, address: Address, request: PartitionOffsetsRequest) -> None:
+    async def _ask(
+        self,
+        found: Offsets,
+        broker_id: int,
+        address: Address,
+        request: PartitionOffsetsRequest,
+        in_parts: Sequence[TopicPartition] = (),
+    ) -> None:
         try:
             async with self._slots, asyncio.timeout(self._timeout_s):
                 connection = await probed(self._pool, address, client_id=CLIENT_ID, timeout_s=self._timeout_s)
@@ -103,6 +116,11 @@ class Inspector:
         except (TubeError, TimeoutError) as error:
             reason = str(error).splitlines()[0] if str(error) else f"no answer within {self._timeout_s:g} s"
             found.unreachable.append(f"broker {broker_id} at {address}: {reason}")
+            return
+        if not answer.success and answer.err_code == Code.BAD_REQUEST and request.all_groups and len(in_parts) > 1:
+            half = (len(in_parts) + 1) // 2
+            for part in (in_parts[:half], in_parts[half:]):
+                await self._ask(found, broker_id, address, replace(request, partitions=tuple(part)), part)
             return
         if not answer.success:
             found.unreachable.append(f"broker {broker_id} at {address}: {answer.err_msg}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pytubemq.master.answers import SYSTEM_TOPIC
 from pytubemq.model.ids import Partition
 from pytubemq.model.records import ManageStatus
+from pytubemq.wire.messages.extension import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +47,15 @@ class Layout:
             Partition(broker_id, topic, partition_id)
             for broker_id, config in self.configs(topic).items()
             for partition_id in config.partition_ids()
+        ]
+
+    def partitions_on(self, broker_id: int) -> list[TopicPartition]:
+        """Those of a Broker, but of topics that are being removed there."""
+        return [
+            TopicPartition(topic_name=place.topic, partition_id=partition_id)
+            for place in self.catalogue.deployed_on(broker_id)
+            if not place.topic_status.removed
+            for partition_id in self.catalogue.config(place).partition_ids()
         ]
 
     def addresses(self, broker_ids: Iterable[int]) -> dict[int, Address]:
