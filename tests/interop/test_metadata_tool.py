@@ -165,7 +165,7 @@ async def test_it_moves_metadata_into_a_cluster_that_runs_and_has_made_its_own_b
         assert [record.address.port for record in node.master.catalogue.brokers.values()] == [port]
         await tool.recover(where.http)
         assert await records(WebApi(where.http)) == before
-        assert await node.master.until_served(1), "the Broker has what the metadata gives it"
+        assert await node.master.await_served(1), "the Broker has what the metadata gives it"
     finally:
         await node.close()
     node = Node(load_settings(None, environ={}, flags=settings), ROLES["all"])

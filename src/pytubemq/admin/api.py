@@ -92,13 +92,13 @@ class Api:
         return _json(made, HTTPStatus.CREATED)
 
     async def adopt_topics(self, request: Request) -> Response:
-        """200, with what was taken over."""
+        """Return 200 with the topics that were taken over."""
         self._check_token(request)
         wanted = await read_body(request, Adoption)
         return _json(await self._master.adopt_topics(discard=wanted.discard))
 
     async def create_topics(self, request: Request) -> Response:
-        """201 when all can be used; 200 when all were there already."""
+        """Return 201 when all topics are ready to use, 200 when all existed already."""
         self._check_token(request)
         wanted = await read_body(request, NewTopics)
         made = await self._master.create_topics(changes_of(wanted), exist_ok=wanted.exist_ok)
@@ -135,7 +135,7 @@ class Api:
         return _json(altered)
 
     async def group(self, request: Request) -> Response:
-        """With `topic` in the query also a group that there is not."""
+        """Return a group; with `topic` in the query also one that does not exist."""
         topic = request.query_params.get("topic")
         return _json(await self._master.group(request.path_params["name"], topic=topic))
 

@@ -40,14 +40,14 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewTopics(msgspec.Struct, frozen=True, kw_only=True):
-    """Topics to be made in one step, all or none; with `exist_ok` those that are in use already are left out."""
+    """Topics to create in one step, all or none; with `exist_ok` existing ones are left as they are."""
 
     topics: list[NewTopic]
     exist_ok: bool = False
 
 
 class Adoption(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of topics that Brokers hold and the Master does not know: taken over, or let go (`discard`)."""
+    """A request to take over, or to `discard`, the topics that Brokers hold and the Master does not know."""
 
     discard: bool = False
 
@@ -67,10 +67,10 @@ class NewReset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def changes_of(body: NewTopics) -> dict[str, TopicChange]:
-    """Return what a body says of each topic, by name.
+    """Return the changes in a body, by topic name.
 
     Raises:
-        BadRequestError: a topic is named twice, or what is said of one cannot be; names it.
+        BadRequestError: a topic is named twice, or its settings are invalid; the error names the topic.
     """
     found: dict[str, TopicChange] = {}
     for new in body.topics:

@@ -104,7 +104,7 @@ async def read_body(request: Request, kind: type[T]) -> T:
     except UnicodeDecodeError as error:
         raise _bad(f"the body is not UTF-8 at byte {error.start}", "send JSON as UTF-8") from error
     except RecursionError as error:
-        raise _bad("the body nests too deep", "send one JSON object, as flat as the API's types are") from error
+        raise _bad("the body is nested too deeply", "send one JSON object as the API's schema describes it") from error
     except msgspec.DecodeError as error:
         raise _bad(f"the body is not JSON: {error}", "send one JSON object") from error
     if not isinstance(value, dict):

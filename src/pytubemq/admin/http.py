@@ -74,7 +74,7 @@ class HttpServer:
         self._socket: ListeningSocket | None = None
 
     def bind(self) -> Address:
-        """Keep the port without opening it, so that `start` can come last; port 0 picks a free one.
+        """Reserve the port without opening it, so that `start` can come last; port 0 picks a free one.
 
         Returns:
             The address in use.

@@ -413,7 +413,9 @@ class AppendPath:
         self.failure = error
         expected = isinstance(error, TubeError)
         logger.error(
-            "the journal cannot be written, nothing more is accepted: %s", error, exc_info=None if expected else error
+            "the journal cannot be written, sends are refused until a restart: %s",
+            error,
+            exc_info=None if expected else error,
         )
 
     def _broken(self, error: Exception) -> None:
@@ -426,7 +428,7 @@ class AppendPath:
         self._remember(fault, "the outcome of a write could not be told to somebody who waits for it")
 
     def _remember(self, fault: Exception, what: str) -> None:
-        """Log a fault of ours; one that comes again and again the 10th, the 100th, … time, and without a traceback."""
+        """Log a fault of ours; a repeated one only the 10th, the 100th, … time, and without a traceback."""
         self.fault = fault
         text = f"{what}: {type(fault).__name__}: {fault}"
         if text != self._fault_text:

@@ -59,7 +59,7 @@ class Cursor:
     passed: int | None = None
     """How far the filter has passed over messages behind that one."""
     expired: int = 0
-    """Messages that retention removed before they were confirmed, and that the consumer has no word of yet."""
+    """Messages that retention removed before they were confirmed, not yet reported to the consumer."""
 
     @classmethod
     def at(cls, offset: int, *, moved: bool = False) -> Cursor:

@@ -1,8 +1,8 @@
 """Messages that retention removed before a group had confirmed them: counted, and logged at a bounded rate.
 
-The invariant: a group that reads is never led past expired messages without a count and a log line, and a group's log
-lines about a topic are at least LOG_PERIOD_S apart, however many partitions it reads. A group without a consumer costs
-nothing here: its loss is counted when it comes back. Event loop only.
+The invariant: a group that reads never skips expired messages without a count and a log line, and a group's log lines
+about a topic are at least LOG_PERIOD_S apart, however many partitions it reads. The loss of a group without a consumer
+is counted when a consumer returns. Event loop only.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ logger = logging.getLogger(__name__)
 
 LOG_PERIOD_S: Final = 60.0
 MAX_GROUPS_COUNTED: Final = 10_000
-"""Pairs of a group and a topic that are counted apart; those of further ones are counted under OTHER."""
+"""Pairs of group and topic with a counter of their own; all further pairs share the counter OTHER."""
 _MOST_LINES: Final = 8
-"""Groups that one call of `log_due` names; the others are counted in one line."""
-_ADVICE: Final = "it continues at the first message that is kept; let the topic keep more, or add consumers"
+"""Groups that one call of `log_due` names; one more line counts the others."""
+_ADVICE: Final = "it continues at the first message that is kept; raise the topic's retention, or add consumers"
 
 
 @dataclass(slots=True)
 class _Loss:
-    """Of one group in one topic."""
+    """One group's expired messages in one topic."""
 
     messages: int = 0
     unlogged: int = 0
@@ -36,14 +36,14 @@ class _Loss:
 
 
 class ExpiredMessages:
-    """Losses by group and topic, since the Broker's start."""
+    """Counters of expired messages by group and topic, since the Broker's start."""
 
     def __init__(self) -> None:
         self.total = 0
         self._losses: dict[tuple[str, str], _Loss] = {}
 
     def record(self, key: HoldKey, messages: int, *, now_s: float) -> None:
-        """Count what a consumer is led past, and log it unless that was done a moment ago."""
+        """Count messages that a consumer skips; log them unless the group was logged within LOG_PERIOD_S."""
         self.total += messages
         name = key.group, key.topic
         loss = self._losses.get(name)
@@ -57,7 +57,7 @@ class ExpiredMessages:
             self._log(name, loss, now_s)
 
     def log_due(self, now_s: float) -> None:
-        """Log what was counted since each group's last line."""
+        """Log the messages counted since each group's last line."""
         due = [
             (name, loss)
             for name, loss in self._losses.items()
@@ -68,7 +68,7 @@ class ExpiredMessages:
         rest = due[_MOST_LINES:]
         if rest:
             logger.warning(
-                "retention removed %d messages more that %d other groups had not confirmed",
+                "retention removed %d more messages that %d other groups had not confirmed",
                 sum(loss.unlogged for _, loss in rest), len(rest),
             )  # fmt: skip
         for _, loss in rest:

@@ -76,8 +76,8 @@ class FetchHandlers:
             key = HoldKey(group, served.config.name, request.partition_id)
             hold = self._hold(key, consumer_id, now_s=now_s)
             state.registry.renew(hold, connection=id(call.connection), now_s=now_s)
-            if hold.moved_away:
-                raise Refused(*_moved_away(hold))
+            if hold.is_moved_away:
+                raise Refused(*_moved_refusal(hold))
             checks.open_for_reading(served)
         except Refused as refused:
             self._refuse(call, refused.refusal)
@@ -226,9 +226,9 @@ class FetchHandlers:
             return False
         now_s = self._state.clock.now_s()
         if self._state.registry.get(fetch.hold.key, now_s=now_s) is fetch.hold:
-            if not fetch.hold.moved_away:
+            if not fetch.hold.is_moved_away:
                 return True
-            self._refuse(fetch.call, _moved_away(fetch.hold))
+            self._refuse(fetch.call, _moved_refusal(fetch.hold))
             return False
         self._refuse(fetch.call, Refusal(Code.HB_NO_NODE, f"the registration for {fetch.hold.key} has ended"))
         return False
@@ -327,8 +327,8 @@ class FetchHandlers:
                 raise Refused(Code.UNAUTHORIZED, f"no consumer is registered for {key}")
             if hold.consumer_id != consumer_id:
                 raise Refused(Code.UNAUTHORIZED, f"{key} is held by {hold.consumer_id}, not by {consumer_id}")
-            if hold.moved_away:
-                raise Refused(*_moved_away(hold))
+            if hold.is_moved_away:
+                raise Refused(*_moved_refusal(hold))
             max_offset = state.store.ends(key.topic, key.partition_id)[1]
             self._confirm(hold, request, max_offset)
         except Refused as refused:
@@ -369,7 +369,7 @@ class FetchHandlers:
         hold.cursor.commit_up_to(request.up_to)
 
 
-def _moved_away(hold: Hold) -> Refusal:
+def _moved_refusal(hold: Hold) -> Refusal:
     return Refusal(
         Code.MOVED, f"group {hold.key.group} was moved to offset {hold.cursor.confirmed} of {hold.key}; register again"
     )

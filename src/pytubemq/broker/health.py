@@ -52,7 +52,7 @@ def problems(
     housekeeping: Housekeeping | None,
     shortage: str | None,
 ) -> list[str]:
-    """Everything; `faults` are parts of the Broker that have failed, and how; `shortage` says why there is no room."""
+    """Return all problems: `faults` are failed parts of the Broker, `shortage` says why there is no disk space."""
     path = state.path
     found = [*(f"{name}: {text}" for name, text in faults.items()), *workers_down, *state.read_faults.values()]
     if path.failure is not None:

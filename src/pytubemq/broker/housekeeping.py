@@ -26,7 +26,7 @@ FIRST_PASS_S: Final = 2.0
 HOLD_S: Final = 3600.0
 """How long a clock that jumped is not gone by: time for an operator to see it in health(), and put it right."""
 _PASSES_AHEAD: Final = 2
-"""So many passes before messages go by their age, at least, the groups that have not confirmed them are named."""
+"""Groups are warned at least this many passes before their unconfirmed messages are removed by age."""
 _MOST_DRIFT_MS: Final = 10_000
 """By how much the two clocks may differ over the time between two passes."""
 
@@ -44,7 +44,7 @@ class Housekeeping:
         self.dropped_messages = 0
         self.dropped_bytes = 0
         self.watch = RetentionWatch(state)
-        """Groups that lose messages soon."""
+        """The groups about to lose unconfirmed messages."""
         self._state = state
         self._period_s = period_s
         self._first_s = first_s
@@ -62,7 +62,7 @@ class Housekeeping:
             await asyncio.sleep(self._period_s)
 
     async def one_pass(self) -> None:
-        """Let go of what no topic keeps any more, unless the clock has jumped, and log which groups that concerns."""
+        """Remove expired messages unless the clock has jumped, and log the groups that lose or will soon lose some."""
         self._state.expired.log_due(self._state.clock.now_s())
         if self._is_held():
             self.skipped += 1

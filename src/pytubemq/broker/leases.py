@@ -1,4 +1,5 @@
-"""Who reads from this Broker, for a Master that has just started: what they read it gives to nobody else then.
+"""Leases of this Broker's readers, reported to a Master that has just started so that it assigns those partitions to
+nobody else.
 
 The invariant: a registration fits into a frame, however many readers there are and however long their names.
 """
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import BrokerInfo
 
 _ITEM_BYTES: Final = 8
-"""Most that protobuf puts before one text: its field's number and its length."""
+"""The most bytes that protobuf puts before one text: its field number and its length."""
 
 
 def told_leases(holds: Iterable[Hold], broker: BrokerInfo, *, now_s: float, room_bytes: int) -> tuple[str, ...]:
-    """Return the holds that have not run out, each as a subscription: at most `MAX_TOLD_LEASES`, in `room_bytes`."""
+    """Return the leases that have not expired, each as a subscription: at most `MAX_TOLD_LEASES`, in `room_bytes`."""
     told: list[str] = []
     for hold in holds:
         if hold.lease_until_s <= now_s:

@@ -104,7 +104,7 @@ class MasterSession:
         self._report = True
         """Whether the next heartbeat tells the configuration in force."""
         self._may_have_missed = False
-        """Whether an answer may have been on its way that was not waited for."""
+        """True if a response may have been on its way that was not waited for."""
         self._condition = Condition()
         self._news = asyncio.Event()
         """The condition is another than the last heartbeat told."""
@@ -191,7 +191,7 @@ class MasterSession:
         reporting = self._report
         loop = asyncio.get_running_loop()
         started_s = loop.time()
-        # The Master takes what it answered for heard: without a wait it says all of it again.
+        # The Master assumes that its last response arrived; a heartbeat without a wait makes it repeat everything.
         at_once = reporting or not held or self._may_have_missed
         news = await self._heartbeat(wait_s=0.0 if at_once else MAX_HEARTBEAT_WAIT_S)
         if news or not self.health.registered:
@@ -311,9 +311,9 @@ class MasterSession:
             try:
                 conf = parse_broker_topic_conf(text)
             except FormatError as error:
-                problem = f"the Master names a topic to remove in a form that cannot be used: {error.message}"
+                problem = f"the Master's request to remove a topic cannot be read: {error.message}"
                 if problem != self.health.unusable:
-                    logger.warning("%s; nothing is removed for it", problem)
+                    logger.warning("%s; no topic is removed for it", problem)
                 self.health.unusable = problem
                 continue
             if conf.status >= _REMOVED:

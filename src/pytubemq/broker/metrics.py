@@ -82,11 +82,11 @@ class BrokerFacts:
         return _largest(found)
 
     def expired(self) -> Values:
-        """Messages that retention removed before they were confirmed, by group and topic."""
+        """Return the messages that retention removed before they were confirmed, by group and topic."""
         return _largest({name: float(count) for name, count in self.state.expired.by_group().items()})
 
     def near_losses(self) -> Values:
-        """Seconds until retention removes something that a group has not confirmed, by group and topic."""
+        """Return the seconds until retention removes messages that a group has not confirmed, by group and topic."""
         near = {} if self.housekeeping is None else self.housekeeping.watch.near
         soonest = nsmallest(MOST_LABELS, near.items(), key=lambda item: item[1].left_s)
         return {name: one.left_s for name, one in soonest}
@@ -114,7 +114,7 @@ class BrokerFacts:
 
 
 def _largest(found: dict[tuple[str, ...], float]) -> Values:
-    """The largest by group and topic, and the sum of the others."""
+    """Return the largest values by group and topic, and the sum of the others."""
     if len(found) <= MOST_LABELS:
         return found
     most = dict(nlargest(MOST_LABELS, found.items(), key=lambda item: item[1]))

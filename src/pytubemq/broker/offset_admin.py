@@ -253,9 +253,9 @@ class OffsetAdmin:
         return result
 
     def _put(self, key: HoldKey, offset: int | None) -> None:
-        """Let the consumer that holds the partition go on from there, and at once if it waits at the end.
+        """Move the consumer of the partition to its new position, at once if it waits at the end.
 
-        One that can be notified has to register again, so that it knows what of its messages counts no more.
+        A consumer with RESET_NOTICES must register again; so it learns that the messages it fetched are void.
         """
         state = self._state
         epoch = state.reset_epochs.advance(key, wall_ms=state.clock.wall_ms())
@@ -265,6 +265,6 @@ class OffsetAdmin:
         if offset is None:
             offset = state.store.ends(key.topic, key.partition_id)[0]
         hold.cursor = Cursor.at(offset, moved=True)
-        hold.moved_away = hold.notices
+        hold.is_moved_away = hold.has_reset_notices
         hold.reset_epoch = epoch
         state.waiters.wake([(key.topic, key.partition_id)])

@@ -39,7 +39,7 @@ class Orders:
 
     @property
     def problem(self) -> str | None:
-        """Why the topics of before the start are not served; None as soon as the Master has sent them again."""
+        """The reason why the topics from before the start are not served; None once the Master has sent them again."""
         return self._file.loss
 
     def serve(self, topics: Iterable[TopicConfig]) -> None:

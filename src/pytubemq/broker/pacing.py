@@ -30,8 +30,8 @@ class Pacer:
         self._budget = connection.server.responses
         self._waiting: deque[tuple[Callable[[], None], int]] = deque()
         self._reserved: deque[int] = deque()
-        """What the reads under way may become; they end in any order, so their sizes are given back in that of their
-        beginning."""
+        """Sizes reserved for the reads under way. Reads end in any order, so reservations are released in the order in
+        which the reads began."""
         self._under_way = 0
         self._advancing = False
         self._scheduled = False
@@ -46,7 +46,7 @@ class Pacer:
         return pacer
 
     def run(self, start: Callable[[], None], size_bytes: int = MAX_FETCH_BYTES) -> None:
-        """Call `start`, which reads up to so much, now or when its turn comes; never, if the connection ends before."""
+        """Call `start`, which reads up to `size_bytes`, now or in its turn; never if the connection ends first."""
         self._waiting.append((start, size_bytes))
         self._advance()
 
@@ -70,7 +70,7 @@ class Pacer:
                     return
                 elif self._budget.is_tight and self._under_way:
                     return  # one at a time then; the end of that one leads here again
-                elif not self._budget.may_read(connection):
+                elif not self._budget.can_read(connection):
                     self._wait_for_room()
                     return
                 else:
@@ -89,7 +89,7 @@ class Pacer:
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _wait_for_room(self) -> None:
-        """Until others have taken what they asked for."""
+        """Wait until the server's budget has room again."""
         if not self._scheduled:
             self._scheduled = True
             self._budget.wait(self._turn)

@@ -53,7 +53,7 @@ class Positions:
         """In the order they were asked for; at most one of a key has failed."""
         self._unwritten: set[HoldKey] = set()
         self._deferred: dict[HoldKey, list[Callable[[], None]]] = {}
-        """What waits until no confirm of a position is in flight any more."""
+        """Callbacks that wait until no confirm of a position is in flight."""
 
     @property
     def unwritten(self) -> int:
@@ -86,7 +86,7 @@ class Positions:
     def when_decided(self, key: HoldKey, then: Callable[[], None]) -> bool:
         """Call `then` once no confirm of this position is in flight; False if none is, and `then` is not called.
 
-        A consumer that began while one is in flight would begin before it or, should it be refused, behind it.
+        A consumer that began while a confirm is in flight might begin at the wrong side of it.
         """
         if not self._is_undecided(key):
             return False
@@ -116,9 +116,9 @@ class Positions:
         self._submit(key, _Write(offset, chosen=True), done)
 
     async def known(self, groups: Collection[str] = (), topics: Collection[str] = ()) -> set[HoldKey]:
-        """Group and partition of each position, durable or on its way, of these groups in these topics (empty: all).
+        """Return group and partition of each position of these groups in these topics (empty: all), durable or not yet.
 
-        There may be a million: they are gone through on a thread, and others have their turn meanwhile.
+        There may be a million, so a thread scans them and the event loop goes on meanwhile.
         """
 
         def chosen(keys: Iterable[tuple[str, str, int]]) -> set[HoldKey]:
@@ -131,7 +131,7 @@ class Positions:
         return {key for key in found if self.current(key) is not None}
 
     async def groups(self) -> set[str]:
-        """Every group that has one; gone through as by `known`."""
+        """Return every group that has a position; a thread scans them, as in `known`."""
         durable = await asyncio.to_thread(lambda: {group for group, _, _ in self._store.position_keys()})
         return durable | {key.group for key, writes in self._writes.items() if writes[-1].offset is not None}
 

@@ -74,7 +74,7 @@ class RegisterHandlers:
             _answer(call, refused.refusal)
 
     def _resume(self, call: Call, request: RegisterRequestC2B) -> None:
-        """Serve what waited for a confirm: a registration unless its caller has given up, a farewell in any case."""
+        """Serve a request that waited for a confirm: a registration unless its caller has gone, a farewell always."""
         if request.op_type != UNREGISTER and (call.connection.closed or call.expired):
             call.drop()
             return
@@ -109,14 +109,14 @@ class RegisterHandlers:
             min_offset=min_offset,
             max_offset=max_offset,
         )
-        notices = Capability.RESET_NOTICES in call.connection.capabilities
+        has_notices = Capability.RESET_NOTICES in call.connection.capabilities
         epoch = max(state.reset_epochs.get(key), 0 if holder is None else holder.reset_epoch)
         try:
             hold = state.registry.put(
                 key,
                 consumer_id,
-                # One that is notified confirms nothing from before a move: what it confirms from now on counts.
-                Cursor.at(offset, moved=not notices and holder is not None and holder.cursor.moved),
+                # A consumer that is notified confirms nothing from before a move, so its confirms count from now on.
+                Cursor.at(offset, moved=not has_notices and holder is not None and holder.cursor.moved),
                 codes=codes,
                 connection=id(call.connection),
                 now_s=now_s,
@@ -128,7 +128,7 @@ class RegisterHandlers:
                 f"this Broker has {len(state.registry)} registrations, which is as many as it takes",
             ) from None
         hold.host = call.peer.rpartition(":")[0]
-        hold.notices, hold.reset_epoch = notices, epoch
+        hold.has_reset_notices, hold.reset_epoch = has_notices, epoch
         GROUP.tell(
             "taken", group=key.group, topic=key.topic, partition=key.partition_id, offset=offset, consumer=consumer_id
         )
@@ -138,7 +138,7 @@ class RegisterHandlers:
             err_msg="OK!",
             curr_offset=offset,
             max_offset=max_offset,
-            reset_epoch=epoch if notices and epoch else None,
+            reset_epoch=epoch if has_notices and epoch else None,
         )
         # A position that cannot be written now stays in memory and is written later; reading need not wait for that.
         state.positions.save(key, offset, lambda _: call.reply(encode(answer)))
@@ -168,8 +168,8 @@ class RegisterHandlers:
             if len(request.partition_info) > MAX_HEARTBEAT_PARTITIONS:
                 raise Refused(
                     Code.BAD_REQUEST,
-                    f"{len(request.partition_info)} partitions in one heartbeat, {MAX_HEARTBEAT_PARTITIONS} are taken; "
-                    "send several",
+                    f"{len(request.partition_info)} partitions in one heartbeat, {MAX_HEARTBEAT_PARTITIONS} are "
+                    "allowed; send several",
                 )
             now_s = state.clock.now_s()
             priority_id = UNDEFINED if request.qry_priority_id is None else request.qry_priority_id
@@ -184,7 +184,7 @@ class RegisterHandlers:
                 if hold is not None and hold.consumer_id == consumer_id:
                     state.registry.beat(hold, connection=id(call.connection), now_s=now_s)
                     hold.priority_id = priority_id
-                    if not hold.moved_away:
+                    if not hold.is_moved_away:
                         continue
                     code = Code.MOVED
                 failures.append(format_failure_info(FailureInfo(code, info.broker, info.partition)))

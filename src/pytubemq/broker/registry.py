@@ -42,7 +42,7 @@ class Hold:
     lease_until_s: float
     heard_s: float
     beat_s: float
-    """When its last heartbeat or registration arrived."""
+    """The time when its last heartbeat or registration arrived."""
     codes: frozenset[int] | None = None
     connection: int | None = None
     priority_id: int = UNDEFINED
@@ -50,12 +50,12 @@ class Hold:
     """What it has read under the cluster's rules; None while there are none."""
     host: str = ""
     """From where it registered, to be shown."""
-    notices: bool = False
-    """The consumer is to be notified when somebody moves its group (RESET_NOTICES)."""
+    has_reset_notices: bool = False
+    """True if the consumer is to be notified when somebody moves its group (RESET_NOTICES)."""
     reset_epoch: int = 0
-    """The largest epoch of the group in this partition that is known here."""
-    moved_away: bool = False
-    """The group was moved since it registered: it must register again before it reads or confirms."""
+    """The largest known reset epoch of the group in this partition."""
+    is_moved_away: bool = False
+    """True if the group was moved since the registration: the consumer must register again to read or confirm."""
 
 
 class RegistryFullError(Exception):
@@ -123,21 +123,23 @@ class ConsumerRegistry:
         self._seen_on(hold, None)
 
     def beat(self, hold: Hold, *, connection: int | None, now_s: float) -> None:
-        """The holder sent a heartbeat."""
+        """Record a heartbeat of the holder."""
         self.renew(hold, connection=connection, now_s=now_s)
         hold.beat_s = now_s
 
-    def connection_lost(self, connection: int, *, now_s: float, grace_s: float, notices: bool = True) -> int:
-        """A connection broke: those last heard on it have `grace_s` to come back. Returns how many that concerns.
+    def connection_lost(self, connection: int, *, now_s: float, grace_s: float, can_detect_loss: bool = True) -> int:
+        """Shorten the leases of the consumers on a broken connection to `grace_s` and return how many these are.
 
-        One that does not notice (`notices` False) is back with its next heartbeat: `grace_s` counts from the last.
+        A consumer that cannot detect the loss reconnects with its next heartbeat: `grace_s` counts from the last one.
         """
         keys = self._by_connection.pop(connection, set())
         for key in keys:
             hold = self._holds[key]
             hold.connection = None
             until_s = (
-                now_s + grace_s if notices else return_deadline_s(lost_s=now_s, beat_s=hold.beat_s, grace_s=grace_s)
+                now_s + grace_s
+                if can_detect_loss
+                else return_deadline_s(lost_s=now_s, beat_s=hold.beat_s, grace_s=grace_s)
             )
             hold.lease_until_s = min(hold.lease_until_s, until_s)
         return len(keys)

@@ -1,8 +1,8 @@
-"""When each group was last moved in each partition, as numbers that only grow.
+"""Reset epochs: numbers that grow each time somebody moves a group in a partition.
 
-The invariant: a member that registers again finds a larger number than before if its group was moved meanwhile, also
-after a restart of the Broker; the number of entries is bounded, and who holds the partition is told in any case, since
-its registration carries the number as well.
+The invariant: a member that registers again gets a larger epoch than before if its group was moved meanwhile, also
+after a restart of the Broker. The number of epochs is bounded; the current consumer of a partition learns of a move in
+any case, because its registration stores the epoch as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ResetEpochs:
     """The epochs of one Broker. Event loop only."""
 
     def __init__(self, resets: Iterable[Reset] = (), *, most: int = MAX_RESET_EPOCHS) -> None:
-        """`resets`: those of before the start, the oldest first."""
+        """Start from `resets`, the recorded ones from before the start, the oldest first."""
         self._most = most
         self._epochs: OrderedDict[HoldKey, int] = OrderedDict()
         for reset in resets:
@@ -34,7 +34,7 @@ class ResetEpochs:
         return self._epochs.get(key, 0)
 
     def advance(self, key: HoldKey, *, wall_ms: int) -> int:
-        """Begin a new epoch, that is larger than the one before whatever the clock says, and return it."""
+        """Begin a new epoch, larger than the last one whatever the clock says, and return it."""
         epoch = self._epochs[key] = max(wall_ms, self._epochs.get(key, 0) + 1)
         self._epochs.move_to_end(key)
         if len(self._epochs) > self._most:

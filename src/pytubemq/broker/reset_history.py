@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 _VERSION: Final = 2
 _UNCHECKED_VERSION: Final = 1
-"""Of files without a check, which programs before this one wrote."""
+"""The version of files without a checksum, as earlier programs wrote them."""
 FILE: Final = "resets.jsonl"
 
 
@@ -118,7 +118,7 @@ def decode(path: Path, data: bytes) -> list[Reset]:
                 f"{path} was written by a newer version", hint="run that version; the file was left untouched"
             )
         if version != (_UNCHECKED_VERSION if text is None else _VERSION):
-            raise FormatError("the check of its content fails")
+            raise FormatError("its checksum does not match its content")
         return msgspec.json.Decoder(Reset).decode_lines(rest)
     except (msgspec.DecodeError, UnicodeDecodeError, FormatError) as error:
         raise CorruptError(

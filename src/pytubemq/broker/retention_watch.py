@@ -1,8 +1,8 @@
 """Groups whose unconfirmed messages retention removes soon: found, logged and measured before it happens.
 
-The invariants: one look per pass of retention, over at most MAX_WATCHED_POSITIONS positions, and none where nothing
-goes soon; a group is logged when it enters, and every REPEAT_S while it has a consumer; one that has no consumer and
-has lost messages already is left out, since it has been warned and nobody waits for it.
+The invariants: one scan per pass of retention, over at most MAX_WATCHED_POSITIONS positions, and none if nothing
+expires soon. A group is logged when it first appears, and every REPEAT_S while it has a consumer. A group without a
+consumer that has lost messages already is left out: it has been logged, and nobody waits for its messages.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ logger = logging.getLogger(__name__)
 
 REPEAT_S: Final = 600.0
 _MOST_LINES: Final = 8
-"""Groups that one look names in the log; the others are counted in one line."""
+"""Groups that one scan names in the log; one more line counts the others."""
 
 GroupTopic = tuple[str, str]
 
 
 @dataclass(slots=True)
 class NearLoss:
-    """What a group is about to lose of a topic."""
+    """The messages of a topic that a group is about to lose."""
 
     messages: int = 0
     partitions: int = 0
     left_s: float = float("inf")
-    """Until the first of them goes."""
+    """Time until the first of them is removed."""
     is_read: bool = False
-    """True if a consumer of the group holds one of the partitions."""
+    """True if one of the partitions is assigned to a consumer of the group."""
 
 
 class Growth(NamedTuple):
-    """Bytes a second that a partition grew by between two looks."""
+    """A partition's growth in bytes a second between two scans."""
 
     end_position: int
     looked_s: float
@@ -57,7 +57,7 @@ def near_losses(
     growth: Mapping[tuple[str, int], Growth],
     held: Collection[HoldKey],
 ) -> dict[GroupTopic, NearLoss]:
-    """Return the groups that have not confirmed what goes soon, by group and topic."""
+    """Return the groups that have not confirmed messages which expire soon, by group and topic."""
     found: dict[GroupTopic, NearLoss] = {}
     for (group, topic, partition_id), offset in positions.items():
         partition = expiring.get((topic, partition_id))
@@ -82,7 +82,7 @@ def near_losses(
 
 
 def _left_s(part: Expiring, bytes_per_s: float | None) -> float | None:
-    """Return the time until it goes; None if only a partition that grows would lose it and this one does not."""
+    """Return the time until it is removed; None if that depends on growth and the partition does not grow."""
     by_size = None
     if part.left_bytes is not None and bytes_per_s:
         by_size = max(0.0, part.left_bytes / bytes_per_s)
@@ -100,7 +100,7 @@ class RetentionWatch:
         self._logged_s: dict[GroupTopic, float] = {}
 
     async def look(self, expiring: Mapping[tuple[str, int], ExpiringPartition]) -> None:
-        """Find the groups that lose some of this soon, and log those that are due."""
+        """Find the groups about to lose some of these messages, and log those that are due."""
         state = self._state
         now_s = state.clock.now_s()
         self._growth = {key: self._grown(key, one.end_position, now_s) for key, one in expiring.items()}
@@ -133,7 +133,7 @@ class RetentionWatch:
                 "group %s: retention removes %d unconfirmed messages of topic %s, in %d partition(s), the first in %s; "
                 "%s",
                 group, near.messages, topic, near.partitions, _duration_text(near.left_s),
-                "let the topic keep more, or add consumers" if near.is_read else "no consumer reads them",
+                "raise the topic's retention, or add consumers" if near.is_read else "no consumer reads them",
             )  # fmt: skip
         if len(due) > _MOST_LINES:
             logger.warning("retention removes unconfirmed messages of %d more groups soon", len(due) - _MOST_LINES)

@@ -86,7 +86,7 @@ class BrokerService:
         disk: Disk | None = None,
         routes: Mapping[Address, Route] | None = None,
     ) -> None:
-        """`routes` are the ways to Masters in this process, by their addresses."""
+        """Use `routes`, by address, for Masters in this process."""
         self.settings = settings
         self._routes = routes or {}
         self.directory = settings.data_dir / f"broker-{settings.broker_id}"
@@ -109,7 +109,7 @@ class BrokerService:
         self._shown = Shown()
         self._troubles = StoreTroubles()
         self.web_port: int | None = None
-        """The port of its pages, for the Master's record; None without. Set before the start."""
+        """The port of its web pages, for the Master's record; None without pages. Set before the start."""
         self.workers_down: tuple[str, ...] = ()
         """Brokers that one parent runs beside this one and that do not run now, each with why."""
 
@@ -229,7 +229,7 @@ class BrokerService:
     # --- what its parts call --------------------------------------------------------------------------------
 
     def _leases(self, room_bytes: int) -> tuple[str, ...]:
-        """Return who reads from this Broker, as far as there is room."""
+        """Return the leases of this Broker's readers, as many as fit."""
         assert self._state is not None
         broker = BrokerInfo(self.settings.broker_id, self.settings.advertised or self.address)
         return told_leases(self._state.registry.holds(), broker, now_s=self._clock.now_s(), room_bytes=room_bytes)
@@ -248,7 +248,7 @@ class BrokerService:
             id(connection),
             now_s=self._clock.now_s(),
             grace_s=settings.lost_connection_grace_s if ours else settings.foreign_connection_grace_s,
-            notices=ours,
+            can_detect_loss=ours,
         )
 
     async def _watch(self, session: MasterSession) -> None:

@@ -41,7 +41,7 @@ class BrokerSettings:
     topics: tuple[TopicConfig, ...] = ()
     durability: Durability = Durability.DISK
     insecure: bool = False
-    """Shown to those who ask how the Broker is."""
+    """Shown in the Broker's health, metrics and pages."""
     tls_port: int = DEFAULT_BROKER_TLS_PORT
     """Told to the Master, which may have it in its records of this Broker; nothing listens there."""
     heartbeat_period_s: float = 8.0

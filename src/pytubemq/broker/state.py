@@ -45,7 +45,7 @@ class BrokerState:
     readers: ThreadPoolExecutor
     """Reads for fetches."""
     lookups: ThreadPoolExecutor
-    """Questions that may look at thousands of partitions, one after the other, so that no fetch waits for them."""
+    """Lookups that may scan thousands of partitions, on a thread of their own so that no fetch waits for them."""
     resets: ResetHistory
     reset_epochs: ResetEpochs
     flow: FlowControl = field(default_factory=FlowControl)

@@ -1,7 +1,7 @@
-"""What a Broker looks after once a second: the holds of consumers that were not heard of, and its disk.
+"""Checks that a Broker makes once a second: leases of silent consumers, and space on its disk.
 
-The invariants: a Broker whose disk takes writes again is well again by itself, also when nobody sends; one whose disk
-has no room for messages says so before one is refused.
+The invariants: a Broker whose disk takes writes again recovers automatically, also when nobody sends; a Broker without
+disk space reports it before it refuses a message.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sweep:
         self._directory = directory
         self._reserve_bytes = reserve_bytes
         self.shortage: str | None = None
-        """Why the disk has no room for messages; None if it has."""
+        """The reason why the disk has no room for messages; None if it has."""
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -44,7 +44,7 @@ class Sweep:
             await self._try_disk()
 
     async def look_at_space(self) -> None:
-        """See whether there is room for messages."""
+        """Check whether the disk has room for messages."""
         try:
             await asyncio.get_running_loop().run_in_executor(None, self._state.store.check_space)
         except StorageError as error:

@@ -1,8 +1,8 @@
 """The Master's last configuration on disk, so that a Broker that starts without a Master serves the same topics.
 
-The invariants: the file is replaced in one step and proves itself by a check over all its bytes; one that does not is
-set aside and named, never used in part, and the Master sends its configuration again. A file of the version before the
-check is read once and written again with one.
+The invariants: the file is replaced in one step, and a checksum covers all its bytes. A file whose checksum fails is
+set aside and logged, never used in part, and the Master sends its configuration again. A file of the version without
+checksums is read once and rewritten with one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 FILE: Final = "topics.json"
 _VERSION: Final = 2
 _UNCHECKED_VERSION: Final = 1
-"""Of files without a check, which programs before this one wrote."""
+"""The version of files without a checksum, as earlier programs wrote them."""
 
 
 class _Stored(MasterConfig, frozen=True, kw_only=True):
@@ -40,20 +40,20 @@ class TopicFile:
     """The configuration of one Broker on disk; `open` and `save` block."""
 
     def __init__(self, disk: Disk, directory: Path) -> None:
-        """Use `open`: this does not read."""
+        """Prepare without reading; call `open` instead."""
         self._disk = disk
         self._path = directory / FILE
         self.config = MasterConfig()
-        """As `open` found it or `save` wrote it last; without topics if there was none to be read."""
+        """The configuration that `open` read or `save` wrote last; without topics if there was none."""
         self.loss: str | None = None
-        """Why the topics that this Broker had are not known; None as soon as the Master has sent them again."""
+        """The reason why this Broker's topics are unknown; None once the Master has sent them again."""
 
     @classmethod
     def open(cls, disk: Disk, directory: Path) -> TopicFile:
-        """Read what `save` wrote last; a file that cannot be read gets another name.
+        """Read the configuration that `save` wrote last; a file that cannot be read is renamed.
 
         Raises:
-            NewerVersionError: a newer version wrote it; it is left untouched. OSError: as the disk did.
+            NewerVersionError: a newer version wrote it; it is left untouched. OSError: the disk failed.
         """
         found = cls(disk, directory)
         path = found._path
@@ -74,14 +74,14 @@ class TopicFile:
             try:
                 found.save(found.config)
             except OSError as error:  # the next change of a topic writes it
-                logger.warning("%s stays without a check for now: %s", path, error)
+                logger.warning("%s stays without a checksum until the next change of a topic: %s", path, error)
         return found
 
     def save(self, config: MasterConfig) -> None:
         """Put the configuration on disk, whole or not at all.
 
         Raises:
-            OSError: as the disk raised it; the previous file is intact.
+            OSError: the disk failed; the previous file is intact.
         """
         replace_whole(self._disk, self._path, encode(config))
         self.config, self.loss = config, None
@@ -97,7 +97,7 @@ def decode(path: Path, data: bytes) -> MasterConfig:
     """Return the configuration that the content `data` of `path` holds.
 
     Raises:
-        CorruptError: the check fails, or the content makes no sense. NewerVersionError: a newer version wrote it.
+        CorruptError: the checksum fails, or the content cannot be used. NewerVersionError: a newer version wrote it.
     """
     text = unseal(data)
     try:
@@ -108,12 +108,12 @@ def decode(path: Path, data: bytes) -> MasterConfig:
                 f"{path} was written by a newer version", hint="run that version; the file was left untouched"
             )
         if number != (_UNCHECKED_VERSION if text is None else _VERSION):
-            raise FormatError("the check of its content fails")
+            raise FormatError("its checksum does not match its content")
         stored = msgspec.structs.asdict(msgspec.json.decode(data, type=_Stored))
         del stored["version"]
         config = MasterConfig(**stored)
         if text is None:
-            config.topics()  # nothing else proves what it says
+            config.topics()  # without a checksum, parsing is the only proof
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, FormatError) as error:
         raise CorruptError(
             f"{path} is damaged: {error}", hint="remove it; the Master sends the topics again at the next start"

@@ -84,21 +84,23 @@ class MasterConfig(msgspec.Struct, frozen=True, kw_only=True):
         return TopicReader().topics(self)
 
 
-_Said = tuple[str, str | None, str | None]
-"""A topic's string, and its durability and retention beside it."""
+_TopicText = tuple[str, str | None, str | None]
+"""A topic's configuration string, its durability and its retention."""
 
 
 class TopicReader:
-    """Reads the topics of one configuration after the other, of which mostly one topic is another than before: what
-    was read stays the same object, so that a new topic costs the same however many there are."""
+    """A reader of successive configurations that parses only the topics that changed.
+
+    An unchanged topic stays the same object, so a new topic costs the same however many there are.
+    """
 
     def __init__(self) -> None:
         self._common: tuple[str, int] | None = None
-        """What all topics share."""
-        self._read: dict[_Said, TopicConfig] = {}
+        """The settings that all topics share."""
+        self._read: dict[_TopicText, TopicConfig] = {}
 
     def topics(self, config: MasterConfig) -> list[TopicConfig]:
-        """The topics that a configuration describes. Raises as `MasterConfig.topics`."""
+        """Return the topics that a configuration describes. Raises the errors of `MasterConfig.topics`."""
         if not config.default_conf.strip():
             return []
         default = parse_broker_default_conf(config.default_conf)
@@ -106,16 +108,16 @@ class TopicReader:
         retention = parse_topic_values(config.topic_retention, "a topic's retention")
         common = config.default_conf, config.max_message_bytes
         before = self._read if self._common == common else {}
-        read: dict[_Said, TopicConfig] = {}
+        read: dict[_TopicText, TopicConfig] = {}
         count = 0
         for text in config.topic_confs:
             name = text.partition(":")[0].strip()
-            said = text, durability.get(name), retention.get(name)
-            topic = before.get(said)
+            key = text, durability.get(name), retention.get(name)
+            topic = before.get(key)
             if topic is None:
                 topic = _topic(parse_broker_topic_conf(text), default, config.max_message_bytes)
                 topic = _beyond(topic, durability.get(topic.name), retention.get(topic.name))
-            read[said] = topic
+            read[key] = topic
             count += topic.partitions * topic.stores
             if count > MAX_PARTITIONS_PER_BROKER:
                 raise FormatError(

@@ -29,7 +29,7 @@ def cluster() -> None:
     flag_value=f"{DEFAULT_WAIT_S:g}",
     type=click.FloatRange(min=0, min_open=True),
     metavar="[SECONDS]",
-    help=f"Wait until it is healthy, up to so long [{DEFAULT_WAIT_S:g}]; say meanwhile what is missing.",
+    help=f"Wait until it is healthy, up to so many seconds [{DEFAULT_WAIT_S:g}]; say meanwhile what is missing.",
 )
 @http_option
 @global_options
@@ -85,7 +85,7 @@ def alter(http: str | None, **settings: str | int | None) -> None:
 
 @cluster.command("adopt")
 @click.option("--discard", is_flag=True,
-              help="Take nothing over: the Brokers stop to serve these topics, and keep their files.")  # fmt: skip
+              help="Take nothing over: the Brokers stop serving these topics, and keep their files.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Needed with --discard.")
 @http_option
 @global_options
@@ -95,7 +95,7 @@ def adopt(http: str | None, discard: bool, yes: bool) -> None:
     They get the settings that their Brokers report; rules about groups are not among them.
     """
     if discard and not yes:
-        raise click.UsageError("the Brokers then stop to serve these topics: say so with --yes")
+        raise click.UsageError("with --discard the Brokers stop serving these topics: confirm with --yes")
     options = current()
     api = Api(http_url(options, http), timeout_s=options.timeout_s + SERVER_WAIT_S)
     found = api.post("cluster", "adopt", body={"discard": discard})

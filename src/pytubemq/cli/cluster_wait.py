@@ -1,7 +1,7 @@
-"""The wait of `pytubemq cluster health --wait`: ask until the cluster is healthy, or the time is over.
+"""The wait of `pytubemq cluster health --wait`: requests until the cluster is healthy or the time is over.
 
-The invariants: it ends in time whatever answers or does not; what is missing is said on standard error when it becomes
-known, and again at the end.
+The invariants: it ends in time whether the server responds or not; what is missing is printed on standard error when it
+changes, and again at the end.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 DEFAULT_WAIT_S: Final = 30.0
 PAUSE_S: Final = 0.2
-"""Between two requests; a start takes one to two seconds."""
+"""Pause between two requests; a cluster's start takes one to two seconds."""
 LEAST_REQUEST_S: Final = 0.5
-"""What the last request may take beyond the wait, so that a short wait also asks once."""
+"""Time that the last request may take beyond the wait, so that even a short wait makes one request."""
 
 
 def await_healthy(
@@ -31,17 +31,17 @@ def await_healthy(
     now_s: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
-    """Return the first healthy answer, or the last one when the time is over.
+    """Return the first healthy response, or the last one when the time is over.
 
     Args:
-        ask: requests the health object, within the seconds it is given.
-        wait_s: for how long.
-        options: those of the command; each request is also bounded by its `--timeout`.
-        now_s: a clock that only goes forward.
-        sleep: waits.
+        ask: requests the health object, within the given number of seconds.
+        wait_s: how long to wait in all.
+        options: the command's options; `--timeout` bounds each request as well.
+        now_s: a monotonic clock.
+        sleep: pauses for the given number of seconds.
 
     Raises:
-        UnreachableError, RequestTimeoutError: nothing had answered when the time was over.
+        UnreachableError, RequestTimeoutError: there was no response when the time was over.
     """
     end_s = now_s() + wait_s
     said = ""
@@ -68,7 +68,7 @@ def await_healthy(
 
 
 def missing_in(found: Mapping[str, Any]) -> str:
-    """Return what keeps a cluster from being healthy, in one line."""
+    """Return, in one line, what keeps a cluster from being healthy."""
     reasons = found.get("reasons")
     texts = [
         f"{reason.get('thing', '?')}: {reason.get('why', '?')}"

@@ -18,7 +18,7 @@ _DIRECTORY: Final = "master"
 
 @click.command("metadata")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--repair", is_flag=True, help="Put a damaged file aside and keep its sound records.")
+@click.option("--repair", is_flag=True, help="Set a damaged file aside and keep its sound records.")
 @global_options
 def metadata_command(directory: Path, repair: bool) -> int:
     """Check a stopped Master's metadata in DIRECTORY, the data directory: what is sound, damaged, lost.
@@ -27,11 +27,12 @@ def metadata_command(directory: Path, repair: bool) -> int:
     the Brokers that hold them, once the Master runs.
     """
     from pytubemq.storage.disk import OsDisk
-    from pytubemq.storage.metastore.mending import examine, mend
+    from pytubemq.storage.metastore.repair import examine
+    from pytubemq.storage.metastore.repair import repair as repair_metadata
 
     options = current()
     place = directory / _DIRECTORY if (directory / _DIRECTORY).is_dir() else directory
-    if not any(place.glob("meta.*")):  # before anything is made there
+    if not any(place.glob("meta.*")):  # the lock below would create a file there
         raise NotFoundError(f"no metadata in {place}", hint="give a Master's data directory")
     try:
         lock = OsDisk().lock(place / "lock")
@@ -40,7 +41,7 @@ def metadata_command(directory: Path, repair: bool) -> int:
         raise error from None
     try:
         found = examine(place / _FILE)
-        aside = mend(place / _FILE, found) if repair and not found.is_sound else []
+        aside = repair_metadata(place / _FILE, found) if repair and not found.is_sound else []
     finally:
         lock.release()
     shown: dict[str, Any] = {

@@ -32,20 +32,20 @@ def topic_name(context: click.Context, parameter: click.Parameter, value: str) -
 
 
 def optional_topic_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Callback of a parameter that names a topic, or is left out."""
+    """Check a parameter that names a topic, or is left out."""
     return None if value is None else topic_name(context, parameter, value)
 
 
 def topic_names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Callback of a parameter that names topics."""
+    """Check a parameter that names topics."""
     return tuple(topic_name(context, parameter, name) for name in value)
 
 
 def read_topic_names(file: TextIO | None) -> list[str]:
-    """Return the names in a file, one a line; blank lines and what follows # are passed over.
+    """Return the names in a file, one a line; blank lines and text after # are skipped.
 
     Raises:
-        UsageError: a line is no topic's name; names file and line.
+        UsageError: a line is not a topic name; the error names file and line.
     """
     found = []
     for number, line in enumerate(file or (), 1):

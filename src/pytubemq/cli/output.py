@@ -58,7 +58,7 @@ def emit_object(options: GlobalOptions, value: Row, *, name: str) -> None:
 
 
 def emit_lines(lines: Iterable[str]) -> None:
-    """Lines of plain text for people; one may hold line breaks of its own."""
+    """Print lines of plain text for people; a line may contain line breaks."""
     for line in lines:
         _write(escaped_text(line))
 

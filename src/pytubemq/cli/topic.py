@@ -73,7 +73,7 @@ def create(
 def _create_many(
     options: GlobalOptions, api: Api, names: Sequence[str], settings: Mapping[str, Any], *, exist_ok: bool
 ) -> None:
-    """Create topics, so many in a step as the API takes; what an error names is not created, steps before it are."""
+    """Create topics in steps as large as the API takes; after an error the topics of earlier steps exist."""
     created: list[str] = []
     existing: list[str] = []
     for begin in range(0, len(names), MAX_TOPICS_PER_CALL):
@@ -160,7 +160,7 @@ def delete(name: str, yes: bool, http: str | None) -> None:
 
 
 def _spread(topic: Mapping[str, Any]) -> str:
-    """Return how many partitions a topic has in all, as the list of topics says it, and on each Broker."""
+    """Return how many partitions a topic has in all, as in `topic list`, and on each Broker."""
     text = count_of(topic["partitions"], "partition")
     places = topic.get("places", ())
     if len(places) < 2:

@@ -1,7 +1,7 @@
-"""Why a member of a group gets nothing: said once it has held no partition for a while, an error at the end.
+"""Explanation why a member of a group gets nothing: printed once it had no partition for a while, an error at the end.
 
-The invariant: while messages may still come it only talks, and whatever it cannot find out takes nothing from who
-consumes; the command that it recommends answers also when this member has left and nobody knows the group.
+The invariant: while messages may still come it only prints, and what it cannot find out never disturbs the consumer.
+The command that it recommends works also after this member has left and the group is unknown.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Why:
         return f"pytubemq group show {self.group} --topic {self._topic}"
 
     async def check(self, *, nothing_came: bool) -> None:
-        """Called at the end of a member that holds no partition.
+        """Raise the reason when a member ends without a partition.
 
         Raises:
             NotAllowedError: the topic is closed for its group. UnavailableError: nothing came, and the Master does not

@@ -67,11 +67,11 @@ class Buffer:
         if self._waiters and (self.has_room or not self.messages):
             self.wake()
 
-    def fits_refused(self, size_bytes: int, messages: int) -> bool:
+    def has_room_for_refused(self, size_bytes: int, messages: int) -> bool:
         """True if `add` will take so much, and what was refused last as well: its owner would try in vain else."""
         return self.fits(max(size_bytes, self._refused_bytes), max(messages, self._refused_messages))
 
-    def had_room(self) -> None:
+    def forget_refusal(self) -> None:
         """Forget what was refused: whoever waited may try again."""
         self._refused_messages = self._refused_bytes = 1
 

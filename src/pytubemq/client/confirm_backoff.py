@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-AGAIN: Final = Backoff(first_s=0.1, most_s=5.0)
-TELL_AGAIN_S: Final = 60.0
+BACKOFF: Final = Backoff(first_s=0.1, most_s=5.0)
+REPORT_PERIOD_S: Final = 60.0
 
 
 class ConfirmBackoff:
@@ -34,24 +34,24 @@ class ConfirmBackoff:
         self._rng = rng
         self._failures = 0
         self._not_before_s = 0.0
-        self._told_s = float("-inf")
+        self._reported_s = float("-inf")
 
     def wait_s(self, now_s: float) -> float:
         """Return how long to wait before the next fetch."""
         return self._not_before_s - now_s if self._failures else 0.0
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """Forget the failures: a confirm was taken."""
         self._failures = 0
 
-    def failed(self, error: TubeError, *, messages: int, now_s: float, emit: Callable[[Event], None]) -> None:
+    def record_failure(self, error: TubeError, *, messages: int, now_s: float, emit: Callable[[Event], None]) -> None:
         """Count a failure, and report it unless that was done a short time ago."""
         self._failures += 1
-        wait_s = AGAIN.delay_s(self._failures, self._rng)
+        wait_s = BACKOFF.delay_s(self._failures, self._rng)
         self._not_before_s = now_s + wait_s
-        if now_s - self._told_s < TELL_AGAIN_S:
+        if now_s - self._reported_s < REPORT_PERIOD_S:
             return
-        self._told_s = now_s
+        self._reported_s = now_s
         logger.warning(
             "%s: the confirm of %d messages failed, they are fetched again in %.1f s (%d in a row): %s",
             self._partition, messages, wait_s, self._failures, error.message,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 LOST = (Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE, Code.UNAUTHORIZED)
 """What a Broker answers that does not know the registration any more."""
 REFUSED_FOR_NOW = (Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE)
-AGAIN = Backoff(first_s=0.05, most_s=1.0)
+BACKOFF = Backoff(first_s=0.05, most_s=1.0)
 """Before a confirm that failed twice or more is sent again."""
 
 
@@ -150,7 +150,7 @@ class Confirms:
                         problem = error
                     attempt += 1
                     if attempt > 1:
-                        await asyncio.sleep(AGAIN.delay_s(attempt - 1, self._keeper.cluster.rng))
+                        await asyncio.sleep(BACKOFF.delay_s(attempt - 1, self._keeper.cluster.rng))
         except TimeoutError:
             raise RequestTimeoutError(
                 f"the confirm of a batch of {partition} was not answered within {CONFIRM_RETRY_S:g} s; "

@@ -23,8 +23,8 @@ from pytubemq.client.fetch import Fetch, payload_bytes
 from pytubemq.client.options import Start
 from pytubemq.client.outcomes import UNDER_WAY, Outcomes
 from pytubemq.client.pace import Pace
-from pytubemq.client.passed_over import PassedOver
 from pytubemq.client.registration import UNREGISTER_TIMEOUT_S, Registration
+from pytubemq.client.skip_report import SkipReport
 from pytubemq.client.unpack import LOST_THERE, Portions, Unpacker
 from pytubemq.core.offsets import Hold, Watermarks
 from pytubemq.core.retry import BRIEF_S, Backoff, Verdict, verdict
@@ -66,7 +66,7 @@ class HeldPartition:
         self._rest: Portions | None = None
         """What a fetch brought beyond the batch that is held."""
         self._pace = Pace(partition, keeper.options, keeper.flow, keeper.rates, rng=keeper.cluster.rng)
-        self._passed_over = PassedOver(keeper, partition)
+        self._skip_report = SkipReport(keeper, partition)
         self._registration = Registration(keeper, partition)
         self._connection: RpcConnection | None = None
         self._registrations = self._fetched_in = 0
@@ -306,7 +306,7 @@ class HeldPartition:
             now_s=now_s,
             emit=self._keeper.emit,
         )
-        self._passed_over.reported(head, now_s)
+        self._skip_report.record_reported(head, now_s)
         if head.err_code != Code.SUCCESS:
             self._not_served(head)
         elif not self._confirms.hold_fetches(head.curr_offset):
@@ -315,7 +315,7 @@ class HeldPartition:
     def _took(self, fetched: Fetched[GetMessageResponseB2C], options: FetchOptions) -> None:
         head = fetched.head
         if head.next_offset is None and not self._wanted:  # the original's Broker: it reports nothing of this
-            self._passed_over.compared(self.marks.start, head, asyncio.get_running_loop().time())
+            self._skip_report.record_gap(self.marks.start, head, asyncio.get_running_loop().time())
         self._told()
         found = self._unpacker.read(fetched.records, fetched.damaged, start=head.curr_offset, end=head.next_offset)
         span = (None, None) if self._wanted else (head.curr_offset, head.next_offset)
@@ -400,7 +400,7 @@ class HeldPartition:
         except BaseException as error:
             self._confirm_failed(one, error)
             raise
-        self._backoff.succeeded()
+        self._backoff.record_success()
         self._keeper.counted(confirmed=one.messages)
         if self._outcomes.is_last(ticket):
             self._outcomes.record(ticket, "it was confirmed before")
@@ -459,7 +459,7 @@ class HeldPartition:
             self._outcomes.record(ticket, "its confirm failed")
         if isinstance(error, TubeError) and not isinstance(error, StaleBatchError):
             now_s = asyncio.get_running_loop().time()
-            self._backoff.failed(error, messages=one.messages, now_s=now_s, emit=self._keeper.emit)
+            self._backoff.record_failure(error, messages=one.messages, now_s=now_s, emit=self._keeper.emit)
         self._stop_timer()
         self._rest = None
         self._forget_fetch()

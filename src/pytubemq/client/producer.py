@@ -354,9 +354,9 @@ class Producer(Outgoing):
     async def room(self, *, messages: int = 1, size_bytes: int = 1) -> None:
         """Wait until `submit`, or `submit_many` of so many messages with so many bytes, will be accepted: at least what
         found no room last."""
-        while self._refusal is None and not self.buffer.fits_refused(size_bytes, messages):
+        while self._refusal is None and not self.buffer.has_room_for_refused(size_bytes, messages):
             await self.buffer.changed()
-        self.buffer.had_room()
+        self.buffer.forget_refusal()
         self.check_open()
 
     async def flush(self) -> None:

@@ -19,7 +19,7 @@ from pytubemq.model.names import check_group
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.extension import OffsetReset, ResetOffsetsRequest, ResetOffsetsResponse
 from pytubemq.wire.methods import Method
-from pytubemq.wire.positional import by_position
+from pytubemq.wire.positional import match_results
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -131,7 +131,7 @@ async def _ask(
         Method.RESET_OFFSETS,
     )
     moves: Moves = {}
-    for partition, result in by_position(partitions, answer.results, "partitions to reset"):
+    for partition, result in match_results(partitions, answer.results, "partitions to reset"):
         if result.err_code != Code.SUCCESS:
             said = "nothing was moved" if dry_run else "some positions may have been moved"
             place = "choose a place that every partition has: 'earliest', 'latest' or a datetime"

@@ -32,7 +32,7 @@ class _Place:
     origin: Origin
     registered_bytes: int
     size_bytes: int
-    has_beaten: bool = False
+    has_sent_heartbeat: bool = False
     """True once it has sent a heartbeat."""
 
 
@@ -90,7 +90,7 @@ class Admission:
         """It was taken in with so much."""
         known = self._places.get(key)
         self.leave(key)
-        self._places[key] = _Place(origin, size_bytes, 0, known is not None and known.has_beaten)
+        self._places[key] = _Place(origin, size_bytes, 0, known is not None and known.has_sent_heartbeat)
         host, connection = origin
         self._origins.setdefault(host, {}).setdefault(connection, {})[key] = None
         self._hosts[host] = self._hosts.get(host, 0) + 1
@@ -103,14 +103,14 @@ class Admission:
         """
         place = self._places.get(key)
         if place is not None:
-            place.has_beaten = True
+            place.has_sent_heartbeat = True
             self._resize(key, max(size_bytes, place.registered_bytes))
 
     def beat(self, key: Hashable) -> None:
         """A client that is in has sent a heartbeat that says nothing of itself."""
         place = self._places.get(key)
         if place is not None:
-            place.has_beaten = True
+            place.has_sent_heartbeat = True
 
     def leave(self, key: Hashable) -> None:
         """It is gone."""
@@ -141,11 +141,11 @@ class Admission:
         if most <= own + 1:
             return False
         newest = next(reversed(carried))
-        return self._drop(next((key for key in reversed(carried) if not self._places[key].has_beaten), newest))
+        return self._drop(next((key for key in reversed(carried) if not self._places[key].has_sent_heartbeat), newest))
 
     def _largest_idle(self) -> Hashable | None:
         """Of those that never sent a heartbeat the one that said most."""
-        idle = (key for key, place in self._places.items() if not place.has_beaten)
+        idle = (key for key, place in self._places.items() if not place.has_sent_heartbeat)
         return max(idle, key=lambda key: self._places[key].size_bytes, default=None)
 
     def _drop(self, key: Hashable | None) -> bool:

@@ -12,19 +12,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code
+from pytubemq.master.absent_brokers import AUTO_REGISTER_USER, is_auto_registered
 from pytubemq.master.answers import RefusalError
 from pytubemq.master.broker_claims import Claim, check_source, is_heard
-from pytubemq.master.strangers import AUTO_REGISTER_USER, entered_itself
 from pytubemq.model.records import BrokerRecord, ManageStatus, Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from pytubemq.master.absent_brokers import AbsentBrokers
     from pytubemq.master.broker_claims import BrokerIdentity
     from pytubemq.master.broker_run import BrokerRun
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.master.settings import MasterSettings
-    from pytubemq.master.strangers import Absences
     from pytubemq.net.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -39,14 +39,14 @@ class BrokerAdmission:
         settings: MasterSettings,
         clock: Clock,
         runs: Mapping[int, BrokerRun],
-        absences: Absences,
+        absent_brokers: AbsentBrokers,
     ) -> None:
         self.retired: set[int] = set()
         self._catalogue = catalogue
         self._settings = settings
         self._clock = clock
         self._runs = runs
-        self._absences = absences
+        self._absent_brokers = absent_brokers
         self._claims: dict[int, Claim] = {}
 
     async def admit(
@@ -90,7 +90,7 @@ class BrokerAdmission:
                 Code.BAD_REQUEST,
                 f"broker {broker_id} was deleted at this Master; stop it, or add it again before it registers",
             )
-        makes_room = self._absences.strangers()[:1] if known >= self._settings.max_brokers else []
+        makes_room = self._absent_brokers.unused()[:1] if known >= self._settings.max_brokers else []
         if known - len(makes_room) >= self._settings.max_brokers:
             raise RefusalError(
                 Code.BAD_REQUEST,
@@ -118,7 +118,7 @@ class BrokerAdmission:
         return self._catalogue.brokers[record.broker_id]
 
     def _may_move(self, record: BrokerRecord, who: BrokerIdentity, topics: Collection[str]) -> bool:
-        if not entered_itself(record) or not self._settings.auto_register_brokers:
+        if not is_auto_registered(record) or not self._settings.auto_register_brokers:
             return False
         run = self._runs.get(record.broker_id)
         if run is None or run.lost:

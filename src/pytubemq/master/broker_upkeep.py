@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import TubeError
+from pytubemq.master.absent_brokers import AUTO_REGISTER_USER, is_auto_registered, is_unused
 from pytubemq.master.removal import with_records
-from pytubemq.master.strangers import AUTO_REGISTER_USER, entered_itself, is_stranger
 from pytubemq.model.records import TopicStatus
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ class BrokerUpkeep:
         if any(deploy.topic_status is TopicStatus.SOFT_REMOVED for deploy in removed):
             self._start(("places", broker_id), self._forget_places(broker_id, topics))
 
-    def forget_strangers(
+    def delete_unused(
         self, broker_ids: frozenset[int], present: Container[int], on_gone: Callable[[int], None]
     ) -> None:
         """Brokers that entered by themselves and hold nothing are away for too long: their records go."""
-        self._start("strangers", self._forget_strangers(broker_ids, present, on_gone))
+        self._start("unused", self._delete_unused(broker_ids, present, on_gone))
 
     async def close(self) -> None:
         """Let what is being written be written."""
@@ -97,12 +97,12 @@ class BrokerUpkeep:
         for deploy in gone:
             logger.info("topic %s is removed from broker %d", deploy.topic, broker_id)
 
-    async def _forget_strangers(
+    async def _delete_unused(
         self, broker_ids: frozenset[int], present: Container[int], on_gone: Callable[[int], None]
     ) -> None:
         async with self._catalogue.lock:
             known = [self._catalogue.brokers[one] for one in broker_ids if one in self._catalogue.brokers]
-            gone = [one for one in known if one.broker_id not in present and is_stranger(self._catalogue, one)]
+            gone = [one for one in known if one.broker_id not in present and is_unused(self._catalogue, one)]
             await self._catalogue.apply(deletes=gone)
         for record in gone:
             on_gone(record.broker_id)
@@ -138,4 +138,4 @@ class BrokerUpkeep:
 
 def _is_brokers_own(record: BrokerRecord) -> bool:
     """True if the record says what its Broker has said, and no operator has said anything else."""
-    return entered_itself(record) and record.stamp.modify_user in ("", AUTO_REGISTER_USER, AUTO_REPORT_USER)
+    return is_auto_registered(record) and record.stamp.modify_user in ("", AUTO_REGISTER_USER, AUTO_REPORT_USER)

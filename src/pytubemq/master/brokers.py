@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import Code
 from pytubemq.master import answers
+from pytubemq.master.absent_brokers import AbsentBrokers, is_unused
 from pytubemq.master.answers import RefusalError
 from pytubemq.master.broker_admission import BrokerAdmission
 from pytubemq.master.broker_answers import BrokerAnswers, refused_heartbeat
@@ -31,7 +32,6 @@ from pytubemq.master.broker_upkeep import BrokerUpkeep
 from pytubemq.master.held_topics import unknown_topics
 from pytubemq.master.leases import Leases, read_leases
 from pytubemq.master.peers import Connection, Peers
-from pytubemq.master.strangers import Absences, is_stranger
 from pytubemq.master.waiting import Waiting, allowed_wait_s
 from pytubemq.model.ids import Partition
 from pytubemq.model.limits import (
@@ -90,8 +90,8 @@ class Brokers:
         self._on_change = on_change
         self._peers = Peers(self._lost)
         self.forbidding = Forbidding(most=settings.max_auto_forbidden)
-        self._absences = Absences(catalogue, self.runs)
-        self.admission = BrokerAdmission(catalogue, settings, clock, self.runs, self._absences)
+        self._absent_brokers = AbsentBrokers(catalogue, self.runs)
+        self.admission = BrokerAdmission(catalogue, settings, clock, self.runs, self._absent_brokers)
         self.upkeep = BrokerUpkeep(catalogue, clock)
         self._answers = BrokerAnswers(catalogue, self.forbidding, token)
         self._expected_until: dict[int, float] = {}
@@ -153,11 +153,11 @@ class Brokers:
         reported = run.topics.get(config.name) if run is not None and run.online else None
         return reported is not None and (reported.partitions, reported.stores) == (config.partitions, config.stores)
 
-    def takes_topics(self, broker_id: int) -> bool:
+    def can_take_topics(self, broker_id: int) -> bool:
         """True if a new topic is placed on a Broker: one that an operator made, that holds topics, or that has shown
         that it takes a configuration and is not away for long."""
         record = self._catalogue.brokers.get(broker_id)
-        if record is None or not is_stranger(self._catalogue, record):
+        if record is None or not is_unused(self._catalogue, record):
             return record is not None
         return broker_id in self._synced and (broker_id in self.runs or broker_id in self._expected_until)
 
@@ -320,9 +320,9 @@ class Brokers:
         for run in list(self.runs.values()):
             if run.deadline_s <= now_s:
                 self._release(run.broker_id, "connection lost" if run.lost else "not heard of in time")
-        self._absences.note(now_s)
-        if expired := self._absences.expired(now_s):
-            self.upkeep.forget_strangers(expired, self.runs, self._forget)
+        self._absent_brokers.update(now_s)
+        if expired := self._absent_brokers.expired(now_s):
+            self.upkeep.delete_unused(expired, self.runs, self._forget)
         overdue = [broker_id for broker_id, until_s in self._expected_until.items() if until_s <= now_s]
         for broker_id in overdue:
             del self._expected_until[broker_id]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import Code, UntoldError
 from pytubemq.master.closed import closed_topics
-from pytubemq.master.group_why import UNKNOWN, UNTOLD, why_nothing
+from pytubemq.master.group_why import CONFIRMS_UNKNOWN, NOTHING_CONFIRMED, why_nothing
 from pytubemq.master.views import GroupDetail, GroupView, LagView, MemberView, iso
 from pytubemq.model.offset import messages_between
 
@@ -76,7 +76,7 @@ class GroupReports:
                 self._layout.brokers,
                 topics,
                 closed,
-                confirmed="" if has_confirmed else UNTOLD if offsets.unreachable else UNKNOWN,
+                confirmed="" if has_confirmed else CONFIRMS_UNKNOWN if offsets.unreachable else NOTHING_CONFIRMED,
             ),
             closed=closed,
             member_list=_members(group),

@@ -26,7 +26,7 @@ from pytubemq.wire.messages.extension import (
     ResetResult,
 )
 from pytubemq.wire.methods import Method, Service
-from pytubemq.wire.positional import by_position
+from pytubemq.wire.positional import match_results
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -167,7 +167,7 @@ class GroupResets:
                 dry_run=dry_run or None,
             )
             answer = await self._ask(broker_id, brokers[broker_id], request, ResetOffsetsResponse, Method.RESET_OFFSETS)
-            done.update(by_position(wanted[broker_id], answer.results, "partitions to reset"))
+            done.update(match_results(wanted[broker_id], answer.results, "partitions to reset"))
 
         results = await asyncio.gather(*map(ask, wanted), return_exceptions=True)
         for error in results:

@@ -1,6 +1,7 @@
-"""Why a group, or some of its members, gets nothing: one sentence for each reason.
+"""Reasons why a group, or some of its members, gets no messages: one sentence each.
 
-The invariant: every reason is read from what the Master itself goes by; a group that gets all there is has none.
+The invariant: every reason comes from the state on which the Master's own decisions rest; a group that gets all
+messages has no reason.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
     from pytubemq.master.views import ClosedTopic
 
 ABSENT = "no consumer of it is registered"
-UNKNOWN = "and it has confirmed nothing"
-UNTOLD = "and not every Broker could be asked whether it has confirmed anything"
+NOTHING_CONFIRMED = "and it has confirmed nothing"
+CONFIRMS_UNKNOWN = "and not every Broker could be asked whether it has confirmed anything"
 
 
 def why_nothing(
     group: Group | None, brokers: Brokers, topics: Iterable[str], closed: Sequence[ClosedTopic], *, confirmed: str
 ) -> str:
-    """Return the reasons, divided by semicolons; blank if there is none.
+    """Return the reasons, separated by semicolons; blank if there is none.
 
-    `confirmed` is what is known of its positions, as the end of a sentence: UNKNOWN, UNTOLD or blank.
+    `confirmed` ends the sentence with what is known of its positions: NOTHING_CONFIRMED, CONFIRMS_UNKNOWN or blank.
     """
     reasons = [f"{one.topic} is closed for it: {one.why}" for one in closed]
     if group is None:
@@ -36,9 +37,9 @@ def why_nothing(
 
 
 def _of_members(group: Group, brokers: Brokers, topics: Sequence[str]) -> Iterable[str]:
-    """What keeps members from partitions of topics that are open to the group."""
+    """Yield what keeps members from partitions of topics that are open to the group."""
     if group.needs:
-        yield f"{len(group.members)} of {group.needs} consumers are there, and it gets nothing before all are"
+        yield f"{len(group.members)} of {group.needs} consumers have joined; it gets nothing before all have"
         return
     available, absent = brokers.consumable(topics)
     away = sorted({partition.broker_id for partition in absent})
@@ -54,6 +55,6 @@ def _of_members(group: Group, brokers: Brokers, topics: Sequence[str]) -> Iterab
     if len(group.members) > len(available):
         yield f"it has {len(group.members)} members and {len(available)} partitions: {len(idle)} have none"
     elif group.kind is GroupKind.CLIENT_BALANCE:
-        yield f"{len(idle)} of its members have said of no partition that they read it"
+        yield f"{len(idle)} of its members have reported no partition that they read"
     elif not group.view.balanced:
-        yield "partitions are being shared out"
+        yield "partitions are being assigned"

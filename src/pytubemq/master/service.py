@@ -21,7 +21,7 @@ from pytubemq.errors import BadRequestError, Code, NotFoundError, UnavailableErr
 from pytubemq.master.catalogue import Catalogue
 from pytubemq.master.group_reports import GroupReports
 from pytubemq.master.group_resets import GroupResets, chosen
-from pytubemq.master.group_why import ABSENT, UNKNOWN
+from pytubemq.master.group_why import ABSENT, NOTHING_CONFIRMED
 from pytubemq.master.handlers import handlers
 from pytubemq.master.held_topics import Adoption
 from pytubemq.master.inspect import Inspector
@@ -175,9 +175,9 @@ class MasterService:
         """The way to this Master for a client in this process. It needs no port."""
         return self._server.connect_inside
 
-    async def until_served(self, broker_id: int, *, timeout_s: float = BROKER_READY_TIMEOUT_S) -> bool:
+    async def await_served(self, broker_id: int, *, timeout_s: float = BROKER_READY_TIMEOUT_S) -> bool:
         """Wait until a Broker is online and has reported all its topics; False if it has not in time."""
-        return await self._topic_life.until_served(broker_id, timeout_s=timeout_s)
+        return await self._topic_life.await_served(broker_id, timeout_s=timeout_s)
 
     async def close(self) -> None:
         """Answer what is held, stop listening, close the metadata. Idempotent, bounded in time."""
@@ -312,7 +312,7 @@ class MasterService:
         found = await self._group_reports.group(name, topic=topic)
         if found is None:
             raise NotFoundError(
-                f"no group {name}: {ABSENT}, {UNKNOWN}, and no record forbids it anything",
+                f"no group {name}: {ABSENT}, {NOTHING_CONFIRMED}, and no record forbids it anything",
                 hint="`pytubemq group list` names those that there are; what a topic is for it says "
                 f"`pytubemq group show {name} --topic TOPIC`",
                 code=Code.NOT_FOUND,

@@ -96,7 +96,7 @@ class TopicLife:
                 return []
             # Brokers that are away now get it as well, when they come back.
             in_use = [b for b, record in self._catalogue.brokers.items() if record.manage_status in _IN_USE]
-            on = [broker_id for broker_id in in_use if self._brokers.takes_topics(broker_id)]
+            on = [broker_id for broker_id in in_use if self._brokers.can_take_topics(broker_id)]
             online = [broker_id for broker_id in on if self._online(broker_id)]
             if not online:  # strangers, but better than nobody
                 online = [broker_id for broker_id in in_use if self._online(broker_id)]
@@ -192,7 +192,7 @@ class TopicLife:
             f"{_topics(names)} not created: no Broker is online{text}", hint=hint, code=Code.SERVICE_UNAVAILABLE
         )
 
-    async def until_served(self, broker_id: int, *, timeout_s: float) -> bool:
+    async def await_served(self, broker_id: int, *, timeout_s: float) -> bool:
         """Wait until a Broker is online and has reported all its topics; False if it has not in time."""
 
         def left() -> bool:

@@ -99,7 +99,7 @@ STALLED_LEAST_BYTES: Final = 64 * KIB
 """The same while the budget above is used up, so that others wait for it."""
 PROVEN_READER_BYTES: Final = 16 * MIB
 """A peer that has taken so much reads what it is sent: the buffers of both its and our operating system hold less."""
-STRANGER_SILENT_S: Final = 30.0
+SILENT_UNTIL_CLOSED_S: Final = 30.0
 """A connection that is silent for so long makes room for a new one when all places are taken: whoever is registered has
 sent a heartbeat meanwhile."""
 
@@ -149,9 +149,9 @@ MAX_BROKERS_PER_CONNECTION: Final = 16
 BROKER_TAKE_BACK_S: Final = 600.0
 """For how long a Broker may come back to the address that its record had, while who took the record has no topic of its
 own; a restart with a long recovery takes less."""
-STRANGER_S: Final = 3600.0
+UNUSED_BROKER_S: Final = 3600.0
 """How long the record of a Broker stays that entered by itself, holds no topic and is away."""
-MAX_ABSENT_STRANGERS: Final = 100
+MAX_ABSENT_UNUSED_BROKERS: Final = 100
 """Records of such Brokers; beyond it those away longest go at once."""
 MAX_AUTO_FORBIDDEN: Final = 5
 """Brokers that the Master takes something from at the same time because of what they report (the original's 5)."""

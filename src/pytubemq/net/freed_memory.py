@@ -12,11 +12,11 @@ from typing import Final
 
 from pytubemq.model.limits import MIB
 
-GIVEN_BACK_BYTES: Final = 64 * MIB
+LEAST_PEAK_BYTES: Final = 64 * MIB
 """So much must have been held at a time that it is worth it."""
 
 
-def give_back_memory() -> bool:
+def release_free_memory() -> bool:
     """Return free pages; True if there were any.
 
     Small objects that outlive a flood keep its pages from going back (glibc gives back only what lies above the last

@@ -65,7 +65,7 @@ class ConnectionPool:
         task = self._connecting.get(address)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._connect(address))
-            task.add_done_callback(_notice)
+            task.add_done_callback(_retrieve_error)
             self._connecting[address] = task
         # One caller's cancellation must not end the attempt for the others.
         return await asyncio.shield(task)
@@ -111,7 +111,7 @@ class ConnectionPool:
             self._sweep_later()
 
 
-def _notice(task: asyncio.Task[RpcConnection]) -> None:
+def _retrieve_error(task: asyncio.Task[RpcConnection]) -> None:
     """Take note of a failed attempt, whose callers may all have been cancelled meanwhile; those who wait raise it."""
     if not task.cancelled():
         task.exception()

@@ -94,7 +94,7 @@ class ResponseBudget:
         """True if no read may begin for a peer that has not shown that it reads."""
         return self.unsent_bytes + self._reserved_bytes >= self.max_bytes
 
-    def may_read(self, reader: Reader) -> bool:
+    def can_read(self, reader: Reader) -> bool:
         """True if a read for this peer may begin.
 
         A peer that has taken all that it was given, and more than systems take without being read, may go on when the
@@ -114,7 +114,7 @@ class ResponseBudget:
         """True if somebody has to go now, however it gets on."""
         return self.unsent_bytes > 2 * self.max_bytes
 
-    def note(self, reader: Reader, now_s: float) -> None:
+    def record(self, reader: Reader, now_s: float) -> None:
         """Count what a connection holds now."""
         unsent_bytes = reader.unsent_bytes
         debt = self._debts.get(reader)
@@ -159,14 +159,14 @@ class ResponseBudget:
 
     # --- who must go ----------------------------------------------------------------------------------------
 
-    def slow(self, now_s: float) -> list[Reader]:
+    def slow_readers(self, now_s: float) -> list[Reader]:
         """Count everybody anew; return those that take too little, the ones that hold most first.
 
         Usually these are the ones that made no least progress in a long period. While the budget is used up a short
         period is asked for, and no more of them are named than make room for half of it.
         """
         for reader in list(self._debts):
-            self.note(reader, now_s)
+            self.record(reader, now_s)
         found = [
             reader
             for reader, debt in self._debts.items()
@@ -190,7 +190,7 @@ class ResponseBudget:
                 found.append(reader)
         return found
 
-    def worst(self) -> Reader | None:
+    def worst_reader(self) -> Reader | None:
         """Return who has to go when too much is held: who holds most of those that took nothing lately, or of all."""
         idle = [reader for reader, debt in self._debts.items() if reader.taken_bytes <= debt.recent.taken_bytes]
         return next(iter(self._by_size(idle or self._debts)), None)

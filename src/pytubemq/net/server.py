@@ -23,15 +23,15 @@ from pytubemq.model.limits import (
     MAX_BUFFERED_BYTES,
     MAX_CONNECTIONS,
     MAX_UNSENT_TOTAL_BYTES,
+    SILENT_UNTIL_CLOSED_S,
     STALLED_PERIOD_S,
-    STRANGER_SILENT_S,
 )
 from pytubemq.net.call import Call
 from pytubemq.net.call_run import CallRun
 from pytubemq.net.clock import Clock, SystemClock
-from pytubemq.net.freed_memory import GIVEN_BACK_BYTES, give_back_memory
+from pytubemq.net.freed_memory import LEAST_PEAK_BYTES, release_free_memory
 from pytubemq.net.listening import BACKLOG, ListeningSocket, address_of, bind, open_port
-from pytubemq.net.notices import Notices
+from pytubemq.net.peer_warnings import PeerWarnings
 from pytubemq.net.response_budget import ResponseBudget
 from pytubemq.net.server_connection import ServerConnection
 from pytubemq.wire.extensions import OURS, Capability
@@ -108,10 +108,10 @@ class RpcServer:
         """By method that is served here, how large the frame of a request may be."""
         self.clock = clock or SystemClock()
         self.stats = ServerStats()
-        self._notices = Notices(logger, name)
-        self.faults = Notices(logger, name)
+        self._warnings = PeerWarnings(logger, name)
+        self.faults = PeerWarnings(logger, name)
         self.connections: set[ServerConnection] = set()
-        self.strangers: dict[ServerConnection, None] = {}
+        self.unused: dict[ServerConnection, None] = {}
         """Connections that have asked for nothing yet, the oldest first."""
         self._silent: deque[ServerConnection] = deque()
         """Connections that were silent for long when all places were taken, the longest first."""
@@ -209,19 +209,19 @@ class RpcServer:
         """Called by a new connection; False when there are too many, and none that can make room for it."""
         if self._server is None or (len(self.connections) >= self._max_connections and not self._make_room()):
             self.stats.refused += 1
-            self._notices.warning(
+            self._warnings.warning(
                 f"connection from {connection.peer} refused, {len(self.connections)} are open", self.clock.now_s()
             )
             return False
         self.connections.add(connection)
-        self.strangers[connection] = None
+        self.unused[connection] = None
         self.stats.accepted += 1
         self.stats.connections = len(self.connections)
         return True
 
     def _make_room(self) -> bool:
         """Close who has been connected longest without asking for anything, or else who has been silent for long."""
-        victim = next(iter(self.strangers), None)
+        victim = next(iter(self.unused), None)
         while victim is None and self._silent:
             silent = self._silent.popleft()
             if silent in self.connections and self._is_silent(silent, self.clock.now_s()):
@@ -229,7 +229,7 @@ class RpcServer:
         if victim is None:
             return False
         self.stats.made_room += 1
-        self._notices.warning(
+        self._warnings.warning(
             f"{len(self.connections)} connections are open, closing {victim.peer}, which asks for nothing",
             self.clock.now_s(),
         )
@@ -237,7 +237,7 @@ class RpcServer:
         return True
 
     def _is_silent(self, connection: ServerConnection, now_s: float) -> bool:
-        return now_s - connection.last_byte_s > STRANGER_SILENT_S and not connection.open_calls
+        return now_s - connection.last_byte_s > SILENT_UNTIL_CLOSED_S and not connection.open_calls
 
     def _drop(self, connection: ServerConnection) -> None:
         connection.abort()
@@ -249,7 +249,7 @@ class RpcServer:
         if connection not in self.connections:
             return
         self.connections.discard(connection)
-        self.strangers.pop(connection, None)
+        self.unused.pop(connection, None)
         self.stats.connections = len(self.connections)
         if self._on_connection_lost is not None:
             self._on_connection_lost(connection)
@@ -269,17 +269,17 @@ class RpcServer:
         victim.abort()
         victim.let_go()
 
-    def relieve(self) -> None:
+    def close_worst_reader(self) -> None:
         """Far too much waits to be read: close the worst reader."""
-        victim = self.responses.worst()
+        victim = self.responses.worst_reader()
         if victim is not None:
-            self._cut([cast("ServerConnection", victim)])
+            self._close_slow([cast("ServerConnection", victim)])
 
-    def _cut(self, slow: Sequence[ServerConnection]) -> None:
+    def _close_slow(self, slow: Sequence[ServerConnection]) -> None:
         """Close connections whose peers do not take their answers."""
         for connection in slow:
             self.stats.slow_readers += 1
-            self._notices.warning(
+            self._warnings.warning(
                 f"closing {connection.peer}: it does not take its answers, {connection.unsent_bytes} bytes wait for "
                 f"it and {self.responses.unsent_bytes} for all",
                 self.clock.now_s(),
@@ -320,17 +320,17 @@ class RpcServer:
             elif is_full and self._is_silent(connection, now_s):
                 silent.append(connection)
         self._silent = deque(sorted(silent, key=lambda connection: connection.last_byte_s))
-        self._cut([cast("ServerConnection", reader) for reader in self.responses.slow(now_s)])
+        self._close_slow([cast("ServerConnection", reader) for reader in self.responses.slow_readers(now_s)])
         self.responses.admit()
         self.stats.unsent_bytes = self.responses.unsent_bytes
-        self._notices.tell_rest(now_s)
-        self.faults.tell_rest(now_s)
-        self._give_back_memory()
+        self._warnings.log_rest(now_s)
+        self.faults.log_rest(now_s)
+        self._release_free_memory()
 
-    def _give_back_memory(self) -> None:
+    def _release_free_memory(self) -> None:
         """After a time in which much was held: what is free since goes back to the operating system."""
         held_bytes = self.buffered_bytes + self.responses.unsent_bytes
         self._peak_held_bytes = max(self._peak_held_bytes, held_bytes)
-        if self._peak_held_bytes > GIVEN_BACK_BYTES and held_bytes < self._peak_held_bytes // 4:
+        if self._peak_held_bytes > LEAST_PEAK_BYTES and held_bytes < self._peak_held_bytes // 4:
             self._peak_held_bytes = held_bytes
-            asyncio.get_running_loop().run_in_executor(None, give_back_memory)
+            asyncio.get_running_loop().run_in_executor(None, release_free_memory)

@@ -55,7 +55,7 @@ class ServerConnection(asyncio.Protocol):
         self.on_writable: Callable[[], None] | None = None
         """Called when `paused` has ended."""
         self.closed = False
-        self.is_stranger = True
+        self.is_unused = True
         """True until it has asked for something that is served here."""
         self.open_calls = 0
         self.buffered_bytes = 0
@@ -234,8 +234,8 @@ class ServerConnection(asyncio.Protocol):
         if shown or (first.method, first.service) not in server.served:
             self._serve_each(parts, now_s)
             return
-        if self.is_stranger:
-            self._become_known()
+        if self.is_unused:
+            self._mark_used()
         run.deadline_s += _timeout_s(first.timeout_ms)
         server.stats.calls += len(run.serials)
         self.open_calls += len(run.serials)
@@ -269,8 +269,8 @@ class ServerConnection(asyncio.Protocol):
         except EnvelopeError as error:
             self._refuse(item.serial, error, request)
             return
-        if self.is_stranger:
-            self._become_known()
+        if self.is_unused:
+            self._mark_used()
         call = Call(request, self, now_s, now_s + _timeout_s(request.timeout_ms))
         self.open_calls += 1
         self._buffer(call.size_bytes)
@@ -313,9 +313,9 @@ class ServerConnection(asyncio.Protocol):
         if self.closed:
             return
         server = self.server
-        server.responses.note(self, server.clock.now_s())
+        server.responses.record(self, server.clock.now_s())
         if server.responses.is_overdrawn:
-            server.relieve()
+            server.close_worst_reader()
 
     def frame_age_s(self, now_s: float) -> float:
         """How long a frame has been coming that is not whole yet; 0 while none is, or nothing is read by our choice."""
@@ -333,10 +333,10 @@ class ServerConnection(asyncio.Protocol):
             )
         )
 
-    def _become_known(self) -> None:
+    def _mark_used(self) -> None:
         """It has asked for something that is served here."""
-        self.is_stranger = False
-        self.server.strangers.pop(self, None)
+        self.is_unused = False
+        self.server.unused.pop(self, None)
 
     def _learn(self, capabilities: Capability) -> None:
         self.capabilities = capabilities

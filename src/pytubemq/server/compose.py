@@ -165,7 +165,7 @@ class Node:
         """Wait until the Broker of this process serves its topics; what keeps it from that is in the log and in the
         health of the cluster, which is seen once the ports are open."""
         assert self.master is not None
-        if self.refused_by_master is None and not await self.master.until_served(self.settings.broker.id):
+        if self.refused_by_master is None and not await self.master.await_served(self.settings.broker.id):
             logger.warning("the Master opens its ports before Broker %d serves all its topics", self.settings.broker.id)
         if self._before_open is not None:
             await self._before_open(self)

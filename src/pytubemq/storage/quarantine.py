@@ -36,7 +36,7 @@ PREFIX: Final = "repair-recovery-"
 _UNFINISHED: Final = "unfinished"
 _SEGMENT: Final = re.compile(r"(\d{20})\.(log|index)", re.ASCII)
 _COPY_BYTES: Final = 4 * 1024 * 1024
-_LOOKED_AT: Final = 64
+_MAX_SCANNED: Final = 64
 """Index entries at the end of a log: what a crash left of the last write may be torn."""
 
 
@@ -260,7 +260,7 @@ def _newest_is_beyond(disk: Disk, segment: Segment, end_ordinal: int, after_id: 
     index, log = open_file(disk, segment.index_path), open_file(disk, segment.log_path)
     try:
         held = (index.size() - HEADER_BYTES) // INDEX_BYTES
-        first = max(0, held - _LOOKED_AT)
+        first = max(0, held - _MAX_SCANNED)
         data = read_exactly(index, (held - first) * INDEX_BYTES, segment.index_size(first))
         for at in reversed(range(len(data) // INDEX_BYTES)):
             entry = decode_index_entry(data, at)

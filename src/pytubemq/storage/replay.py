@@ -138,7 +138,7 @@ def prove(disk: Disk, root: Path, found: Found) -> Proof:
             key = run.topic, run.partition_id
             proof.ends[key] = max(proof.ends.get(key, 0), run.end_ordinal)
 
-    resume = _walk(disk, root, found, note, _Mode(is_dry=True))
+    resume = _walk(disk, root, found, note, _Mode(is_dry_run=True))
     proof.losses, proof.next_sequence = resume.losses, resume.next_sequence
     return proof
 
@@ -168,7 +168,7 @@ def replay(
 class _Mode(NamedTuple):
     """How the journal is gone through."""
 
-    is_dry: bool = False
+    is_dry_run: bool = False
     """Nothing is cut."""
     proven_before: int = 0
     tails: LogTails | None = None
@@ -195,7 +195,7 @@ def _walk(
             _flush(journal.path, file)
             scan = _Scan(journal, file, resume, sink, checkpoint.known_sequence, mode)
             end = scan.run(position, is_last=journal is found.journals[-1])
-            if resume.cut_bytes and not mode.is_dry:
+            if resume.cut_bytes and not mode.is_dry_run:
                 file.truncate(end)
                 _flush(journal.path, file)
         finally:
@@ -420,7 +420,7 @@ def bridge(
 
 
 @dataclass(slots=True)
-class Behind:
+class Remainder:
     """What the logs hold behind the journal's end."""
 
     runs: list[Run] = field(default_factory=list)
@@ -436,9 +436,9 @@ class Behind:
         return block
 
 
-def found_behind(tails: LogTails, partitions: Mapping[PartitionKey, PartitionLog]) -> Behind:
+def read_remainder(tails: LogTails, partitions: Mapping[PartitionKey, PartitionLog]) -> Remainder:
     """Return what `tails` has of each partition behind all that was replayed."""
-    found = Behind()
+    found = Remainder()
     for key in tails.partitions:
         log = partitions.get(key)
         begin = Border(0, 0) if log is None else Border(log.end_ordinal, log.end_position)

@@ -40,7 +40,7 @@ class Roll(NamedTuple):
     age_ms: float | None = None
 
 
-class Notice(NamedTuple):
+class ExpiringSegment(NamedTuple):
     """A segment that goes soon, and how soon by each limit of its policy; None: not soon by this one."""
 
     number: int
@@ -51,7 +51,7 @@ class Notice(NamedTuple):
 
 
 class Expiring(NamedTuple):
-    """The messages of a partition up to one that go soon; see `Notice`."""
+    """The messages of a partition up to one that go soon; see `ExpiringSegment`."""
 
     end_ordinal: int
     left_s: float | None
@@ -101,9 +101,9 @@ def surplus(pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, n
     return surplus
 
 
-def notices(
+def expiring_segments(
     pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, now_ms: int, *, ahead_s: float
-) -> list[Notice]:
+) -> list[ExpiringSegment]:
     """Return the segments that go soon, the oldest first: within a tenth of what the policy keeps.
 
     Args:
@@ -111,7 +111,7 @@ def notices(
         tail_bytes: as for `surplus`.
         ahead_s: the least notice by age, such as two passes; never more than half of the age.
     """
-    found: list[Notice] = []
+    found: list[ExpiringSegment] = []
     behind = tail_bytes + sum(piece.size_bytes for piece in pieces)
     times_ms = _newest_ms(pieces, now_ms)
     for index, piece in enumerate(pieces):
@@ -125,7 +125,7 @@ def notices(
             left_bytes = until_bytes if until_bytes <= policy.size_bytes // _PARTS else None
         if left_s is None and left_bytes is None:
             break
-        found.append(Notice(index, left_s, left_bytes))
+        found.append(ExpiringSegment(index, left_s, left_bytes))
     return found
 
 

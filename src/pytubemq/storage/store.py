@@ -34,7 +34,7 @@ from pytubemq.storage.quarantine import quarantine_of
 from pytubemq.storage.reads import MOST_TOLD, StoreReads
 from pytubemq.storage.record import FORGOTTEN, FenceReason
 from pytubemq.storage.removal import remove_files, remove_topic
-from pytubemq.storage.replay import fit, found_behind, prove, replay
+from pytubemq.storage.replay import fit, prove, read_remainder, replay
 from pytubemq.storage.retention import Retained
 from pytubemq.storage.space import SpaceGuard
 from pytubemq.storage.staging import Prepared, Staging
@@ -218,7 +218,7 @@ class BrokerStore(StoreReads):
 
     def _take_behind(self, tails: LogTails, resume: Resume) -> None:
         """Publish what the logs hold behind the journal's end."""
-        behind = found_behind(tails, self._partitions)
+        behind = read_remainder(tails, self._partitions)
         for fence in behind.fences:
             self._fence(fence)
         for run in behind.runs:

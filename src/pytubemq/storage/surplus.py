@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.errors import StorageError
 from pytubemq.storage.files import LostFileError
-from pytubemq.storage.retention import Expiring, ExpiringPartition, notices, surplus
+from pytubemq.storage.retention import Expiring, ExpiringPartition, expiring_segments, surplus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytubemq.model.policy import RetentionPolicy
     from pytubemq.storage.partition_log import PartitionLog
     from pytubemq.storage.record import PartitionKey
-    from pytubemq.storage.retention import Notice
+    from pytubemq.storage.retention import ExpiringSegment
     from pytubemq.storage.segment_reader import SegmentReader
 
 _logger = logging.getLogger(__name__)
@@ -58,12 +58,12 @@ def choose(
             found.counts[key] = count
         if ahead_s is None:
             continue
-        if soon := notices(pieces[count:], tail_bytes, limits, now_ms, ahead_s=ahead_s):
+        if soon := expiring_segments(pieces[count:], tail_bytes, limits, now_ms, ahead_s=ahead_s):
             found.expiring[key] = _expiring(log, len(pieces), count, soon)
     return found
 
 
-def _expiring(log: PartitionLog, looked_at: int, count: int, soon: Sequence[Notice]) -> ExpiringPartition:
+def _expiring(log: PartitionLog, looked_at: int, count: int, soon: Sequence[ExpiringSegment]) -> ExpiringPartition:
     segments = log.segments[:looked_at]
     ends = [*(segment.base_ordinal for segment in segments[1:]), log.applied_ordinal]
     parts = tuple(Expiring(ends[count + one.number], one.left_s, one.left_bytes) for one in soon)

@@ -13,7 +13,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
-def by_position(asked: Sequence[A], results: Sequence[R], what: str) -> list[tuple[A, R]]:
+def match_results(asked: Sequence[A], results: Sequence[R], what: str) -> list[tuple[A, R]]:
     """Return each thing that was asked with its result.
 
     Raises:

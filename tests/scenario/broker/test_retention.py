@@ -173,7 +173,7 @@ async def test_groups_that_are_about_to_lose_messages_are_named_with_the_time_le
             (line,) = said(caplog)
             left = 30 - confirmed // 28
             assert line.startswith(f"group {peer.group}: retention removes {left} unconfirmed messages of topic demo,")
-            assert "the first in 50 min; let the topic keep more" in line
+            assert "the first in 50 min; raise the topic's retention" in line
 
             await keeper(broker).one_pass()
             assert said(caplog) == [], "once is enough for a while"

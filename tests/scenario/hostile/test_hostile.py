@@ -1,6 +1,6 @@
 """Each of the parties as a process of its own, among peers that want to harm it.
 
-A failure names the seed and what was sent last; `make_case(number, seed, ...)` and `Mischief` make it again. With
+A failure names the seed and what was sent last; `make_case(number, seed, ...)` and `FaultInjector` make it again. With
 `--soak` there are a hundred times as many cases, with a new seed each time.
 """
 
@@ -78,18 +78,18 @@ async def ended(party: Party, seed: int, cases: int, last: Iterable[object]) -> 
 async def until_cases(server: HostileCluster | HostileMaster, cases: int, party: Party) -> None:
     """Wait until the server was asked so often; a party that asks no more is stuck."""
     seen, since_s, dropped_s = 0, time.monotonic(), time.monotonic()
-    while server.mischief.cases < cases:
+    while server.faults.cases < cases:
         await asyncio.sleep(0.05)
-        if server.mischief.cases > seen:
-            seen, since_s = server.mischief.cases, time.monotonic()
+        if server.faults.cases > seen:
+            seen, since_s = server.faults.cases, time.monotonic()
             dropped_s = since_s
         elif isinstance(server, HostileCluster) and time.monotonic() - dropped_s > 0.2:
             # A first answer without capabilities makes a Broker of the original of it, for as long as it is connected.
             server.mock.drop_connections(master=False)
             dropped_s = time.monotonic()
         elif time.monotonic() - since_s > 60:
-            check(await party.report(), server.mischief.seed, seen, server.mischief.last)
-            pytest.fail(f"seed {server.mischief.seed}: after {seen} cases it does nothing more")
+            check(await party.report(), server.faults.seed, seen, server.faults.last)
+            pytest.fail(f"seed {server.faults.seed}: after {seen} cases it does nothing more")
 
 
 async def test_a_broker_among_hostile_clients(tmp_path: Path, seed: int, times: int) -> None:
@@ -134,7 +134,7 @@ async def test_a_master_that_asks_a_hostile_broker(tmp_path: Path, seed: int, ti
         serving = asyncio.create_task(broker.serve())
         await party.ask("topic")
         await until_cases(hostile, 500 * times, party)
-        await ended(party, seed, hostile.mischief.cases, hostile.mischief.last)
+        await ended(party, seed, hostile.faults.cases, hostile.faults.last)
         await connection.close()
         await serving
 
@@ -146,7 +146,7 @@ async def test_a_broker_of_a_hostile_master(tmp_path: Path, seed: int, times: in
         running("broker", tmp_path / "broker", masters=[str(hostile.address)]) as party,
     ):
         await until_cases(hostile, 400 * times, party)
-        await ended(party, seed, hostile.mischief.cases, hostile.mischief.last)
+        await ended(party, seed, hostile.faults.cases, hostile.faults.last)
 
 
 @pytest.mark.parametrize("capabilities", [OURS, Capability(0)], ids=["ours", "the original's"])
@@ -158,4 +158,4 @@ async def test_clients_of_a_hostile_cluster(tmp_path: Path, seed: int, times: in
     ):
         await until_cases(hostile, 1500 * times, party)
         assert (await party.report())["beside"] > 0
-        await ended(party, seed, hostile.mischief.cases, hostile.mischief.last)
+        await ended(party, seed, hostile.faults.cases, hostile.faults.last)

@@ -1,4 +1,4 @@
-"""Who speaks for a Broker: forged heartbeats, records taken and taken back, strangers, reports that are too large."""
+"""Who speaks for a Broker: forged heartbeats, records taken and taken back, unused Brokers, too large reports."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def test_who_holds_a_topic_of_its_own_keeps_the_record() -> None:
         assert (await again.register()).err_code == 400
 
 
-# --- strangers ----------------------------------------------------------------------------------------------------
+# --- unused Brokers -----------------------------------------------------------------------------------------------
 
 
 async def test_a_topic_is_not_placed_on_brokers_that_never_took_a_configuration() -> None:
@@ -158,10 +158,10 @@ async def test_a_topic_is_not_placed_on_brokers_that_never_took_a_configuration(
         assert [place.broker for place in made.places] == [1]
 
 
-async def test_strangers_that_stay_away_are_forgotten_and_others_are_not(
+async def test_unused_brokers_that_stay_away_are_forgotten_and_others_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytubemq.master.strangers.STRANGER_S", 0.0)
+    monkeypatch.setattr("pytubemq.master.absent_brokers.UNUSED_BROKER_S", 0.0)
     async with town(data_dir=tmp_path, lost_connection_grace_s=0.01) as t:
         holder = await with_topic(t)
         stranger = await t.broker(2)
@@ -175,8 +175,8 @@ async def test_strangers_that_stay_away_are_forgotten_and_others_are_not(
         assert 2 not in t.master.catalogue.brokers
 
 
-async def test_of_absent_strangers_a_bounded_number_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytubemq.master.strangers.MAX_ABSENT_STRANGERS", 2)
+async def test_the_number_of_absent_unused_brokers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.master.absent_brokers.MAX_ABSENT_UNUSED_BROKERS", 2)
     async with town(lost_connection_grace_s=0.01) as t:
         for broker_id in range(1, 6):
             await (await t.broker(broker_id)).close()
@@ -184,12 +184,12 @@ async def test_of_absent_strangers_a_bounded_number_is_kept(monkeypatch: pytest.
         await until(lambda: len(t.master.catalogue.brokers) == 2)
 
 
-async def test_an_absent_stranger_makes_room_for_a_new_broker() -> None:
+async def test_an_absent_unused_broker_makes_room_for_a_new_one() -> None:
     async with town(max_brokers=2, lost_connection_grace_s=0.01) as t:
         holder = await with_topic(t)
         await (await t.broker(2)).close()
         await until(lambda: 2 not in t.master.broker_room.runs)
-        await until(lambda: t.master.broker_room._absences.strangers())
+        await until(lambda: t.master.broker_room._absent_brokers.unused())
         third = await t.peer(FakeBroker, broker_id=3, address=ELSEWHERE)
         assert (await third.register()).success
         assert set(t.master.catalogue.brokers) == {1, 3}

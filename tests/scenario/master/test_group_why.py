@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytubemq.errors import NotFoundError
-from pytubemq.master.group_why import UNTOLD
+from pytubemq.master.group_why import CONFIRMS_UNKNOWN
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.consumes import ConsumeChange
 from pytubemq.model.records import ConsumeRecord, DeployRecord, ManageStatus, TopicProps, TopicRecord
@@ -59,7 +59,7 @@ async def test_a_blocked_group_is_explained_with_members_and_without() -> None:
         await broker.heartbeat()
         await block(t, "g", "demo")
         closed = "demo is closed for it: an administrator has switched off consuming it for this group"
-        absent = f"no consumer of it is registered, {UNTOLD}"
+        absent = f"no consumer of it is registered, {CONFIRMS_UNKNOWN}"
         assert await why(t, "g") == f"{absent}; {closed}"
         assert await why(t, "g", "other") == absent
         with pytest.raises(NotFoundError, match="no topic nosuch"):
@@ -108,7 +108,7 @@ async def test_a_bound_group_waits_for_all_of_its_consumers() -> None:
         consumer = await t.peer(FakeConsumer)
         bound = {"require_bound": True, "session_key": "k", "total_count": 2, "required_partition": ""}
         assert (await consumer.register("demo", **bound)).success
-        assert await why(t, "g") == "1 of 2 consumers are there, and it gets nothing before all are"
+        assert await why(t, "g") == "1 of 2 consumers have joined; it gets nothing before all have"
 
 
 async def test_health_names_a_broker_out_of_use_that_holds_topics_and_no_other() -> None:

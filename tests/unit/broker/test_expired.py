@@ -45,7 +45,7 @@ def test_many_groups_are_some_lines_and_a_count(caplog: pytest.LogCaptureFixture
     expired.log_due(LOG_PERIOD_S + 1)
     found = lines(caplog)
     assert len(found) == 9
-    assert "60 messages more that 12 other groups" in found[-1]
+    assert "60 more messages that 12 other groups" in found[-1]
 
 
 def test_groups_beyond_the_bound_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:

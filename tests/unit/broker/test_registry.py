@@ -60,7 +60,7 @@ def test_who_does_not_notice_has_what_is_left_until_its_next_heartbeat() -> None
     hold = put(held)
     held.beat(hold, connection=7, now_s=13.0)
     held.renew(hold, connection=7, now_s=21.9)
-    assert held.connection_lost(7, now_s=22.0, grace_s=14.0, notices=False) == 1
+    assert held.connection_lost(7, now_s=22.0, grace_s=14.0, can_detect_loss=False) == 1
     assert held.get(KEY, now_s=26.9) is hold, "a heartbeat is due at 26, and fetches say nothing of it"
     assert held.get(KEY, now_s=27.0) is None
 
@@ -69,7 +69,7 @@ def test_a_heartbeat_that_may_have_broken_with_the_connection_gets_another_perio
     held = registry()
     hold = put(held)
     held.beat(hold, connection=7, now_s=13.0)
-    held.connection_lost(7, now_s=25.9, grace_s=14.0, notices=False)
+    held.connection_lost(7, now_s=25.9, grace_s=14.0, can_detect_loss=False)
     assert held.get(KEY, now_s=39.8) is hold
     assert held.get(KEY, now_s=39.9) is None
 

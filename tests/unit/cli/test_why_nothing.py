@@ -91,7 +91,7 @@ def test_the_masters_reason_ends_the_sentence() -> None:
 
 CLOSED = {"closed": [{"topic": "flights", "why": "switched off"}], "why": "", "lag": []}
 OTHERS = {"closed": [], "why": "", "lag": [{"partition": "1:flights:0", "holder": "readers_1"}]}
-NOBODY = {"closed": [], "why": "partitions are being shared out", "lag": [{"partition": "1:flights:0", "holder": None}]}
+NOBODY = {"closed": [], "why": "partitions are being assigned", "lag": [{"partition": "1:flights:0", "holder": None}]}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ NOBODY = {"closed": [], "why": "partitions are being shared out", "lag": [{"part
         (CLOSED, True, "flights is closed for group readers: switched off"),
         (CLOSED, False, "flights is closed for group readers: switched off"),
         (OTHERS, True, None),
-        (NOBODY, True, "this member of readers was given no partition of flights; partitions are being shared out"),
+        (NOBODY, True, "this member of readers was given no partition of flights; partitions are being assigned"),
         (NOBODY, False, None),
         (None, True, "this member of readers was given no partition of flights"),
         (None, False, None),

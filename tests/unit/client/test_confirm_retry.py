@@ -123,7 +123,7 @@ async def test_refused_confirms_are_followed_by_pauses_that_grow_an_event_and_a_
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delays: list[int] = []
-    monkeypatch.setattr(backoff_module, "AGAIN", Delays(delays))
+    monkeypatch.setattr(backoff_module, "BACKOFF", Delays(delays))
     caplog.set_level(logging.WARNING)
     async with scene(b"a") as (mock, tube, consumer):
         mock.respond_fn(Method.CONSUMER_COMMIT_C2B, lambda _call, _request: refusal(mock))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import ConnectionLostError
-from pytubemq.model.limits import KIB, MAX_CALLS_PER_CONNECTION, MIB, RESPONSE_PERIOD_S, STRANGER_SILENT_S
+from pytubemq.model.limits import KIB, MAX_CALLS_PER_CONNECTION, MIB, RESPONSE_PERIOD_S, SILENT_UNTIL_CLOSED_S
 from pytubemq.net import freed_memory
 from pytubemq.net.connection import RpcConnection
 from pytubemq.wire.codec import encode
@@ -32,7 +32,7 @@ BODY = encode(CloseRequestP2M(client_id="p1"))
 
 
 @contextlib.asynccontextmanager
-async def strangers(address: Address, count: int) -> AsyncIterator[list[asyncio.StreamReader]]:
+async def unused_connections(address: Address, count: int) -> AsyncIterator[list[asyncio.StreamReader]]:
     """Connections over which nothing is asked."""
     peers = [await asyncio.open_connection(address.host, address.port) for _ in range(count)]
     try:
@@ -49,8 +49,8 @@ def calls(first: int, count: int) -> bytes:
     )
 
 
-async def test_idle_strangers_make_room_for_newcomers() -> None:
-    async with serving(max_connections=20) as (server, address), strangers(address, 20) as readers:
+async def test_unused_connections_make_room_for_new_ones() -> None:
+    async with serving(max_connections=20) as (server, address), unused_connections(address, 20) as readers:
         await until(lambda: len(server.connections) == 20)
         known = [await RpcConnection.connect(address) for _ in range(5)]
         for connection in known:
@@ -68,7 +68,7 @@ async def test_nobody_who_is_served_makes_room_for_a_crowd() -> None:
         known = [await RpcConnection.connect(address) for _ in range(3)]
         for connection in known:
             assert (await ask(connection)).success
-        async with strangers(address, 30) as readers:
+        async with unused_connections(address, 30) as readers:
             for reader in readers:
                 assert await reader.read() == b""
         assert server.stats.refused == 30
@@ -83,7 +83,7 @@ async def test_who_asked_once_and_is_silent_for_long_makes_room_too() -> None:
         first, second = [await RpcConnection.connect(address) for _ in range(2)]
         await ask(first)
         await ask(second)
-        clock.now += STRANGER_SILENT_S + 1
+        clock.now += SILENT_UNTIL_CLOSED_S + 1
         await ask(second)
         server._look()
         third = await RpcConnection.connect(address)
@@ -100,7 +100,7 @@ async def test_a_crowd_is_not_told_of_line_by_line(caplog: pytest.LogCaptureFixt
     async with serving(max_connections=1, clock=clock) as (server, address):
         known = await RpcConnection.connect(address)
         await ask(known)
-        async with strangers(address, 50) as readers:
+        async with unused_connections(address, 50) as readers:
             for reader in readers:
                 await reader.read()
         assert caplog.text.count("refused") == 10
@@ -218,7 +218,7 @@ async def test_after_reading_goes_on_the_rest_of_a_frame_has_an_end() -> None:
 
 async def test_memory_is_given_back_after_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[bool] = []
-    monkeypatch.setattr("pytubemq.net.server.give_back_memory", lambda: given.append(True))
+    monkeypatch.setattr("pytubemq.net.server.release_free_memory", lambda: given.append(True))
     async with serving() as (server, _):
         server.buffered_bytes = 100 * MIB
         server._look()
@@ -232,4 +232,4 @@ async def test_memory_is_given_back_after_a_flood(monkeypatch: pytest.MonkeyPatc
 
 
 def test_giving_back_memory_works_or_does_nothing() -> None:
-    assert freed_memory.give_back_memory() in (True, False)
+    assert freed_memory.release_free_memory() in (True, False)

@@ -22,7 +22,7 @@ from pytubemq.model.records import (
     TopicRecord,
 )
 from pytubemq.storage.metastore import sqlite
-from pytubemq.storage.metastore.mending import examine, mend
+from pytubemq.storage.metastore.repair import examine, repair
 from pytubemq.storage.metastore.seal import read_seal, seal_path
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 
@@ -247,7 +247,7 @@ def test_a_repair_keeps_what_is_sound_and_names_and_puts_aside_the_rest(tmp_path
     found = examine(path)
     assert path.read_bytes() == data, "looking changes nothing"
     assert (found.damaged, found.is_sound) == (("the record of deploy demo, 1",), False)
-    aside = mend(path, found)
+    aside = repair(path, found)
     assert [file.read_bytes() for file in aside if file.name == "meta.db"] == [data]
     kept = loaded(path)
     assert (kept.deploys, kept.topics, kept.groups) == ([], [RECORDS[2]], [RECORDS[5]])
@@ -259,7 +259,7 @@ def test_a_repair_after_a_lost_log_keeps_the_state_before_it(tmp_path: Path) -> 
     path.with_name("meta.db-wal").unlink()
     found = examine(path)
     assert (found.lost_changes, found.metadata.deploys) == (1, [DEPLOY])
-    mend(path, found)
+    repair(path, found)
     assert loaded(path).deploys == [DEPLOY]
     with pytest.raises(NotFoundError, match="no metadata in"):
         examine(tmp_path / "meta.db")

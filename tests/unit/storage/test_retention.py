@@ -16,7 +16,7 @@ from pytubemq.errors import ClosedError, DiskFailedError, DiskFullError, OffsetM
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage.partition_log import PartitionLog
-from pytubemq.storage.retention import NOTHING_RETAINED, Piece, Retained, notices, roll_at, surplus
+from pytubemq.storage.retention import NOTHING_RETAINED, Piece, Retained, expiring_segments, roll_at, surplus
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.unit.storage.helpers import NOW_MS, columns, commit, messages, open_store, send
@@ -64,7 +64,7 @@ def test_what_is_said_to_go_goes_then_and_not_before(
         time_ms = pieces[-1].last_time_ms
     policy = RetentionPolicy(age_s, size_bytes)
     pieces = pieces[surplus(pieces, tail_bytes, policy, now_ms) :]
-    found = notices(pieces, tail_bytes, policy, now_ms, ahead_s=ahead_s)
+    found = expiring_segments(pieces, tail_bytes, policy, now_ms, ahead_s=ahead_s)
     assert [one.number for one in found] == list(range(len(found)))
     for one in found:
         if one.left_s is not None and age_s is not None:

@@ -29,7 +29,7 @@ class StepOp(IntEnum):
 
 
 def step_of(record: BrokerRecord, run: BrokerRun) -> StepOp:
-    """What a registered Broker has still to do; one that is out of use only what it was already given."""
+    """Return the step that a registered Broker has still to do; offline, only one that it was already sent."""
     if not run.online:
         return StepOp.WAIT_ONLINE
     given = record.manage_status is not ManageStatus.OFFLINE or run.pushed == run.conf.sync_id

@@ -147,7 +147,7 @@ class TextQueries:
         return self._served(texts, with_status=True)
 
     def _served(self, texts: Mapping[str, str], *, with_status: bool) -> Iterator[str]:
-        """What the Brokers that run have reported: a heading for each, and a line for each of its topics."""
+        """Yield what the running Brokers have reported: a heading for each, and a line for each of its topics."""
         wanted = _IDS.read(texts)
         runs = self._master.broker_room.runs
         shown = [broker_id for broker_id in sorted(runs) if wanted is None or broker_id in wanted]

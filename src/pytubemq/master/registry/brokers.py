@@ -8,6 +8,7 @@ from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
 from pytubemq.errors import BadRequestError, Code, StorageError
+from pytubemq.master.absent_brokers import is_auto_registered
 from pytubemq.master.answers import SYSTEM_TOPIC
 from pytubemq.master.registry.audit import Audit
 from pytubemq.master.registry.change import Step, change
@@ -23,7 +24,6 @@ from pytubemq.master.registry.outcome import (
 )
 from pytubemq.master.registry.topics import SYSTEM_USER, new_topic
 from pytubemq.master.removal import with_records
-from pytubemq.master.strangers import entered_itself
 from pytubemq.model.ids import Address
 from pytubemq.model.records import BrokerRecord, DeployRecord, ManageStatus, TopicProps
 
@@ -170,7 +170,7 @@ class BrokerRegistry:
     def _own(self, broker_id: int) -> BrokerRecord | None:
         """Return the record of a Broker that entered on its own, if there is one of that id."""
         record = self._catalogue.brokers.get(broker_id)
-        return record if record is not None and entered_itself(record) else None
+        return record if record is not None and is_auto_registered(record) else None
 
     def _over(self, own: BrokerRecord, record: BrokerRecord, *, said: ManageStatus | None) -> BrokerRecord:
         """Return what an operator says of a Broker that entered on its own; its status stays where nothing is said.

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LAYOUT_WITH_CHECKS: Final = 4
-MEND: Final = (
+REPAIR_HINT: Final = (
     "put a copy of the directory in its place, or keep what is sound with `pytubemq store metadata {} --repair`: "
     "Brokers keep their topics, `pytubemq cluster adopt` then takes over what is missing"
 )
@@ -128,7 +128,8 @@ class SqliteMetaStore:
         if damaged:
             more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
             raise CorruptError(
-                f"{self._path} is damaged: {'; '.join(damaged[:_NAMED])}{more}", hint=MEND.format(self._path.parent)
+                f"{self._path} is damaged: {'; '.join(damaged[:_NAMED])}{more}",
+                hint=REPAIR_HINT.format(self._path.parent),
             )
         totals = reading.totals
         if sealed is not None and sealed.generation > totals.generation:
@@ -137,7 +138,7 @@ class SqliteMetaStore:
             raise CorruptError(
                 f"{self._path} is damaged: it has {totals.records} records, and not those {sealed.records} that "
                 f"{self._seal.name} counts",
-                hint=MEND.format(self._path.parent),
+                hint=REPAIR_HINT.format(self._path.parent),
             )
         if sealed != totals:
             if sealed is None and totals.generation:
@@ -327,7 +328,7 @@ def lost(path: Path, found: Totals, sealed: Totals) -> CorruptError:
     return CorruptError(
         f"{path} lacks {sealed.generation - found.generation} of {sealed.generation} changes: it, or its write-ahead "
         f"log {path.name}-wal, was lost or damaged; it has {found.records} records where {sealed.records} should be",
-        hint=f"{MEND.format(path.parent)}; if you have put an older copy there on purpose, remove {seal_path(path)}",
+        hint=f"{REPAIR_HINT.format(path.parent)}; if you put an older copy there on purpose, remove {seal_path(path)}",
     )
 
 
@@ -357,7 +358,8 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     has_checks = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'state'").fetchone() is not None
     if has_checks != (version >= LAYOUT_WITH_CHECKS):
         raise CorruptError(
-            f"{path} is damaged: its layout is not the one of its number {version}", hint=MEND.format(path.parent)
+            f"{path} is damaged: its layout is not the one of its number {version}",
+            hint=REPAIR_HINT.format(path.parent),
         )
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=FULL")
@@ -386,13 +388,15 @@ def _explained(path: Path) -> Iterator[None]:
             ) from error
         if name.startswith(_DAMAGE) or (not name and isinstance(error, sqlite3.OperationalError)):
             raise CorruptError(
-                f"{path} is not a sound SQLite database: {error}", hint=MEND.format(path.parent)
+                f"{path} is not a sound SQLite database: {error}", hint=REPAIR_HINT.format(path.parent)
             ) from error
         raise StorageError(
             f"cannot use {path}: {error}", hint="check that the directory exists and can be written"
         ) from error
     except UnicodeDecodeError as error:  # in a name or a text of SQLite's own message
-        raise CorruptError(f"{path} is not a sound SQLite database: {error}", hint=MEND.format(path.parent)) from error
+        raise CorruptError(
+            f"{path} is not a sound SQLite database: {error}", hint=REPAIR_HINT.format(path.parent)
+        ) from error
     except OSError as error:
         raise StorageError(
             f"cannot use {path}: {error.strerror or error}", hint="check that the directory exists and can be written"

@@ -20,7 +20,7 @@ from pytubemq.storage.mending import Border
 from pytubemq.storage.partition_log import Dirty, PartitionLog
 from pytubemq.storage.places import partition_directory
 from pytubemq.storage.record import FORGOTTEN, Fence, FenceReason
-from pytubemq.storage.replay import bridge, found_behind
+from pytubemq.storage.replay import bridge, read_remainder
 from pytubemq.storage.retention import roll_at
 from pytubemq.storage.store import StoreSettings
 from pytubemq.storage.tools.blocks import BadBytes, walk_blocks
@@ -94,7 +94,7 @@ class JournalTaker:
     def finish(self) -> None:
         """Take what the logs hold behind the journal's end, put everything on the device, and bring the checkpoint up
         to it."""
-        behind = found_behind(self._tails, self._logs)
+        behind = read_remainder(self._tails, self._logs)
         for run in behind.runs:
             self._publish((run.topic, run.partition_id), run)
         self._note_lost(behind.fences)

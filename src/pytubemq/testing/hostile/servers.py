@@ -1,6 +1,6 @@
 """A hostile Master for Brokers, and a hostile Master with a Broker for clients, on loopback.
 
-The invariant: beneath the mischief there is a server that works, so that its peers get as far as they can.
+The invariant: beneath the faults there is a server that works, so that its peers get as far as they can.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytubemq.model.ids import Address
 from pytubemq.net.server import RpcServer
-from pytubemq.testing.hostile.answering import Mischief
+from pytubemq.testing.hostile.fault_injector import FaultInjector
 from pytubemq.testing.hostile.requests import sound
 from pytubemq.testing.hostile.values import NAMES, Scene, Values
 from pytubemq.testing.mock_broker import SILENCE, MockBroker
@@ -47,7 +47,7 @@ class HostileMaster:
 
     def __init__(self, seed: int, scene: Scene, *, capabilities: Capability = OURS, sound_share: float = 0.4) -> None:
         self.scene = scene
-        self.mischief = Mischief(seed, scene, sound_share=sound_share)
+        self.faults = FaultInjector(seed, scene, sound_share=sound_share)
         self.address = LOOPBACK
         self._capabilities = capabilities
         self._conf_id = 0
@@ -73,7 +73,7 @@ class HostileMaster:
     def _serve(self, call: Call) -> None:
         request = decode(METHODS[call.request.method].request, call.request.body)
         answer = self._sound(request)
-        if not self.mischief.answer(call, answer):
+        if not self.faults.answer(call, answer):
             call.reply(encode(answer))
 
     def _sound(self, request: Any) -> Any:
@@ -96,7 +96,7 @@ class HostileMaster:
 
     def _removed(self) -> tuple[str, ...]:
         """Topics to remove, mostly none that ever were; the same for some heartbeats, so that there is time for it."""
-        random = Random(f"{self.mischief.seed}:removed:{self._conf_id // REMOVED_HEARTBEATS}")
+        random = Random(f"{self.faults.seed}:removed:{self._conf_id // REMOVED_HEARTBEATS}")
         names = (*random.sample(NAMES, 3), *self.scene.more_topics)
         return tuple(_topic(name, status=2) for name in names)
 
@@ -129,7 +129,7 @@ class HostileCluster:
         self.mock = MockBroker(
             topics={scene.topic: scene.partitions}, capabilities=capabilities, broker_id=scene.broker_id
         )
-        self.mischief = Mischief(seed, scene, sound_share=sound_share)
+        self.faults = FaultInjector(seed, scene, sound_share=sound_share)
         for number in range(scene.partitions):
             self.mock.store(scene.topic, *(b"%d" % count for count in range(200)), partition_id=number)
         for method in METHODS.values():
@@ -160,6 +160,6 @@ class HostileCluster:
             KeyError,
             NotImplementedError,
         ):  # a corrupted answer made the client ask for what is not there
-            values = Values(Random(self.mischief.cases), self.mischief.scene)
+            values = Values(Random(self.faults.cases), self.faults.scene)
             answer = sound(METHODS[call.request.method].response, values)
-        return SILENCE if self.mischief.answer(call, answer) else answer
+        return SILENCE if self.faults.answer(call, answer) else answer

@@ -30,7 +30,7 @@ _LOG: Final = "-wal"
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class Examination:
     """What is sound of a metadata file, and what is not: `damaged` names it, `lost_changes` are missing at the end."""
 
     metadata: Metadata
@@ -49,7 +49,7 @@ class Examined:
         return [*cluster, *found.brokers, *found.topics, *found.deploys, *found.consumes, *found.groups]
 
 
-def examine(path: Path) -> Examined:
+def examine(path: Path) -> Examination:
     """Read the metadata file `path` record by record.
 
     Raises:
@@ -64,7 +64,7 @@ def examine(path: Path) -> Examined:
     return replace(found, metadata=metadata, damaged=(*found.damaged, *dangling))
 
 
-def mend(path: Path, found: Examined) -> list[Path]:
+def repair(path: Path, found: Examination) -> list[Path]:
     """Put the files of `path` aside and write a new one of the sound records; return where the old files are.
 
     Raises:
@@ -79,7 +79,7 @@ def mend(path: Path, found: Examined) -> list[Path]:
     return aside
 
 
-def _read_copy(path: Path, sealed: Totals | None) -> Examined:
+def _read_copy(path: Path, sealed: Totals | None) -> Examination:
     with tempfile.TemporaryDirectory(prefix="pytubemq-metadata-") as scratch:
         copy = Path(scratch) / "meta.db"
         if path.exists():
@@ -101,7 +101,7 @@ def _read_copy(path: Path, sealed: Totals | None) -> Examined:
     if not reading.damaged and sealed is not None and sealed.generation == reading.totals.generation != 0:
         damaged += [] if sealed == reading.totals else ["the count of its records"]
     behind = 0 if sealed is None else max(0, sealed.generation - reading.totals.generation)
-    return Examined(reading.metadata, tuple(damaged), behind)
+    return Examination(reading.metadata, tuple(damaged), behind)
 
 
 def _structure(db: sqlite3.Connection) -> list[str]:

@@ -28,7 +28,7 @@ EXPIRED_OR_MOVED: Final = (
 )
 
 
-class PassedOver:
+class SkipReport:
     """One partition's loss to retention."""
 
     def __init__(self, keeper: Keeper, partition: Partition) -> None:
@@ -37,12 +37,12 @@ class PassedOver:
         self._unlogged = 0
         self._logged_s = float("-inf")
 
-    def reported(self, head: GetMessageResponseB2C, now_s: float) -> None:
+    def record_reported(self, head: GetMessageResponseB2C, now_s: float) -> None:
         """Take what a Broker of ours reports with a fetch."""
         if head.expired_messages is not None and head.expired_messages > 0:
             self._skip(head.expired_messages, EXPIRED, head.curr_offset, now_s)
 
-    def compared(self, expected: int | None, head: GetMessageResponseB2C, now_s: float) -> None:
+    def record_gap(self, expected: int | None, head: GetMessageResponseB2C, now_s: float) -> None:
         """Compare where a fetch began with where it was expected to, for a Broker that reports nothing."""
         start = head.curr_offset
         if expected is None or start is None or expected < 0:

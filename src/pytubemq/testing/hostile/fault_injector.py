@@ -35,7 +35,7 @@ KEPT: Final = 64
 _PACKS_TAG: Final = encode_varint(1003 << 3 | 2)
 
 
-class Mischief:
+class FaultInjector:
     """Chooses and gives the bad answers of one server; `cases` counts them, `last` has the newest in words."""
 
     def __init__(self, seed: int, scene: Scene, *, sound_share: float = 0.4) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytubemq.model.limits import MAX_ABSENT_STRANGERS, STRANGER_S
+from pytubemq.model.limits import MAX_ABSENT_UNUSED_BROKERS, UNUSED_BROKER_S
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -21,21 +21,21 @@ RETRY_S = 30.0
 """After which a record is tried again that could not be deleted."""
 
 
-def entered_itself(record: BrokerRecord) -> bool:
+def is_auto_registered(record: BrokerRecord) -> bool:
     """True if the record was made by the Broker itself."""
     return record.stamp.create_user in ("", AUTO_REGISTER_USER)
 
 
-def is_stranger(catalogue: Catalogue, record: BrokerRecord) -> bool:
+def is_unused(catalogue: Catalogue, record: BrokerRecord) -> bool:
     """True if nobody but the Broker itself made the record what it is, and no topic is placed there."""
     return (
-        entered_itself(record)
+        is_auto_registered(record)
         and record.stamp.modify_user in ("", AUTO_REGISTER_USER)
         and not catalogue.deployed_on(record.broker_id)
     )
 
 
-class Absences:
+class AbsentBrokers:
     """Since when Brokers are not registered, as far as this Master has seen."""
 
     def __init__(self, catalogue: Catalogue, present: Container[int]) -> None:
@@ -43,7 +43,7 @@ class Absences:
         self._present = present
         self._since_s: dict[int, float] = {}
 
-    def note(self, now_s: float) -> None:
+    def update(self, now_s: float) -> None:
         """Look who is away now."""
         self._since_s = {
             broker_id: self._since_s.get(broker_id, now_s)
@@ -51,21 +51,21 @@ class Absences:
             if broker_id not in self._present
         }
 
-    def strangers(self) -> list[BrokerRecord]:
+    def unused(self) -> list[BrokerRecord]:
         """Return the records of absent strangers, those away longest first."""
         found = [self._catalogue.brokers[one] for one in self._since_s if one in self._catalogue.brokers]
-        absent = [one for one in found if one.broker_id not in self._present and is_stranger(self._catalogue, one)]
+        absent = [one for one in found if one.broker_id not in self._present and is_unused(self._catalogue, one)]
         return sorted(absent, key=lambda record: self._since_s[record.broker_id])
 
     def expired(self, now_s: float) -> frozenset[int]:
         """Return the strangers whose records are to go: away for too long, or too many. They come up again only after
         `RETRY_S`."""
-        absent = self.strangers()
-        surplus = len(absent) - MAX_ABSENT_STRANGERS
+        absent = self.unused()
+        surplus = len(absent) - MAX_ABSENT_UNUSED_BROKERS
         gone = frozenset(
             record.broker_id
             for number, record in enumerate(absent)
-            if number < surplus or self._since_s[record.broker_id] + STRANGER_S <= now_s
+            if number < surplus or self._since_s[record.broker_id] + UNUSED_BROKER_S <= now_s
         )
-        self._since_s.update(dict.fromkeys(gone, now_s - STRANGER_S + RETRY_S))
+        self._since_s.update(dict.fromkeys(gone, now_s - UNUSED_BROKER_S + RETRY_S))
         return gone

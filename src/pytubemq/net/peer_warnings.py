@@ -15,7 +15,7 @@ MOST_LINES: Final = 10
 """In each period."""
 
 
-class Notices:
+class PeerWarnings:
     """Warnings of one kind that a server gives about its peers."""
 
     def __init__(self, logger: logging.Logger, name: str) -> None:
@@ -26,12 +26,12 @@ class Notices:
 
     def warning(self, text: str, now_s: float) -> None:
         """Log a warning, unless there were too many of late."""
-        self.tell_rest(now_s)
+        self.log_rest(now_s)
         self._lines += 1
         if self._lines <= MOST_LINES:
             self._logger.warning("%s: %s", self._name, text)
 
-    def tell_rest(self, now_s: float) -> None:
+    def log_rest(self, now_s: float) -> None:
         """Log how many were left out, once a period is over."""
         if now_s - self._since_s < PERIOD_S:
             return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytubemq.client.passed_over import EXPIRED, EXPIRED_OR_MOVED, LOG_PERIOD_S, PassedOver
+from pytubemq.client.skip_report import EXPIRED, EXPIRED_OR_MOVED, LOG_PERIOD_S, SkipReport
 from pytubemq.model.ids import Partition
 from pytubemq.wire.messages.broker import GetMessageResponseB2C
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 P0 = Partition(1, "demo", 0)
 
 
-def made() -> tuple[PassedOver, list[Skipped], list[int]]:
+def made() -> tuple[SkipReport, list[Skipped], list[int]]:
     events: list[Any] = []
     counts: list[int] = []
     keeper: Any = SimpleNamespace(emit=events.append, counted=lambda skipped: counts.append(skipped))
-    return PassedOver(keeper, P0), events, counts
+    return SkipReport(keeper, P0), events, counts
 
 
 def head(start: int | None, expired: int | None = None) -> GetMessageResponseB2C:
@@ -34,10 +34,10 @@ def test_what_the_broker_reports_is_counted_and_said_each_time_and_logged_seldom
 ) -> None:
     caplog.set_level(logging.WARNING)
     passed, events, counts = made()
-    passed.reported(head(28), 0.0)
-    passed.reported(head(2_800, 99), 1.0)
-    passed.reported(head(-1, 3), 2.0)
-    passed.reported(head(5_600, 7), LOG_PERIOD_S + 1.0)
+    passed.record_reported(head(28), 0.0)
+    passed.record_reported(head(2_800, 99), 1.0)
+    passed.record_reported(head(-1, 3), 2.0)
+    passed.record_reported(head(5_600, 7), LOG_PERIOD_S + 1.0)
     assert counts == [99, 3, 7]
     assert [(event.messages, event.offset, event.reason) for event in events] == [
         (99, 2_800, EXPIRED),
@@ -53,12 +53,12 @@ def test_a_fetch_that_begins_where_it_was_expected_or_nobody_knows_says_nothing(
     expected: int | None, start: int | None
 ) -> None:
     passed, events, counts = made()
-    passed.compared(expected, head(start), 0.0)
+    passed.record_gap(expected, head(start), 0.0)
     assert (events, counts) == ([], [])
 
 
 def test_a_broker_of_the_original_that_begins_further_on_is_said_with_both_reasons() -> None:
     passed, events, counts = made()
-    passed.compared(280, head(2_800), 0.0)
+    passed.record_gap(280, head(2_800), 0.0)
     assert counts == [90]
     assert [(event.messages, event.offset, event.reason) for event in events] == [(90, 2_800, EXPIRED_OR_MOVED)]
