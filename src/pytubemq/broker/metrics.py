@@ -270,15 +270,15 @@ BROKER_METRICS: tuple[Source[BrokerFacts], ...] = (
     counter("broker_connection_faults_total", "Connections closed for what came over them", lambda f: f.server.faults),
     counter(
         "broker_slow_readers_total",
-        "Connections closed because their peers did not take their answers",
+        "Connections closed because their peers did not read their responses",
         lambda f: f.server.slow_readers,
     ),
     counter(
         "broker_connections_made_room_total",
-        "Connections closed for a new one, because they had asked for nothing or were silent for long",
+        "Connections closed to make room for a new one, because they were unused or silent for long",
         lambda f: f.server.made_room,
     ),
-    gauge("broker_unsent_bytes", "Answers that peers have not taken", lambda f: f.server.unsent_bytes),
+    gauge("broker_unsent_bytes", "Bytes of responses that peers have not taken", lambda f: f.server.unsent_bytes),
     counter("broker_calls_total", "Requests over the protocol", lambda f: f.server.calls),
     counter("broker_calls_failed_total", "Requests answered with an exception", lambda f: f.server.failed),
     counter("broker_calls_late_total", "Answers dropped, their callers had given up", lambda f: f.server.late),

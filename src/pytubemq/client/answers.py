@@ -213,4 +213,4 @@ def _old_style_id(text: str) -> int:
 
 
 _MAX_ID_DIGITS: Final = 19
-"""Of a number of 64 bits."""
+"""Digits of the largest number of 64 bits."""

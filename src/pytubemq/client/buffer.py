@@ -21,7 +21,7 @@ class Buffer:
         self.max_bytes = max_bytes
         self._waiters: set[asyncio.Future[None]] = set()
         self._refused_messages = self._refused_bytes = 1
-        """The most that was refused at a time since somebody last had `room`."""
+        """The largest refused messages and bytes since `forget_refusal`."""
 
     @property
     def has_room(self) -> bool:
@@ -68,11 +68,11 @@ class Buffer:
             self.wake()
 
     def has_room_for_refused(self, size_bytes: int, messages: int) -> bool:
-        """True if `add` will take so much, and what was refused last as well: its owner would try in vain else."""
+        """True if `add` will take this much and as much as was refused last, so that a waiting sender succeeds."""
         return self.fits(max(size_bytes, self._refused_bytes), max(messages, self._refused_messages))
 
     def forget_refusal(self) -> None:
-        """Forget what was refused: whoever waited may try again."""
+        """Forget the last refusal, because the waiting sender may try again."""
         self._refused_messages = self._refused_bytes = 1
 
     async def changed(self) -> None:

@@ -1,7 +1,7 @@
-"""The pause before a batch is fetched again whose confirm failed.
+"""Backoff before a batch is fetched again after its confirm failed.
 
-The invariants: the pause grows with each failure in a row up to its bound, and ends with a confirm that is taken; each
-failure counts, but its event and its line in the log come at most once a minute for each partition.
+The invariants: the pause grows with each failure in a row up to its bound, and resets with a successful confirm. Each
+failure counts, but events and log lines come at most once a minute for each partition.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REPORT_PERIOD_S: Final = 60.0
 
 
 class ConfirmBackoff:
-    """One partition's failures to confirm."""
+    """The backoff of one partition's confirms."""
 
     def __init__(self, partition: Partition, *, rng: Rng) -> None:
         self._partition = partition
@@ -41,11 +41,11 @@ class ConfirmBackoff:
         return self._not_before_s - now_s if self._failures else 0.0
 
     def record_success(self) -> None:
-        """Forget the failures: a confirm was taken."""
+        """Reset the backoff after a successful confirm."""
         self._failures = 0
 
     def record_failure(self, error: TubeError, *, messages: int, now_s: float, emit: Callable[[Event], None]) -> None:
-        """Count a failure, and report it unless that was done a short time ago."""
+        """Count a failure, and report it unless one was reported within REPORT_PERIOD_S."""
         self._failures += 1
         wait_s = BACKOFF.delay_s(self._failures, self._rng)
         self._not_before_s = now_s + wait_s

@@ -43,13 +43,13 @@ LOST = (Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE, Cod
 """What a Broker answers that does not know the registration any more."""
 REFUSED_FOR_NOW = (Code.SERVER_RECEIVE_OVERFLOW, Code.SERVICE_UNAVAILABLE)
 BACKOFF = Backoff(first_s=0.05, most_s=1.0)
-"""Before a confirm that failed twice or more is sent again."""
+"""Pause before a confirm that failed twice or more is sent again."""
 
 
 def ends_registration(connection: RpcConnection, code: int | None) -> bool:
     """True if a response with this code says that the registration is over.
 
-    301 does where the Broker ends registrations when somebody moves the group; else it is about an offset.
+    301 ends it only at a Broker with RESET_NOTICES, when somebody moves the group; else it is about an offset.
     """
     return code in LOST or (code == Code.MOVED and Capability.RESET_NOTICES in connection.capabilities)
 
@@ -130,7 +130,7 @@ class Confirms:
             one.over.set()
 
     async def _ask(self, one: Confirm) -> None:
-        """Send it until it is taken, refused for good, or void."""
+        """Send a confirm until it succeeds, is refused for good, or is void."""
         partition, problem = self._held.partition, None
         began_s, attempt = asyncio.get_running_loop().time(), 0
         try:
@@ -160,7 +160,7 @@ class Confirms:
     def _failed(
         self, one: Confirm, error: TubeError, connection: RpcConnection, *, by_offset: bool, began_s: float
     ) -> None:
-        """Prepare to send it again, or raise the error if that is of no use."""
+        """Prepare to send the confirm again, or raise the error if a retry is useless."""
         if isinstance(error, RefusedError) and not ends_registration(connection, error.code):
             refused_s = asyncio.get_running_loop().time() - began_s
             if (

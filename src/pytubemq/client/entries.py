@@ -1,7 +1,7 @@
-"""Lists that a server sends, read entry by entry.
+"""Reader of lists that a server sends, entry by entry.
 
-The invariants: an entry that cannot be read costs nobody the others; it is logged, but a server that repeats it with
-each response does not fill the log.
+The invariants: an entry that cannot be read does not affect the others. It is logged at a bounded rate, so a server
+that repeats it with each response does not fill the log.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 
 class EntryReader:
-    """Reads lists, and warns of what it leaves out once in a while for each kind of list."""
+    """A reader of lists that skips bad entries, with a rate-limited warning for each kind of list."""
 
     def __init__(self, *, now_s: Callable[[], float] = time.monotonic) -> None:
         self.skipped = 0
-        """Entries that could not be read."""
+        """Number of entries that could not be read."""
         self._now_s = now_s
         self._warned_s: dict[str, float] = {}
 
@@ -44,12 +44,12 @@ class EntryReader:
         return found
 
     def skip(self, what: str, error: FormatError) -> None:
-        """An entry of a list is left out."""
+        """Count a skipped entry of a list, and warn of it at a bounded rate."""
         self.skipped += 1
         now_s = self._now_s()
         if now_s >= self._warned_s.get(what, now_s) + (SKIPPED_WARNING_PERIOD_S if what in self._warned_s else 0.0):
             self._warned_s[what] = now_s
-            logger.warning("an entry of %s is left out, the others count: %s", what, error.message)
+            logger.warning("skipped an entry of %s that cannot be read, the others are used: %s", what, error.message)
 
 
 ENTRIES: Final = EntryReader()
@@ -57,7 +57,7 @@ ENTRIES: Final = EntryReader()
 
 
 class PartitionBudget:
-    """Room for the partitions that one response may name: few characters can name very many."""
+    """The limit on the partitions that one response may name, since few characters can name very many."""
 
     def __init__(self, what: str, entries: EntryReader = ENTRIES) -> None:
         self._what = what
@@ -67,7 +67,7 @@ class PartitionBudget:
     def partitions(
         self, topic: str, brokers: Iterable[TopicBroker | TopicMetaBroker]
     ) -> Iterator[tuple[int, Partition]]:
-        """Yield the partitions of a topic with the number of their Broker's item, those of a Broker all or none."""
+        """Yield the partitions of a topic, each with its Broker's index; those of one Broker all or none."""
         for index, broker in enumerate(brokers):
             count = broker.partitions * broker.stores
             if count > self._left:

@@ -67,21 +67,21 @@ class SlowConsumer:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmFailed:
-    """A confirm was refused or not answered: its batch is fetched again after a pause that grows with each failure."""
+    """A failed confirm: its batch is fetched again after a pause that grows with each failure."""
 
     partition: Partition
     messages: int
     reason: TubeError
     wait_s: float
     failures: int
-    """Confirms of this partition that failed in a row."""
+    """Number of confirms of this partition that failed in a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class PositionMoved:
-    """Somebody moved the group in a partition: reading goes on at `offset`, and what was fetched before counts no more.
+    """A move of the group in a partition by somebody else: reading goes on at `offset`, and fetched messages are void.
 
-    A batch from before that is in hand is not held any more; its confirm raises `StaleBatchError`.
+    The confirm of a batch from before the move raises `StaleBatchError`.
     """
 
     partition: Partition
@@ -90,9 +90,9 @@ class PositionMoved:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Messages were left out: they could not be read (their check failed, or they are lost to damage), or retention
-    removed them before the group had confirmed them; `reason` says which. `offset`: the first one that could not be
-    read, or where reading goes on behind what retention removed."""
+    """Skipped messages: they could not be read (their checksum failed, or damage destroyed them), or retention removed
+    them before the group confirmed them; `reason` says which. `offset` is the first one that could not be read, or
+    where reading goes on behind those that retention removed."""
 
     partition: Partition
     messages: int

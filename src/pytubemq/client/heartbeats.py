@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ITEM_BYTES = 4
-"""Of one text in a request, beside its characters (names are ASCII): its tag and length."""
+"""Bytes of one text in a request besides its characters (names are ASCII): its tag and length."""
 
 
 async def beat(who: asks.Asker, held: Mapping[Partition, HeldPartition]) -> None:
-    """Report what is `held` to its Brokers periodically, until cancelled."""
+    """Send heartbeats for the partitions in `held` to their Brokers, periodically until cancelled."""
     heartbeats = BrokerHeartbeats(who)
     while True:
         await asyncio.sleep(HEARTBEAT_PERIOD_S)
@@ -51,10 +51,10 @@ class BrokerHeartbeats:
     def __init__(self, who: asks.Asker) -> None:
         self._who = who
         self._problems: dict[Address, str] = {}
-        """Why the last heartbeat to a Broker failed: logged once, not every period."""
+        """Reasons why the last heartbeat to a Broker failed; logged once, not every period."""
 
     async def send(self, address: Address, members: list[HeldPartition]) -> None:
-        """Report these to their Broker, in as many requests as its bounds ask for."""
+        """Send heartbeats for these partitions to their Broker, in as many requests as its limits need."""
         problem: str | None = None
         for texts, part in _parts(address, members):
             problem = await self._send_part(address, texts, part) or problem
@@ -90,7 +90,7 @@ class BrokerHeartbeats:
 
 
 def _parts(address: Address, members: list[HeldPartition]) -> Iterator[tuple[list[str], list[HeldPartition]]]:
-    """The partitions of one Broker as requests of bounded count and size, each with its texts."""
+    """Yield the partitions of one Broker in groups that fit one request, each with its texts."""
     texts: list[str] = []
     part: list[HeldPartition] = []
     size_bytes = 0
@@ -107,7 +107,7 @@ def _parts(address: Address, members: list[HeldPartition]) -> Iterator[tuple[lis
 
 
 def _unknown(failures: Iterable[str]) -> tuple[set[Partition], str | None]:
-    """The partitions that a response names as failed, and what of it cannot be read."""
+    """Return the partitions that a response names as failed, and the error of an entry that cannot be read."""
     found: set[Partition] = set()
     problem: str | None = None
     for text in failures:

@@ -232,7 +232,7 @@ class HeldPartition:
         return self.marks.start
 
     def _leave(self, reason: str) -> None:
-        """Reading goes on elsewhere: a batch in hand is not held any more, a confirm in flight counts no more."""
+        """Void the current batch and a confirm in flight, because reading continues elsewhere."""
         self._outcomes.record_left(self.marks.ticket, reason)
         if self.marks.hold is not Hold.NOTHING:
             self._give_back(reason)
@@ -314,7 +314,7 @@ class HeldPartition:
 
     def _took(self, fetched: Fetched[GetMessageResponseB2C], options: FetchOptions) -> None:
         head = fetched.head
-        if head.next_offset is None and not self._wanted:  # the original's Broker: it reports nothing of this
+        if head.next_offset is None and not self._wanted:  # a Java Broker does not report expired messages
             self._skip_report.record_gap(self.marks.start, head, asyncio.get_running_loop().time())
         self._told()
         found = self._unpacker.read(fetched.records, fetched.damaged, start=head.curr_offset, end=head.next_offset)
@@ -411,7 +411,7 @@ class HeldPartition:
     # --- its confirms call these ----------------------------------------------------------------------------
 
     def settles(self, ticket: int) -> bool:
-        """Whether the confirm of this batch still counts."""
+        """True if the confirm of this batch still counts."""
         return self._outcomes.over is None and self.marks.settles(ticket)
 
     def stale(self, ticket: int) -> StaleBatchError:

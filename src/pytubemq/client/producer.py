@@ -352,8 +352,8 @@ class Producer(Outgoing):
         self.cluster.check_usable()
 
     async def room(self, *, messages: int = 1, size_bytes: int = 1) -> None:
-        """Wait until `submit`, or `submit_many` of so many messages with so many bytes, will be accepted: at least what
-        found no room last."""
+        """Wait until the buffer has room for a `submit`, or a `submit_many` of this many messages and bytes, and for
+        at least as much as the last call that was refused."""
         while self._refusal is None and not self.buffer.has_room_for_refused(size_bytes, messages):
             await self.buffer.changed()
         self.buffer.forget_refusal()

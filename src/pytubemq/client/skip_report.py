@@ -1,8 +1,8 @@
-"""Messages that a Broker led a consumer past because retention had removed them, as its fetches report it.
+"""Reports of messages that a consumer skipped because retention had removed them.
 
-The invariant: each such message is counted and reported once, where the Broker says how many they are. A Broker that
-does not (the original's) only shows a position behind the expected one: then the number is the most that it can be,
-and the reason names both that retention and a move of the group's position look so.
+The invariant: each such message is counted and reported once if the Broker reports their number. A Java Broker does
+not: its fetches only begin behind the expected position. Then the number is an upper bound, and the reason names both
+retention and a move of the group, because the two look the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXPIRED_OR_MOVED: Final = (
 
 
 class SkipReport:
-    """One partition's loss to retention."""
+    """The messages of one partition that retention removed before they were confirmed."""
 
     def __init__(self, keeper: Keeper, partition: Partition) -> None:
         self._keeper = keeper
@@ -38,12 +38,12 @@ class SkipReport:
         self._logged_s = float("-inf")
 
     def record_reported(self, head: GetMessageResponseB2C, now_s: float) -> None:
-        """Take what a Broker of ours reports with a fetch."""
+        """Record the number of expired messages that a pytubemq Broker reports with a fetch."""
         if head.expired_messages is not None and head.expired_messages > 0:
             self._skip(head.expired_messages, EXPIRED, head.curr_offset, now_s)
 
     def record_gap(self, expected: int | None, head: GetMessageResponseB2C, now_s: float) -> None:
-        """Compare where a fetch began with where it was expected to, for a Broker that reports nothing."""
+        """Record a gap before the first offset of a fetch, for a Broker that reports no expired messages."""
         start = head.curr_offset
         if expected is None or start is None or expected < 0:
             return
@@ -56,5 +56,5 @@ class SkipReport:
         self._keeper.emit(Skipped(self._partition, messages, reason, goes_on))
         self._unlogged += messages
         if now_s - self._logged_s >= LOG_PERIOD_S:
-            logger.warning("%s: %d messages passed over: %s", self._partition, self._unlogged, reason)
+            logger.warning("%s: %d messages skipped: %s", self._partition, self._unlogged, reason)
             self._unlogged, self._logged_s = 0, now_s

@@ -467,7 +467,7 @@ class Tube:
         return await reset_group(self._open(), self._asks(), group, topic, to, partitions=partitions, dry_run=dry_run)
 
     def events(self) -> EventQueue:
-        """What happens: Connected, Lost, Rebalanced, Throttled, SlowConsumer, ConfirmFailed, PositionMoved,
+        """Return a queue of events: Connected, Lost, Rebalanced, Throttled, SlowConsumer, ConfirmFailed, PositionMoved,
         Skipped, HandlerFailed."""
         return self._open().events
 

@@ -94,7 +94,7 @@ class Watermarks:
         self.hold = Hold.SETTLING
 
     def settles(self, ticket: int) -> bool:
-        """True if a confirm of this batch still counts: nothing else has become of it."""
+        """True if a confirm of this batch still counts, because it was neither confirmed nor returned."""
         if self.behind is not None and self.behind.ticket == ticket:
             return True
         return self.hold is Hold.SETTLING and self.ticket == ticket

@@ -1,6 +1,6 @@
-"""Brokers that entered by themselves and hold nothing: who they are, and when their records go.
+"""Absent Brokers, and when the records of unused ones are deleted.
 
-The invariant: a record that an operator made or changed, or that a topic is placed on, is none of these.
+The invariant: a record that an operator made or changed, or on which a topic is placed, is never deleted.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pytubemq.model.records import BrokerRecord
 
 AUTO_REGISTER_USER = "autoRegister"
-"""Who made the record of a Broker that entered by itself."""
+"""The user name in the record of an auto-registered Broker."""
 RETRY_S = 30.0
-"""After which a record is tried again that could not be deleted."""
+"""Pause before a record that could not be deleted is tried again."""
 
 
 def is_auto_registered(record: BrokerRecord) -> bool:
@@ -27,7 +27,7 @@ def is_auto_registered(record: BrokerRecord) -> bool:
 
 
 def is_unused(catalogue: Catalogue, record: BrokerRecord) -> bool:
-    """True if nobody but the Broker itself made the record what it is, and no topic is placed there."""
+    """True if only the Broker itself made and changed the record, and no topic is placed there."""
     return (
         is_auto_registered(record)
         and record.stamp.modify_user in ("", AUTO_REGISTER_USER)
@@ -36,7 +36,7 @@ def is_unused(catalogue: Catalogue, record: BrokerRecord) -> bool:
 
 
 class AbsentBrokers:
-    """Since when Brokers are not registered, as far as this Master has seen."""
+    """The times since when Brokers are not registered, as this Master has seen them."""
 
     def __init__(self, catalogue: Catalogue, present: Container[int]) -> None:
         self._catalogue = catalogue
@@ -44,7 +44,7 @@ class AbsentBrokers:
         self._since_s: dict[int, float] = {}
 
     def update(self, now_s: float) -> None:
-        """Look who is away now."""
+        """Record which Brokers are away now."""
         self._since_s = {
             broker_id: self._since_s.get(broker_id, now_s)
             for broker_id in self._catalogue.brokers
@@ -52,14 +52,16 @@ class AbsentBrokers:
         }
 
     def unused(self) -> list[BrokerRecord]:
-        """Return the records of absent strangers, those away longest first."""
+        """Return the records of absent unused Brokers, those away longest first."""
         found = [self._catalogue.brokers[one] for one in self._since_s if one in self._catalogue.brokers]
         absent = [one for one in found if one.broker_id not in self._present and is_unused(self._catalogue, one)]
         return sorted(absent, key=lambda record: self._since_s[record.broker_id])
 
     def expired(self, now_s: float) -> frozenset[int]:
-        """Return the strangers whose records are to go: away for too long, or too many. They come up again only after
-        `RETRY_S`."""
+        """Return the unused Brokers whose records are to be deleted: away for too long, or too many.
+
+        Each is returned again only after `RETRY_S`.
+        """
         absent = self.unused()
         surplus = len(absent) - MAX_ABSENT_UNUSED_BROKERS
         gone = frozenset(

@@ -1,12 +1,11 @@
-"""How many clients there may be, how much they may let this Master remember, and who makes room for others.
+"""Limits on the number of registered clients and on the bytes they report, and the choice of who makes room for others.
 
-The invariants: what registered producers and consumers have told of themselves (topics, filters, partitions) is bounded
-as they sent it, whoever they are. Places are shared by address, then by connection: where there is no room, a newcomer
-takes the place of a client from where most of them come, if that is clearly more than from where it comes itself, so
-that nobody can keep all others out. Of those the ones that only registered and never sent a heartbeat go first; where
-there is no room for what a newcomer says, only they go. Where everybody has a fair share already, a newcomer is refused
-with a text, and those that are in stay in: neither a heartbeat nor another registration of theirs is refused for its
-size, because a refusal would be their end.
+The invariants: the bytes that registered producers and consumers report (topics, filters, partitions) are bounded.
+Places are shared by address, then by connection: when all are taken, a new client replaces one from the origin with the
+most clients, if that origin has clearly more than the new client's own, so nobody can keep all others out. Clients
+that never sent a heartbeat go first; when bytes run out instead of places, only these go. When every origin has a fair
+share, a new client is refused, and registered ones stay: neither a heartbeat nor another registration of theirs is
+refused for its size, because a refusal would end them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 Origin = tuple[str, int]
-"""Where a client comes from: its host, and its connection."""
+"""A client's host and connection."""
 NOWHERE: Origin = ("", 0)
 
 
@@ -46,30 +45,30 @@ class Admission:
         self._origins: dict[str, dict[int, dict[Hashable, None]]] = {}
         """Clients by host and connection, in the order in which they registered."""
         self._hosts: dict[str, int] = {}
-        """How many there are by host."""
+        """Number of clients by host."""
         self.total_bytes = 0
         self.made_room = 0
         """Clients that had to make room for others."""
         self.on_dropped: Callable[[Hashable], None] = self.leave
-        """Called for a client that has to make room: ends its registration, which calls `leave`."""
+        """Callback that ends the registration of a client that has to make room; it calls `leave`."""
 
     def __len__(self) -> int:
         return len(self._places)
 
     @property
     def problem(self) -> str | None:
-        """What is wrong while there is no room, in words."""
+        """The reason why there is no room for clients; None if there is."""
         if len(self._places) >= self._max_clients:
             return f"all {self._max_clients} places for producers and consumers are taken"
         if self.total_bytes >= self._max_bytes:
-            return f"producers and consumers have told {self.total_bytes} bytes, {self._max_bytes} are allowed"
+            return f"producers and consumers have reported {self.total_bytes} bytes, {self._max_bytes} are allowed"
         return None
 
     def check(self, key: Hashable, size_bytes: int, origin: Origin = NOWHERE) -> None:
-        """Whether a client may register that says so much; one that is in may, whatever it says. Makes room for it.
+        """Make room for a client that reports `size_bytes`, or refuse it; a registered client is never refused.
 
         Raises:
-            RefusalError: there are too many, or they have said too much already, and nobody has to make room.
+            RefusalError: there are too many clients, or they report too much, and none has to make room.
         """
         if key in self._places:
             return
@@ -82,7 +81,7 @@ class Admission:
             if not self._drop(self._largest_idle()):
                 raise RefusalError(
                     Code.BAD_REQUEST,
-                    f"the clients of this Master have told it {self.total_bytes} bytes of topics, filters and "
+                    f"the clients of this Master have reported {self.total_bytes} bytes of topics, filters and "
                     f"partitions, and this one {size_bytes} more; {self._max_bytes} are allowed",
                 )
 
@@ -107,7 +106,7 @@ class Admission:
             self._resize(key, max(size_bytes, place.registered_bytes))
 
     def beat(self, key: Hashable) -> None:
-        """A client that is in has sent a heartbeat that says nothing of itself."""
+        """Record a registered client's heartbeat that reports nothing about itself."""
         place = self._places.get(key)
         if place is not None:
             place.has_sent_heartbeat = True
@@ -131,7 +130,7 @@ class Admission:
     # --- room ---------------------------------------------------------------------------------------------------
 
     def _make_room(self, origin: Origin) -> bool:
-        """Drop one client from where most come; False if that is not clearly more than from where the newcomer does."""
+        """Drop a client of the largest origin; return False if that is not clearly larger than the new client's."""
         host, connection = origin
         crowd = max(self._hosts, key=self._hosts.__getitem__, default=host)
         carried = max(self._origins.get(crowd, {}).values(), key=len, default={})
@@ -144,7 +143,7 @@ class Admission:
         return self._drop(next((key for key in reversed(carried) if not self._places[key].has_sent_heartbeat), newest))
 
     def _largest_idle(self) -> Hashable | None:
-        """Of those that never sent a heartbeat the one that said most."""
+        """Return the client that reports most, of those that never sent a heartbeat."""
         idle = (key for key, place in self._places.items() if not place.has_sent_heartbeat)
         return max(idle, key=lambda key: self._places[key].size_bytes, default=None)
 

@@ -52,8 +52,9 @@ class BrokerAdmission:
     async def admit(
         self, who: BrokerIdentity, topics: Collection[str], *, source: str | None
     ) -> tuple[BrokerRecord, bool]:
-        """Return the record of a Broker that registers with these topics, and if it takes the place of one that is
-        heard of. A Broker nobody knows is entered, unless the settings forbid it.
+        """Return the record of a Broker that registers with these topics, and True if it replaces a live one.
+
+        An unknown Broker gets a new record, unless the settings forbid it.
 
         `source` is the machine that it speaks from; None for the connection over which it is registered already.
 
@@ -78,7 +79,7 @@ class BrokerAdmission:
         return record, contested
 
     def forget(self, broker_id: int) -> None:
-        """A Broker's record was deleted."""
+        """Forget a Broker whose record was deleted."""
         self._claims.pop(broker_id, None)
 
     async def _enter(self, who: BrokerIdentity) -> BrokerRecord:

@@ -35,7 +35,7 @@ class BrokerAnswers:
         self._broker_token = MasterBrokerAuthorizedInfo(visit_authorized_token=both)
 
     def news(self, run: BrokerRun) -> object:
-        """What an answer says beside the configuration; a Broker that waits is answered when it changes.
+        """Return the parts of a response other than the configuration; a change of them ends a Broker's wait.
 
         Its manage status is part of it, so that its next heartbeat, which confirms that, comes at once.
         """

@@ -1,8 +1,7 @@
-"""Who speaks for a Broker: the hold that an address has on a Broker's id, and when another takes it.
+"""The claim of an address to a Broker's id, and when another address takes it over.
 
-The invariant: a Broker that is heard of keeps its id, unless the newcomer has the better claim to the topics that the
-records place there. Without authentication a newcomer can lie about all of it; then it is told apart by the machine it
-speaks from alone.
+The invariant: a live Broker keeps its id, unless a newcomer has the better claim to the topics that the records place
+there. Without authentication a newcomer can lie about its topics; only the machine it connects from tells it apart.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ class BrokerIdentity:
 
     @property
     def broker_id(self) -> int:
-        """Its id."""
+        """The Broker's id."""
         return self.info.broker_id
 
     @property
     def address(self) -> Address:
-        """Where it says that it is."""
+        """The address that the registration names."""
         return self.info.address
 
     @classmethod
@@ -47,7 +46,7 @@ class BrokerIdentity:
         """Read a Broker's client id, an IPv6 host in brackets or not.
 
         Raises:
-            RefusalError: 400, it is none, or no peer could connect to it.
+            RefusalError: 400, it is not a Broker's client id, or no peer could connect to its address.
         """
         text = check_client_id(client_id)
         head, _, rest = text.partition(":")
@@ -67,19 +66,19 @@ class BrokerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is known of the hold of an address on a Broker's id, since this Master started."""
+    """The claim of one address to a Broker's id, since this Master started."""
 
     address: Address
     since_s: float
     before: Address | None
-    """Where the record had the Broker before it was moved to this address."""
+    """The address in the record before this one."""
     missing: frozenset[str]
-    """Topics that the records placed there when it first registered, and that it did not have then."""
+    """Topics that the records placed there when it first registered, and that it did not report then."""
     brings: bool = False
-    """It registered with a topic that the records place there."""
+    """True if it registered with a topic that the records place there."""
 
     def renewed(self, address: Address, placed: Collection[str], topics: Collection[str], now_s: float) -> Claim:
-        """Return the claim of whoever registers now with these topics."""
+        """Return the claim after a registration of `address` with these topics."""
         missing = frozenset(placed).difference(topics)
         if address == self.address:
             missing |= self.missing.intersection(placed)
@@ -89,11 +88,11 @@ class Claim:
         return Claim(address, now_s, before, missing, not missing.issuperset(placed))
 
     def gives_way(self, run: BrokerRun, address: Address, topics: Collection[str], now_s: float) -> bool:
-        """True if the Broker that is registered has no topic of its own and the newcomer has the better claim.
+        """True if the registered Broker has no topic of its own and the newcomer has the better claim.
 
-        That is one which comes back to where the record had it a while ago, or which has topics that the present one
-        did not have. A Broker of the original does not say when it registers what it has, so that it only gives way to
-        the former.
+        The newcomer has it if it returns to the record's previous address in time, or reports topics that the
+        registered Broker did not have. A Java Broker does not report its topics when it registers, so it only gives way
+        to a returning address.
         """
         if self.brings or any(topic not in self.missing for topic in run.topics):
             return False
@@ -108,16 +107,16 @@ def is_heard(run: BrokerRun | None, now_s: float) -> bool:
 
 
 def check_source(run: BrokerRun, source: str) -> None:
-    """Refuse who registers a Broker that is heard of over another connection, unless it comes from the same machine, or
-    from the one that the address names.
+    """Refuse another connection that registers a live Broker, unless it comes from the same machine or from the host
+    that the address names.
 
     Raises:
-        RefusalError: 400.
+        RefusalError: 400, the Broker is alive elsewhere.
     """
     if source not in (run.source, run.address.host):
         raise RefusalError(
             Code.BAD_REQUEST,
-            f"broker {run.broker_id} is registered from {run.source} and heard of, and this comes from {source}; "
+            f"broker {run.broker_id} is registered from {run.source} and alive, and this comes from {source}; "
             "give this one another id, or stop the other",
         )
 

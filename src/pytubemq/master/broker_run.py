@@ -39,7 +39,7 @@ class BrokerRun:
     source: str = ""
     """The machine that its connection comes from."""
     settled_s: float = 0.0
-    """From when on what it reports changes records: one that took the place of another may be a mistake."""
+    """The time from which on its reports change records: a Broker that replaced a live one may be a mistake."""
     over_tls: bool = False
     holds_heartbeats: bool = False
     """Whether its heartbeats may be held until there is news, so that it hears of a change at once."""
@@ -47,23 +47,23 @@ class BrokerRun:
     topics: dict[str, TopicConfig] = field(default_factory=dict)
     reported_defaults: str = ""
     reported_topics: dict[str, TopicConfig] = field(default_factory=dict)
-    """By the strings that `topics` were read from."""
+    """The reported topics, by the strings that they were read from."""
     surplus: int = 0
-    """Partitions that it has reported beyond those of the records, at most."""
+    """The most partitions that it can have reported beyond those of the records."""
     unknown: Mapping[str, HeldTopic] = field(default_factory=dict)
-    """Topics that it holds and the Master does not know: it gets no orders until it is decided what becomes of them."""
+    """Topics that it holds and the Master does not know: it gets no orders until they are taken over or discarded."""
     read_status: int = 0
     write_status: int = 0
     durability: str = ""
     """Its own setting, for topics of which nothing else is said; blank for a Broker of the original."""
     web_port: int | None = None
-    """Of its pages, as it says; None for a Broker that has none, and for one of the original."""
+    """The port of its web pages, as it reports it; None for a Broker without pages and for a Java Broker."""
     problems: tuple[str, ...] = ()
     """What it says to be wrong with it."""
     pushed: SyncId | None = None
     pushed_s: float = 0.0
     manage_status: ManageStatus | None = None
-    """What the operators let it do, as of its last heartbeat; None before the first."""
+    """The manage status that an operator set, as of its last heartbeat; None before the first."""
     told: object = None
     """What its last answer said beside the configuration, None if that may not have reached it."""
     lost: bool = False

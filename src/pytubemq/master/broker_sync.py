@@ -62,7 +62,7 @@ class SyncId:
 
 @dataclass(frozen=True, slots=True)
 class TopicStrings:
-    """A topic's part of a Broker's configuration, and the values that it was made of."""
+    """A topic's part of a Broker's configuration, and the values from which it was built."""
 
     props: TopicProps
     status: TopicStatus
@@ -88,7 +88,7 @@ class BrokerConf:
     base: tuple[TopicProps, int] | None = field(default=None, compare=False, repr=False)
     """The Broker's properties and the largest message, on which every topic's strings depend."""
     made_of: Mapping[str, TopicStrings] = field(default_factory=dict, compare=False, repr=False)
-    """By topic, so that the next configuration makes anew only what has changed."""
+    """Strings by topic, so that the next configuration rebuilds only those that changed."""
 
 
 def broker_conf(catalogue: Catalogue, broker_id: int, before: BrokerConf | None, *, first_id: int) -> BrokerConf:
@@ -166,7 +166,7 @@ def _told(value: Any, prop: str) -> Any:
 def reported_topics(
     defaults: str | None, topics: Sequence[str], known: Mapping[str, TopicConfig] | None = None
 ) -> dict[str, TopicConfig]:
-    """Return what a Broker says it carries, by the string that says so.
+    """Return the topics that a Broker reports, by the string that reports each.
 
     `known` is what this returned for the same `defaults` before: a report mostly repeats the last one.
 
@@ -188,7 +188,7 @@ def reported_topics(
 
 
 def reported_surplus(topics: Iterable[TopicConfig], placed: Callable[[str], TopicConfig | None]) -> int:
-    """How many partitions more a Broker reports of some topics than the records place there."""
+    """Return how many partitions a Broker reports of some topics beyond those that the records place there."""
     surplus = 0
     for topic in topics:
         if (record := placed(topic.name)) is not None:
@@ -197,15 +197,15 @@ def reported_surplus(topics: Iterable[TopicConfig], placed: Callable[[str], Topi
 
 
 def check_surplus(surplus: int) -> None:
-    """Refuse more partitions beyond the records than one topic can have: clients would be told of all of them.
+    """Refuse more partitions beyond the records than one topic can have, because clients would learn of all of them.
 
     Raises:
         FormatError: there are more.
     """
     if surplus > MAX_PARTITIONS_PER_TOPIC:
         raise FormatError(
-            f"the topics are reported with {surplus} partitions more than they have",
-            hint="carry the configuration that the Master sent",
+            f"{surplus} more partitions are reported than the topics have",
+            hint="apply and report the configuration that the Master sent",
         )
 
 

@@ -31,7 +31,7 @@ AUTO_REPORT_USER = "Broker AutoReport"
 
 
 class BrokerUpkeep:
-    """Statuses given for reports, ports of pages, and places of topics that Brokers have removed."""
+    """Background changes of records: statuses, ports of web pages, and topics that Brokers have removed."""
 
     def __init__(self, catalogue: Catalogue, clock: Clock) -> None:
         self.problem: str | None = None
@@ -45,7 +45,7 @@ class BrokerUpkeep:
         self._start(("status", broker_id), self._give_status(broker_id, status))
 
     def give_web_port(self, broker_id: int, port: int) -> None:
-        """Record where a Broker's pages really are, unless an operator has changed its record."""
+        """Record the real port of a Broker's web pages, unless an operator has changed the record."""
         record = self._catalogue.brokers.get(broker_id)
         if record is not None and _is_brokers_own(record):
             self._start(("web port", broker_id), self._give_web_port(broker_id, port))
@@ -59,7 +59,7 @@ class BrokerUpkeep:
     def delete_unused(
         self, broker_ids: frozenset[int], present: Container[int], on_gone: Callable[[int], None]
     ) -> None:
-        """Brokers that entered by themselves and hold nothing are away for too long: their records go."""
+        """Delete the records of auto-registered Brokers without topics that have been away for too long."""
         self._start("unused", self._delete_unused(broker_ids, present, on_gone))
 
     async def close(self) -> None:
@@ -108,7 +108,7 @@ class BrokerUpkeep:
             on_gone(record.broker_id)
         if gone:
             logger.info(
-                "%d Brokers that are away and hold no topic are forgotten, broker %d at %s among them",
+                "deleted the records of %d Brokers that are away and hold no topic, broker %d at %s among them",
                 len(gone),
                 gone[0].broker_id,
                 gone[0].address,
@@ -137,5 +137,5 @@ class BrokerUpkeep:
 
 
 def _is_brokers_own(record: BrokerRecord) -> bool:
-    """True if the record says what its Broker has said, and no operator has said anything else."""
+    """True if the record is as its Broker reported it, and no operator has changed it."""
     return is_auto_registered(record) and record.stamp.modify_user in ("", AUTO_REGISTER_USER, AUTO_REPORT_USER)

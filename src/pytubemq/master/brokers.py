@@ -97,7 +97,7 @@ class Brokers:
         self._expected_until: dict[int, float] = {}
         self._unheard: set[int] = set()
         self._synced: set[int] = set()
-        """Brokers that have taken a configuration since this Master started."""
+        """Ids of the Brokers that have taken a configuration since this Master started."""
         self.leases = Leases()
         self.on_registered: Callable[[int, Collection[SubscribeInfo]], None] = lambda broker_id, readers: None
         """Called with a Broker that has registered, and who reads from it."""
@@ -154,8 +154,10 @@ class Brokers:
         return reported is not None and (reported.partitions, reported.stores) == (config.partitions, config.stores)
 
     def can_take_topics(self, broker_id: int) -> bool:
-        """True if a new topic is placed on a Broker: one that an operator made, that holds topics, or that has shown
-        that it takes a configuration and is not away for long."""
+        """True if new topics are placed on a Broker.
+
+        An operator entered it, it holds topics, or it has taken a configuration and has not been away for long.
+        """
         record = self._catalogue.brokers.get(broker_id)
         if record is None or not is_unused(self._catalogue, record):
             return record is not None
@@ -338,7 +340,7 @@ class Brokers:
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _speaking(self, broker_id: int, call: Call) -> BrokerRun:
-        """Return the Broker that is registered over this connection; no other speaks for it."""
+        """Return the Broker that is registered over this connection; no other connection speaks for it."""
         run = self.runs.get(broker_id)
         if run is None or not self._peers.carries(broker_id, call.connection):
             raise RefusalError(
@@ -347,7 +349,7 @@ class Brokers:
         return run
 
     def _surplus(self, broker_id: int, report: Mapping[str, TopicConfig], known: Container[str]) -> int:
-        """How many partitions more the strings that are not `known` report than the records place there."""
+        """Return how many partitions the strings that are not `known` report beyond those of the records."""
 
         def placed(topic: str) -> TopicConfig | None:
             deploy = self._catalogue.deployed(topic).get(broker_id)
@@ -450,7 +452,7 @@ def _broker_id(text: str) -> int:
 
 
 _MAX_ID_DIGITS: Final = 10
-"""Of a Broker's id; thousands of digits are no number to Python."""
+"""Digits of a Broker's id, since Python refuses to read a number of thousands of digits."""
 
 
 def _partitions(broker_id: int, config: TopicConfig) -> list[Partition]:

@@ -69,7 +69,7 @@ class Catalogue:
         self._set_aside: dict[int, list[DeployRecord]] = {}
         """Places on Brokers whose records cannot be used."""
         self._configs: dict[tuple[str, int], TopicConfig] = {}
-        """What `config` has made, until a record that it was made of changes."""
+        """Results of `config`, until a record on which they depend changes."""
 
     async def open(self, make: Callable[[], MetaStore]) -> None:
         """Open the store and read all of it."""

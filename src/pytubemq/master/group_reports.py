@@ -47,9 +47,9 @@ class GroupReports:
         return [self._group(name, offsets) for name in names]
 
     async def group(self, name: str, *, topic: str | None = None) -> GroupDetail | None:
-        """One group; None if there is no such one, and no record about one.
+        """Return one group; None if it does not exist and no record names it.
 
-        With a topic it is always shown: what that topic is for it, whoever it is.
+        With a topic the group is always returned, as that topic sees it.
 
         Raises:
             UntoldError: a Broker that may know it cannot be asked, and nobody else knows it.
@@ -84,7 +84,7 @@ class GroupReports:
         )
 
     def _recorded(self, name: str) -> list[str]:
-        """The topics that a group is forbidden by a record, though it is not there."""
+        """Return the topics that a record forbids to a group, though the group does not exist."""
         consumes = self._layout.catalogue.consumes.values()
         return sorted(record.topic for record in consumes if record.group == name and not record.consume_enable)
 

@@ -190,7 +190,7 @@ class Groups:
             self.apply(group, Left(member))
 
     def make_room(self, name: str, member: str) -> None:
-        """End a registration in favour of another client; the consumer may register again."""
+        """End a registration so that another client has room; the consumer may register again."""
         group = self.find(name, member)
         if group is not None:
             logger.info("group %s: %s makes room for another client", name, member)
@@ -411,5 +411,5 @@ class Groups:
 
 
 def consumer_key(name: str, member: str) -> tuple[str, str, str]:
-    """The key of a consumer among all clients."""
+    """Return the key of a consumer among all clients."""
     return ("consumer", name, member)

@@ -1,7 +1,7 @@
 """Topics that Brokers hold and this Master does not know, as after a loss of its metadata.
 
-The invariants: a Broker that holds such topics is given no configuration and told to remove nothing, so it goes on as
-it is until somebody decides; what is taken over has the settings that the Broker reported.
+The invariants: a Broker that holds such topics gets no configuration and no removals, so it goes on as it is until an
+operator decides; a topic that is taken over has the settings that the Broker reported.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ADOPTED_BY = "adopted"
-"""Who makes the records of a topic that is taken over from a Broker."""
+"""The user name in the records of topics that are taken over from a Broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldTopic:
-    """A topic on a Broker, with what the Broker reported of it; `max_message_bytes` None is the cluster's."""
+    """A topic as a Broker reported it; `max_message_bytes` None is the cluster's."""
 
     name: str
     status: TopicStatus
@@ -46,7 +46,7 @@ class HeldTopic:
 
 
 def unknown_topics(request: RegisterRequestB2M, known: Collection[str]) -> dict[str, HeldTopic]:
-    """Return what a registration reports beyond the `known` topics, by name.
+    """Return the topics that a registration reports beyond the `known` ones, by name.
 
     Raises:
         FormatError: a string is not in the form of the protocol.
@@ -64,7 +64,7 @@ def unknown_topics(request: RegisterRequestB2M, known: Collection[str]) -> dict[
             props = _props(conf, defaults, durability.get(conf.topic), retention.get(conf.topic))
             found[conf.topic] = HeldTopic(conf.topic, TopicStatus(conf.status), props, conf.max_message_bytes)
         except (MessageError, BadRequestError, ValueError) as error:
-            logger.warning("a Broker reports a topic that cannot be one, which is passed over: %s", error)
+            logger.warning("a topic in a Broker's registration cannot be read and is ignored: %s", error)
     return found
 
 
@@ -84,7 +84,7 @@ def _props(
 
 
 class Adoption:
-    """Takes over topics from the Brokers that hold them, or lets them go."""
+    """The takeover of topics from the Brokers that hold them, or their discard."""
 
     def __init__(self, catalogue: Catalogue, brokers: Brokers, clock: Clock) -> None:
         self._catalogue = catalogue
@@ -92,9 +92,9 @@ class Adoption:
         self._clock = clock
 
     async def adopt(self, *, discard: bool = False) -> TopicsAdopted:
-        """Enter the unknown topics of all Brokers that are registered, and give these their configuration again.
+        """Enter the unknown topics of all registered Brokers, and send these Brokers their configuration again.
 
-        With `discard` nothing is entered: the Brokers stop to serve the topics, whose files stay.
+        With `discard` nothing is entered: the Brokers stop serving the topics and keep their files.
 
         Raises:
             StorageError: the records cannot be written; nothing has changed.
@@ -114,7 +114,7 @@ class Adoption:
             for name, topic in sorted(topics.items())
         ]
         if found:
-            logger.warning("%d places of topics on Brokers were %s", len(found), "let go" if discard else "taken over")
+            logger.warning("%d topics on Brokers were %s", len(found), "discarded" if discard else "taken over")
         return TopicsAdopted(adopted=[] if discard else found, discarded=found if discard else [])
 
     def _records(self, held: Mapping[int, Mapping[str, HeldTopic]]) -> list[Record]:
@@ -133,6 +133,6 @@ class Adoption:
 
 
 def _own(props: TopicProps, base: TopicProps) -> TopicProps:
-    """Only what differs from what holds on the Broker anyway, so that a later change of that counts for the topic."""
+    """Return only the properties that differ from the Broker's, so that the topic follows later changes of those."""
     same = {name: None for name in PROPS.values() if getattr(props, name) == getattr(base, name)}
     return replace(props, **same)

@@ -34,7 +34,7 @@ def read_leases(texts: Iterable[str]) -> tuple[SubscribeInfo, ...]:
         except FormatError as error:
             problem, bad = problem or error.message, bad + 1
     if bad:
-        logger.warning("a Broker names %d readers that cannot be, as %s", bad, problem)
+        logger.warning("a Broker reports %d leases that cannot be read, the first because %s", bad, problem)
     return tuple(found)
 
 

@@ -1,7 +1,7 @@
-"""Records as the store has them, and what an older version may have written that cannot be used.
+"""Records loaded from the store, without those from older versions that cannot be used.
 
-The invariant: a record that no peer can read is named in the log and left alone in the store; nobody is sent it. The
-places of topics on such a Broker come up again when a Broker of its id can be used.
+The invariant: a record that no peer can read is logged, stays in the store and is sent to nobody. The topics placed on
+such a Broker count again once a Broker of its id can be used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def sound_records(found: Metadata) -> tuple[list[Record], dict[int, list[DeployRecord]]]:
-    """Return the records that can be used, and the places of topics on Brokers that cannot."""
+    """Return the usable records, and the topics placed on Brokers whose records are not usable."""
     kinds: Iterable[Iterable[Record]] = (found.brokers, found.topics, found.deploys, found.consumes, found.groups)
     sound: list[Record] = []
     aside: dict[int, list[DeployRecord]] = {}
@@ -35,7 +35,7 @@ def sound_records(found: Metadata) -> tuple[list[Record], dict[int, list[DeployR
         try:
             _check(record)
         except FormatError as error:
-            logger.warning("the record of %s cannot be used and is left out: %s", _name(record), error.message)
+            logger.warning("the record of %s cannot be used and is ignored: %s", _name(record), error.message)
             if isinstance(record, BrokerRecord):
                 aside[record.broker_id] = []
             continue

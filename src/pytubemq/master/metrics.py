@@ -63,7 +63,7 @@ MASTER_METRICS: tuple[Source[MasterFacts], ...] = (
     gauge("master_insecure", "1 where the settings have insecure = true", lambda f: f.health.insecure),
     gauge(
         "master_brokers",
-        "Brokers by state: online, starting, away, or offline or draft where an operator has it so",
+        "Brokers by state: online, starting, away, or offline or draft as an operator set it",
         _broker_states,
         ("state",),
     ),
@@ -89,15 +89,15 @@ MASTER_METRICS: tuple[Source[MasterFacts], ...] = (
     counter("master_connection_faults_total", "Connections closed for what came over them", lambda f: f.server.faults),
     counter(
         "master_slow_readers_total",
-        "Connections closed because their peers did not take their answers",
+        "Connections closed because their peers did not read their responses",
         lambda f: f.server.slow_readers,
     ),
     counter(
         "master_connections_made_room_total",
-        "Connections closed for a new one, because they had asked for nothing or were silent for long",
+        "Connections closed to make room for a new one, because they were unused or silent for long",
         lambda f: f.server.made_room,
     ),
-    gauge("master_unsent_bytes", "Answers that peers have not taken", lambda f: f.server.unsent_bytes),
+    gauge("master_unsent_bytes", "Bytes of responses that peers have not taken", lambda f: f.server.unsent_bytes),
     counter("master_calls_failed_total", "Requests answered with an exception", lambda f: f.server.failed),
     counter("master_calls_late_total", "Answers dropped, their callers had given up", lambda f: f.server.late),
 )

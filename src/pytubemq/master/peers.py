@@ -27,7 +27,7 @@ class Connection(Protocol):
 
 
 def origin_of(peer: str, connection: object) -> tuple[str, int]:
-    """Return where a client comes from: its host, from the `host:port` of its connection, and its connection."""
+    """Return a client's origin: the host in its connection's `host:port`, and the connection."""
     return peer.rpartition(":")[0], id(connection)
 
 
@@ -66,7 +66,7 @@ class Peers:
         return True
 
     def carries(self, key: Hashable, connection: Connection) -> bool:
-        """True if a client spoke last over this connection, and it is not broken."""
+        """True if a client last used this connection, and it is not broken."""
         return self._connection.get(key) is connection
 
     def is_ours(self, key: Hashable) -> bool:

@@ -139,7 +139,7 @@ class Producers:
         return CloseResponseM2P(success=True, err_code=Code.SUCCESS, err_msg=answers.OK)
 
     def make_room(self, client_id: str) -> None:
-        """End a registration in favour of another client; the producer may register again."""
+        """End a registration so that another client has room; the producer may register again."""
         logger.info("producer %s makes room for another client", client_id)
         self._release(client_id)
 
@@ -227,7 +227,7 @@ class Producers:
 
 
 def producer_key(client_id: str) -> tuple[str, str]:
-    """The key of a producer among all clients."""
+    """Return the key of a producer among all clients."""
     return ("producer", client_id)
 
 

@@ -123,7 +123,7 @@ class Reports:
         )
 
     def _why_shut(self, topic: str, broker_id: int) -> Iterator[str]:
-        """What keeps producers or consumers off a topic on a Broker."""
+        """Yield what keeps producers or consumers off a topic on a Broker."""
         state, whys = state_of(self._catalogue.brokers.get(broker_id), self._brokers.runs.get(broker_id))
         if state != "online":
             yield f"broker {broker_id} is {state}: {'; '.join(whys)}"
@@ -135,7 +135,7 @@ class Reports:
         if place is None:
             return
         if place.topic_status is not TopicStatus.NORMAL:
-            yield "it is deleted there softly"
+            yield "it is marked as deleted there"
         config = self._catalogue.config(place)
         if not config.accept_publish:
             yield "its acceptPublish is false there"
@@ -210,7 +210,7 @@ def state_of(record: BrokerRecord | None, run: BrokerRun | None) -> tuple[str, l
     """How a Broker is, in a word, and what is the matter with it, each thing by itself."""
     if record is not None and record.manage_status.text in OUT_OF_USE:
         runs = "it runs" if run is not None and run.online and not run.lost else "it does not run"
-        return record.manage_status.text, [f"an operator has it so, and no client uses it; {runs}"]
+        return record.manage_status.text, [f"an operator has set it so, and no client uses it; {runs}"]
     if run is None:
         return "away", ["not registered"]
     if run.lost:

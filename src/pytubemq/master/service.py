@@ -140,7 +140,7 @@ class MasterService:
         await self.open()
 
     async def prepare(self) -> None:
-        """Open the metadata and keep the port without opening it; until `open`, only `route` leads here.
+        """Open the metadata and reserve the port without opening it; until `open`, only `route` leads here.
 
         Raises:
             ConfigError: the address cannot be used.
@@ -162,7 +162,7 @@ class MasterService:
         )
 
     async def open(self) -> None:
-        """Open the port that `prepare` keeps.
+        """Open the port that `prepare` reserved.
 
         Raises:
             ConfigError: another program has taken it meanwhile.
@@ -172,11 +172,11 @@ class MasterService:
 
     @property
     def route(self) -> Route:
-        """The way to this Master for a client in this process. It needs no port."""
+        """Return a connection function to this Master for a client in this process. It needs no port."""
         return self._server.connect_inside
 
     async def await_served(self, broker_id: int, *, timeout_s: float = BROKER_READY_TIMEOUT_S) -> bool:
-        """Wait until a Broker is online and has reported all its topics; False if it has not in time."""
+        """Wait until a Broker is online and has reported all its topics; return False if it has not in time."""
         return await self._topic_life.await_served(broker_id, timeout_s=timeout_s)
 
     async def close(self) -> None:
@@ -226,7 +226,7 @@ class MasterService:
         return await self._reports.topic(name)
 
     async def create_topics(self, changes: Mapping[str, TopicChange], *, exist_ok: bool = False) -> TopicsCreated:
-        """Make topics in one step, all or none, each as `create_topic` does, and wait until they are there.
+        """Create topics in one step, all or none, each as `create_topic` does, and wait until they are ready.
 
         With `exist_ok` those that are in use already are left as they are.
 
@@ -300,7 +300,7 @@ class MasterService:
         return await self._group_reports.groups()
 
     async def group(self, name: str, *, topic: str | None = None) -> GroupDetail:
-        """One group with members, assignment and lag; with a topic also one that there is not, as that topic sees it.
+        """Return a group with members, assignment and lag; with a topic also one that does not exist.
 
         Raises:
             NotFoundError: there is none, or no such topic. UntoldError: that cannot be told, as Brokers are away.
@@ -313,7 +313,7 @@ class MasterService:
         if found is None:
             raise NotFoundError(
                 f"no group {name}: {ABSENT}, {NOTHING_CONFIRMED}, and no record forbids it anything",
-                hint="`pytubemq group list` names those that there are; what a topic is for it says "
+                hint="`pytubemq group list` names the groups; to see what a topic allows this one, run "
                 f"`pytubemq group show {name} --topic TOPIC`",
                 code=Code.NOT_FOUND,
             )
@@ -370,7 +370,7 @@ class MasterService:
         return self._verdict.health()
 
     async def adopt_topics(self, *, discard: bool = False) -> TopicsAdopted:
-        """Take over the topics that Brokers hold and this Master does not know; with `discard` let them go.
+        """Take over the topics that Brokers hold and this Master does not know; with `discard`, discard them.
 
         Raises:
             StorageError: the records cannot be written; nothing has changed.

@@ -42,7 +42,7 @@ class MasterSettings:
     advertised: Address | None = None
     data_dir: Path | None = None
     insecure: bool = False
-    """Shown to those who ask how the cluster is."""
+    """Shown in the cluster's health, metrics and pages."""
     auto_register_brokers: bool = True
     client_timeout_s: float = CLIENT_TIMEOUT_S
     lost_connection_grace_s: float = LOST_CONNECTION_GRACE_S

@@ -46,6 +46,6 @@ def check_subscription(
 
 
 def _some(names: Sequence[str]) -> str:
-    """The first names, shortened: a peer may send a million, each as long as a frame."""
+    """Return the first names, shortened, because a peer may send a million, each as long as a frame."""
     more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
     return ", ".join(name[:MAX_TOPIC_CHARS] for name in names[:_SHOWN_NAMES]) + more

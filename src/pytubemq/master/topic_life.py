@@ -98,7 +98,7 @@ class TopicLife:
             in_use = [b for b, record in self._catalogue.brokers.items() if record.manage_status in _IN_USE]
             on = [broker_id for broker_id in in_use if self._brokers.can_take_topics(broker_id)]
             online = [broker_id for broker_id in on if self._online(broker_id)]
-            if not online:  # strangers, but better than nobody
+            if not online:  # unproven Brokers are better than none
                 online = [broker_id for broker_id in in_use if self._online(broker_id)]
                 on = [*on, *online]
             if not online:
@@ -137,7 +137,7 @@ class TopicLife:
         ]
 
     def _settled(self, new: Collection[str], online: Collection[int]) -> list[int]:
-        """Return which of these Brokers take orders: those that hold no topic that this Master does not know.
+        """Return those of these Brokers that hold no topic unknown to this Master, since only they get orders.
 
         Raises:
             UnavailableError: there is none, or a Broker holds a topic of one of these names.
@@ -154,11 +154,11 @@ class TopicLife:
         return settled
 
     def _in_use(self, name: str) -> bool:
-        """Return True if the topic is there as `create` would leave it."""
+        """True if the topic exists as `create` would leave it."""
         return any(place.topic_status is TopicStatus.NORMAL for place in self._catalogue.deployed(name).values())
 
     async def _first_broker(self, names: Iterable[str]) -> None:
-        """Just after the start of this Master, wait until a Broker in use is online.
+        """Wait until a Broker in use is online, if this Master has just started.
 
         The Brokers of a cluster that starts as a whole register a moment after their Master, or find it again after
         its restart. Nothing is waited for where no topic could be created anyway.
@@ -174,7 +174,7 @@ class TopicLife:
         return any(record.manage_status in _IN_USE and self._online(broker_id) for broker_id, record in brokers)
 
     def _nowhere(self, names: Collection[str]) -> UnavailableError:
-        """Return the error of a creation while no Broker can take a topic; it names those that there are."""
+        """Return the error of a creation while no Broker can take a topic; it names the Brokers and their states."""
         idle = {
             broker_id: record.manage_status.text
             for broker_id, record in sorted(self._catalogue.brokers.items())
@@ -193,7 +193,7 @@ class TopicLife:
         )
 
     async def await_served(self, broker_id: int, *, timeout_s: float) -> bool:
-        """Wait until a Broker is online and has reported all its topics; False if it has not in time."""
+        """Wait until a Broker is online and has reported all its topics; return False if it has not in time."""
 
         def left() -> bool:
             return not self._online(broker_id) or any(
@@ -320,7 +320,7 @@ class TopicLife:
         return [broker for broker, run in runs.items() if run is None or not run.in_sync]
 
     async def _until_ready(self, what: str, done: str, online: Collection[int], left: Callable[[], list[int]]) -> None:
-        """Wait for the Brokers that are `left`; one that goes away meanwhile follows on its return, unless all do."""
+        """Wait for the Brokers that `left` returns; one that leaves meanwhile is not waited for, unless all leave."""
         timeout_s = self._timeout_s(online)
 
         def awaited() -> list[int]:
@@ -330,7 +330,7 @@ class TopicLife:
         if waiting := await self._wait_while(awaited, timeout_s):
             raise UnavailableError(
                 f"{what} {done}, but broker {_names(waiting)} did not report it within {timeout_s:g} s",
-                hint="it is so there as soon as the Broker has: `pytubemq topic show` says when",
+                hint="it is in force there once the Broker reports it: see `pytubemq topic show`",
                 code=Code.SERVICE_UNAVAILABLE,
             )
 
@@ -384,7 +384,7 @@ class TopicLife:
     # --- inside -------------------------------------------------------------------------------------------------
 
     async def _wait_while(self, left: Callable[[], T], timeout_s: float) -> T:
-        """Wait until nothing is `left`; return what still is when the time is over."""
+        """Wait until `left` returns nothing; return its last value when the time is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while left():
@@ -410,7 +410,7 @@ class TopicLife:
 
 
 def _topics(names: Collection[str]) -> str:
-    """As the subject of a sentence, with its verb."""
+    """Return the topics as the subject of a sentence, with its verb."""
     return f"topic {next(iter(names))} is" if len(names) == 1 else f"{len(names)} topics are"
 
 

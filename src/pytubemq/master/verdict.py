@@ -105,7 +105,7 @@ class Verdict:
                 )
 
     def _held_back(self, broker: BrokerView) -> Iterable[Reason]:
-        """A Broker out of use is nobody's trouble, unless topics are there that producers and consumers know."""
+        """Yield a reason for a Broker that an operator set offline or draft, if it holds topics that clients use."""
         places = self._layout.catalogue.deployed_on(broker.id)
         topics = [place.topic for place in places if place.topic != SYSTEM_TOPIC and not place.topic_status.removed]
         if topics:
@@ -113,7 +113,7 @@ class Verdict:
             more = f" and {len(topics) - _MOST_SHOWN} more" if len(topics) > _MOST_SHOWN else ""
             yield Reason(
                 thing=f"broker {broker.id}",
-                why=f"{broker.state}: an operator has it so, and what it holds of {shown}{more} is out of reach",
+                why=f"{broker.state}: an operator has set it so, and clients cannot reach {shown}{more} there",
                 hint="admin_online_broker_configure puts it online; or take these topics off it",
             )
 
@@ -151,5 +151,5 @@ def _unknown(run: BrokerRun) -> Reason:
         why=f"it holds topics that this Master does not know ({', '.join(names[:_MOST_SHOWN])}{more}) and is given no "
         "orders: the metadata may be lost, or be another cluster's",
         hint="put a copy of the metadata back, or take the topics over: pytubemq cluster adopt (with --discard the "
-        "Broker stops to serve them, and keeps their files)",
+        "Broker stops serving them, and keeps their files)",
     )

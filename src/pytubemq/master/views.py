@@ -10,7 +10,7 @@ import msgspec
 from pytubemq.core.reset_target import utc
 
 iso = utc
-"""A time as all of these say it, whatever a Broker said."""
+"""The text form of every time in these views, also of one out of range that a Broker sent."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class UnknownTopic(View, frozen=True, kw_only=True):
 
 
 class TopicsAdopted(View, frozen=True, kw_only=True):
-    """What was taken over from Brokers, or let go."""
+    """The topics that were taken over from Brokers, or discarded."""
 
     adopted: list[UnknownTopic]
     discarded: list[UnknownTopic]
@@ -129,7 +129,7 @@ class TopicsAdopted(View, frozen=True, kw_only=True):
 
 class BrokerView(View, frozen=True, kw_only=True):
     """A Broker. `state` is `online`, `starting` (registered, not yet serving), `away`, or `offline` or `draft` where an
-    operator has it so, whether it runs or not; `why` says more.
+    operator has set it so, whether it runs or not; `why` says more.
 
     `manage_status` is what an operator lets it do: `draft`, `online`, `only-read`, `only-write` or `offline`.
     """
@@ -196,7 +196,7 @@ class ClosedTopic(View, frozen=True, kw_only=True):
 class GroupDetail(GroupView, frozen=True, kw_only=True):
     """A group with its members, the topics that are closed for it, and the lag per partition.
 
-    `why` says what it, or some of its members, gets nothing for; blank when all is as it should be.
+    `why` says why it, or some of its members, gets no messages; blank if all do.
     """
 
     why: str

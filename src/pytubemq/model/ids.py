@@ -1,4 +1,4 @@
-"""Who and where: Brokers, addresses and partitions."""
+"""Identifiers of Brokers, addresses and partitions."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class BrokerInfo:
     address: Address
 
     def check(self) -> BrokerInfo:
-        """Return this Broker if every peer can read its id, and connect to where it is.
+        """Return this Broker if every peer can read its id and connect to its address.
 
         Raises:
-            FormatError: the id, the host or the port is none; a port of 0 is none here.
+            FormatError: the id, the host or the port is invalid; so is a port of 0.
         """
         check_broker_id(self.broker_id)
         check_host(self.address.host)

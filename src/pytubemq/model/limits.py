@@ -19,11 +19,11 @@ MAX_FRAME_BYTES: Final = 28 * MIB
 MAX_FRAME_BLOCKS: Final = 3584
 """Blocks in one frame (Java's limit: MAX_FRAME_BYTES / BLOCK_BYTES)."""
 MAX_REQUEST_BYTES: Final = 2 * MIB
-"""Frame of a request that carries no messages and reports no state: the longest, a heartbeat for 10,000 partitions, has
+"""Frame of a request that carries no messages and reports no state. The longest, a heartbeat for 10,000 partitions, has
 1.3 MB."""
 MAX_REPORT_BYTES: Final = 8 * MIB
-"""Frame of a request that reports a state: a Broker's configuration (80 bytes for each topic) and leases, a member's
-partitions (100 bytes each), or that asks about many partitions. Also of the answer to a batch."""
+"""Frame of a request that reports a state (a Broker's configuration, 80 bytes for each topic, and leases; a member's
+partitions, 100 bytes each) or that queries many partitions. Also of the response to a batch."""
 MAX_HEADER_BYTES: Final = 4 * KIB
 """One header of the envelope; the real ones have under 100."""
 MAX_ANSWER_BYTES: Final = 8 * MIB
@@ -87,21 +87,20 @@ connection that holds the most of them is closed."""
 MAX_UNSENT_BYTES: Final = 64 * MIB
 """Answers a peer does not read; beyond it the connection is closed (a well-behaved one pauses us long before)."""
 MAX_UNSENT_TOTAL_BYTES: Final = 256 * MIB
-"""Answers that peers have not read, and fetches that are being read, of all connections of a server together; beyond it
-no further fetch is read, and peers that stand still are closed. Beyond twice of it the worst one is closed whatever it
-does."""
+"""Responses that peers have not read, and fetches under way, of all connections of a server together. Beyond it no
+further fetch begins, and the connections of stalled peers are closed; beyond twice of it the worst reader's is, too."""
 RESPONSE_PERIOD_S: Final = 120.0
 RESPONSE_LEAST_BYTES: Final = 64 * KIB
-"""What a peer must take of its answers in each such period, or its connection is closed. Not less time: a reader may
-work on one batch for a minute and read nothing meanwhile (Redis cuts subscribers after 60 s, NATS after 10 s)."""
+"""The bytes of responses that a peer must read in each such period, or its connection is closed. The period is long
+because a reader may work on one batch for a minute (Redis closes subscribers after 60 s, NATS after 10 s)."""
 STALLED_PERIOD_S: Final = 5.0
 STALLED_LEAST_BYTES: Final = 64 * KIB
-"""The same while the budget above is used up, so that others wait for it."""
+"""The same while the budget above is used up and others wait."""
 PROVEN_READER_BYTES: Final = 16 * MIB
-"""A peer that has taken so much reads what it is sent: the buffers of both its and our operating system hold less."""
+"""A peer that has taken this much really reads: the buffers of both operating systems together hold less."""
 SILENT_UNTIL_CLOSED_S: Final = 30.0
-"""A connection that is silent for so long makes room for a new one when all places are taken: whoever is registered has
-sent a heartbeat meanwhile."""
+"""A connection that is silent for this long makes room for a new one when all places are taken: a registered peer would
+have sent a heartbeat meanwhile."""
 
 # --- long waits -------------------------------------------------------------------------------------------------
 MAX_HEARTBEAT_WAIT_S: Final = 10.0
@@ -116,8 +115,8 @@ FOREIGN_CONNECTION_GRACE_S: Final = 14.0
 """The same for a client that is none of ours, from its last heartbeat on, at the Master at least so long: Java beats
 every 13 s and does not notice a closed connection before."""
 HEARTBEAT_IN_FLIGHT_S: Final = 3.0
-"""So shortly before it is to be back at the latest such a client's connection may have broken with its next heartbeat
-in flight, and Java sends another only a period later: then the time above counts from the break on."""
+"""If such a client's connection breaks this shortly before its deadline, its next heartbeat may have been in flight,
+and Java sends another only a period later. Then the time above counts from the break."""
 EVENT_TIMEOUT_S: Final = 30.0
 """An event that its consumer has not acknowledged by then is dropped and the group balanced anew."""
 EVENT_RESEND_S: Final = 5.0
@@ -145,14 +144,14 @@ MAX_CLIENT_STATE_BYTES: Final = 128 * MIB
 MAX_BROKERS: Final = 1_000
 """Brokers a Master enters by itself."""
 MAX_BROKERS_PER_CONNECTION: Final = 16
-"""Brokers that one connection registers; each Broker has a connection of its own."""
+"""Brokers that one connection may register; an honest Broker has a connection of its own."""
 BROKER_TAKE_BACK_S: Final = 600.0
-"""For how long a Broker may come back to the address that its record had, while who took the record has no topic of its
+"""How long a Broker may return to its record's previous address while the one that took the record has no topic of its
 own; a restart with a long recovery takes less."""
 UNUSED_BROKER_S: Final = 3600.0
-"""How long the record of a Broker stays that entered by itself, holds no topic and is away."""
+"""How long the record of an absent auto-registered Broker without topics is kept."""
 MAX_ABSENT_UNUSED_BROKERS: Final = 100
-"""Records of such Brokers; beyond it those away longest go at once."""
+"""Records of such Brokers; beyond it those away longest are deleted at once."""
 MAX_AUTO_FORBIDDEN: Final = 5
 """Brokers that the Master takes something from at the same time because of what they report (the original's 5)."""
 MAX_HELD_HEARTBEATS: Final = 20_000
@@ -238,8 +237,8 @@ under way is sent what it can take and no more is held for it."""
 DISK_READERS: Final = 2
 """Threads that read partitions from the disk."""
 MAX_WATCHED_POSITIONS: Final = 100_000
-"""Positions of groups that one pass of retention looks at for those about to lose messages, and one reading of the
-metrics for their lag; where there are more, neither is told."""
+"""Positions of groups that one pass of retention scans for coming losses, and one scrape of the metrics for lag; with
+more positions, neither is reported."""
 MAX_REGISTRATIONS: Final = 100_000
 """Consumers' holds on partitions of one Broker; beyond it a registration is refused with 400."""
 MAX_TOLD_LEASES: Final = 20_000
@@ -291,22 +290,22 @@ MAX_WIRE_FILTERS: Final = 2 * MAX_FILTER_ITEMS
 MAX_WIRE_TOPICS: Final = 2 * MAX_TOPICS_PER_CLIENT
 MAX_WIRE_PARTITIONS: Final = 2 * MAX_PARTITIONS_PER_TOPIC
 MAX_WIRE_SUBSCRIPTIONS: Final = 100_000
-"""Partitions of one member, or that one question names: more than fit into `MAX_REPORT_BYTES`."""
+"""Partitions of one member, or in one query: more than fit into `MAX_REPORT_BYTES`."""
 MAX_WIRE_POSITIONS: Final = 500_000
-"""Partitions or positions that one answer tells of: more than fit into a frame with names of usual length."""
+"""Partitions or positions in one response: more than fit into a frame with names of usual length."""
 MAX_WIRE_ENTRIES: Final = 2 * MAX_BATCH_ENTRIES
 MAX_WIRE_PACKS: Final = 2 * MAX_PACKS
 MAX_WIRE_SPANS: Final = 2 * (MAX_PACKS + 2 * MAX_PACK_FAULTS)
-"""A pack has one span, and two more for each message that is refused by itself."""
+"""A pack has one span, and two more for each message that is refused individually."""
 MAX_WIRE_RESETS: Final = 2 * MAX_RESETS
 MAX_WIRE_BROKERS: Final = 10 * MAX_BROKERS
-"""Brokers that a Master tells of; more than ours enters by itself, for an administrator may record others."""
+"""Brokers in a Master's response; more than register automatically, since an administrator may record others."""
 MAX_WIRE_SETTINGS: Final = 100_000
 """Topics of one Broker in its configuration: more than fit into `MAX_REPORT_BYTES`."""
 MAX_WIRE_LEASES: Final = 2 * MAX_TOLD_LEASES
 MAX_WIRE_PROBLEMS: Final = 2 * MAX_REPORTED_PROBLEMS
 MAX_WIRE_FOREIGN_FIELDS: Final = 10_000
-"""Fields beyond those bounds that are looked at when they are counted: unknown ones, and known ones that repeat."""
+"""Fields beyond those bounds that one count may visit: unknown ones, and known ones that repeat."""
 
 # --- the client -------------------------------------------------------------------------------------------------
 PRODUCER_BUFFER_MESSAGES: Final = 100_000
@@ -324,9 +323,9 @@ CONFIRM_RETRY_S: Final = 300.0
 """How long a confirm is sent again while its Broker is away and nobody takes the partition from its consumer, which the
 Master does after 30 s: it ends a wait for Broker and Master together (Kafka's max.poll.interval.ms)."""
 MAX_KNOWN_PARTITIONS: Final = 100_000
-"""Partitions of all topics that one response of a Master names to a client; of more the rest is left out."""
+"""Partitions of all topics that a client takes from one response of a Master; the rest is left out."""
 SKIPPED_WARNING_PERIOD_S: Final = 60.0
-"""Between two warnings of entries of the same list that cannot be read."""
+"""Least time between two warnings of unreadable entries in the same list."""
 CONFIRM_TIMEOUT_S: Final = 60.0
 """A batch that nobody confirmed or rejected by then goes back (Java's pullProtectConfirmTimeoutMs)."""
 

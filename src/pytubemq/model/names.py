@@ -1,9 +1,9 @@
-"""Rules for names: topics, groups, clients, users, hosts, Broker ids and ports, and how foreign text is shown.
+"""Rules for names (topics, groups, clients, users, hosts, Broker ids and ports), and the escaping of foreign text.
 
 The invariant: every name that comes from a peer, a file, HTTP or the command line passes one of these checks before it
-becomes a path, a key, a label, a line or a part of a string that is divided again. What is created must have the strict
-form, which every peer takes. A name that is only used may be any that Java, C++ and Go peers have, but holds nothing
-that a terminal or a log obeys: no control character, line break, bidirectional mark or lone surrogate.
+becomes a path, a key, a label, a line or a part of a string that is split again. A name that is created must have the
+strict form, which every peer accepts. A name that is only used may be any that Java, C++ and Go peers have, but holds
+nothing that a terminal or a log obeys: no control character, line break, bidirectional mark or lone surrogate.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 _UNPRINTABLE_JSON: Final = re.compile(r"[^ -~\n]")
 
 
-# --- names that are made new --------------------------------------------------------------------------------------
+# --- new names ----------------------------------------------------------------------------------------------------
 
 
 def check_topic(name: str) -> str:
     """Return a name under which a topic can be created: a letter, then letters, digits or `_`, at most 64 in all.
 
     Raises:
-        MessageError: 400, it is none.
+        MessageError: 400, the name is invalid.
     """
     if not _NEW_TOPIC.fullmatch(name):
         raise MessageError(
@@ -49,10 +49,10 @@ def check_topic(name: str) -> str:
 
 
 def check_group(name: str) -> str:
-    """Return a group name that every peer takes: a letter, then letters, digits, `_` or `-`.
+    """Return a group name that every peer accepts: a letter, then letters, digits, `_` or `-`.
 
     Raises:
-        MessageError: 400, it is none.
+        MessageError: 400, the name is invalid.
     """
     if not _NEW_GROUP.fullmatch(name):
         raise MessageError(
@@ -61,16 +61,16 @@ def check_group(name: str) -> str:
     return name
 
 
-# --- names that are used ------------------------------------------------------------------------------------------
+# --- existing names -----------------------------------------------------------------------------------------------
 
 
 def check_served_topic(name: str) -> str:
-    """Return the name of a topic that a Broker may hold: its data is in a directory of this name.
+    """Return the name of a topic that a Broker may hold, whose data is in a directory of this name.
 
-    The form is wider than that of a new topic: the original's own topic begins with `_`.
+    The form is wider than that of a new topic: TubeMQ's own topic begins with `_`.
 
     Raises:
-        FormatError: it is none.
+        FormatError: the name is invalid.
     """
     if not is_served_topic(name):
         raise FormatError(
@@ -80,12 +80,12 @@ def check_served_topic(name: str) -> str:
 
 
 def is_served_topic(name: str) -> bool:
-    """True if `check_served_topic` takes the name."""
+    """True if `check_served_topic` accepts the name."""
     return _SERVED_TOPIC.fullmatch(name) is not None
 
 
 def is_file_name(name: str) -> bool:
-    """True if the name is one of a child of a directory, and no path, on every system."""
+    """True if the name can be that of a file in a directory, and not a path, on every operating system."""
     if name in _NO_CHILD or "/" in name or "\\" in name or not is_plain(name) or len(name) > MAX_FILE_NAME_BYTES:
         return False
     return len(name.encode()) <= MAX_FILE_NAME_BYTES
@@ -97,7 +97,7 @@ def is_plain(text: str) -> bool:
 
 
 def unplain(text: str, what: str) -> str:
-    """Return the refusal of a name for which `is_plain` is false."""
+    """Return the error text for a name that is not plain."""
     return f"{what} {shown(text)} has a control character, a line break or a mark that hides text in it; give another"
 
 
@@ -105,7 +105,7 @@ def check_host(host: str) -> str:
     """Return a host without brackets: an IPv4 or IPv6 address, or a name of DNS labels.
 
     Raises:
-        FormatError: it is none.
+        FormatError: the host is invalid.
     """
     if not is_host(host):
         raise FormatError(f"not a host: {shown(host)}", hint="use an IPv4 or IPv6 address, or a DNS name")
@@ -114,7 +114,7 @@ def check_host(host: str) -> str:
 
 @lru_cache(1024)  # lists name the same few hosts again and again
 def is_host(host: str) -> bool:
-    """True if `check_host` takes it."""
+    """True if `check_host` accepts the host."""
     return 0 < len(host) <= MAX_HOST_CHARS and (_is_ipv6(host) if ":" in host else _is_ipv4_or_name(host))
 
 
@@ -122,7 +122,7 @@ def check_broker_id(broker_id: int) -> int:
     """Return the id of a Broker, 1 to 2^31 - 1.
 
     Raises:
-        FormatError: it is none.
+        FormatError: the id is out of range.
     """
     if not 0 < broker_id <= MAX_BROKER_ID:
         raise FormatError(f"not the id of a Broker: {broker_id}", hint=f"use a number from 1 to {MAX_BROKER_ID}")
@@ -133,18 +133,18 @@ def check_port(port: int, *, what: str = "port") -> int:
     """Return a TCP port that can be connected to, 1 to 65535.
 
     Raises:
-        FormatError: it is none.
+        FormatError: the port is out of range.
     """
     if not 0 < port <= MAX_PORT:
         raise FormatError(f"not a {what}: {port}", hint=f"use a number from 1 to {MAX_PORT}")
     return port
 
 
-# --- foreign text in ours -----------------------------------------------------------------------------------------
+# --- escaping of foreign text -------------------------------------------------------------------------------------
 
 
 def escaped(text: str) -> str:
-    r"""Return the text with everything a terminal or a log would obey as an escape, as in `\n`, `\x1b` or `\u202e`."""
+    r"""Return the text with all that a terminal or a log would obey escaped, as `\n`, `\x1b` or `\u202e`."""
     return text if text.isprintable() else _UNPRINTABLE.sub(_escape, text)
 
 
@@ -154,15 +154,15 @@ def escaped_text(text: str) -> str:
 
 
 def escaped_json(text: str) -> str:
-    r"""Return a JSON text with what a terminal would obey as JSON escapes, as in `\u202e`; its meaning is the same.
+    r"""Return an equivalent JSON text with all that a terminal would obey escaped, as `\u202e`.
 
-    Line breaks stay: in JSON they are only between values.
+    Line breaks stay, because in JSON they occur only between values.
     """
     return text if text.isprintable() else _UNPRINTABLE_JSON.sub(_escape_json, text)
 
 
 def shown(text: str, most: int = MAX_SHOWN_CHARS) -> str:
-    """Return foreign text for a message: quoted, escaped, and cut to `most` characters."""
+    """Return foreign text for an error or a log line: quoted, escaped, and cut to `most` characters."""
     return repr(text) if len(text) <= most else f"{text[:most]!r}... ({len(text)} characters)"
 
 

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 def is_layout(partitions: int, stores: int) -> bool:
-    """True if a Broker can have a topic with so many partitions in each of so many stores: few characters can say that
-    there are very many."""
+    """True if a Broker can have a topic with this many partitions in each of this many stores."""
     return 0 < partitions <= MAX_PARTITIONS_PER_TOPIC and 0 < stores <= MAX_PARTITIONS_PER_TOPIC // partitions
 
 

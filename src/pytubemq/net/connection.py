@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Route: TypeAlias = "Callable[[], Awaitable[socket.socket]]"
-"""Makes a connection to a server in this process, as `RpcServer.connect_inside` does."""
+"""A function that opens a connection to a server in this process, as `RpcServer.connect_inside` does."""
 
 _SWEEP_S = 0.1
 _HELD_UP_S = 0.5
@@ -96,7 +96,7 @@ class RpcConnection(asyncio.Protocol):
         capabilities: Capability = OURS,
         route: Route | None = None,
     ) -> RpcConnection:
-        """Open a connection; over `route`, if the peer is in this process.
+        """Open a connection, over `route` if the peer is in this process.
 
         Raises:
             UnreachableError: refused, unknown host, or nothing within `timeout_s`.
@@ -118,8 +118,8 @@ class RpcConnection(asyncio.Protocol):
             raise UnreachableError(f"cannot connect to {peer}: {_reason(error)}") from error
         except (ValueError, OverflowError) as error:  # no name that can be looked up, no number that is a port
             raise UnreachableError(
-                f"cannot connect to {str(peer)!r:.200}: there can be no such address",
-                hint="see what the Master says of its Brokers (`pytubemq cluster info`)",
+                f"cannot connect to {str(peer)!r:.200}: the address is not valid",
+                hint="check the addresses that the Master has for its Brokers (`pytubemq cluster info`)",
             ) from error
         return connection
 
@@ -305,7 +305,7 @@ class RpcConnection(asyncio.Protocol):
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _answer_bytes(self, serial: int) -> int:
-        """How large an answer may be: by the call that was made; one that has ended is not remembered, nor decoded."""
+        """Return how large the response to a call may be; a response to a call that has ended is never decoded."""
         method = self._waitlist.method_of(serial)
         return MAX_FRAME_BYTES if method is None or method not in METHODS else METHODS[method].response_bytes
 

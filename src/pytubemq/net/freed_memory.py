@@ -1,6 +1,6 @@
-"""Memory that was freed, given back to the operating system where the C library keeps it.
+"""Freed memory that the C library keeps, returned to the operating system.
 
-The invariant: nothing depends on it. Where the library is another one, nothing happens.
+The invariant: nothing depends on it. With another C library nothing happens.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from pytubemq.model.limits import MIB
 
 LEAST_PEAK_BYTES: Final = 64 * MIB
-"""So much must have been held at a time that it is worth it."""
+"""The least peak of buffered bytes after which returning memory is worth its cost."""
 
 
 def release_free_memory() -> bool:

@@ -1,7 +1,7 @@
-"""Sockets for servers: first bound, which keeps the port, then listening, which opens it.
+"""Sockets for servers: first bound, which reserves the port, then listening, which opens it.
 
 The invariant: a bound socket that does not listen yet refuses connections, so a server that must be ready before its
-first client can keep its port and open it last.
+first client can reserve its port and open it last.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ ListeningSocket: TypeAlias = socket.socket
 def bind(listen: Address, *, name: str, send_buffer_bytes: int | None = None) -> ListeningSocket:
     """Return a socket bound to the address, which does not listen yet; port 0 picks a free one.
 
-    `name` is who wants it, for the error. `send_buffer_bytes` is about what the operating system takes of an answer
-    before its peer does; what it has not taken, the server can count. None leaves that to the system, which may take
-    megabytes.
+    `name` is the server's name, for the error. `send_buffer_bytes` is about how much of a response the operating system
+    buffers; the server can count only what lies beyond. None leaves that to the system, which may buffer megabytes.
 
     Raises:
         ConfigError: the address is taken or not ours.

@@ -1,6 +1,6 @@
-"""Log lines about peers, so many in a time: a crowd of them shall not fill a disk with what is said of each.
+"""Rate-limited warnings about peers, so that a crowd of them cannot fill a disk with log lines.
 
-The invariant: the first ones of a period are named, and it is said how many were not.
+The invariant: the first warnings of a period are logged, and one more line counts the others.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 PERIOD_S: Final = 10.0
 MOST_LINES: Final = 10
-"""In each period."""
+"""Most lines in one period."""
 
 
 class PeerWarnings:
-    """Warnings of one kind that a server gives about its peers."""
+    """Rate-limited warnings of one kind that a server logs about its peers."""
 
     def __init__(self, logger: logging.Logger, name: str) -> None:
         self._logger = logger
@@ -25,14 +25,14 @@ class PeerWarnings:
         self._lines = 0
 
     def warning(self, text: str, now_s: float) -> None:
-        """Log a warning, unless there were too many of late."""
+        """Log a warning, unless this period had too many."""
         self.log_rest(now_s)
         self._lines += 1
         if self._lines <= MOST_LINES:
             self._logger.warning("%s: %s", self._name, text)
 
     def log_rest(self, now_s: float) -> None:
-        """Log how many were left out, once a period is over."""
+        """Log how many warnings were left out, once a period is over."""
         if now_s - self._since_s < PERIOD_S:
             return
         if self._lines > MOST_LINES:

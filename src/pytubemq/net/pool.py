@@ -35,7 +35,7 @@ class ConnectionPool:
         idle_after_s: float = IDLE_CONNECTION_S,
         routes: Mapping[Address, Route] | None = None,
     ) -> None:
-        """`routes` are the ways to servers in this process, by the address that they have for others."""
+        """Use `routes`, by address, for servers in this process."""
         self._routes = routes or {}
         self._connect_timeout_s = connect_timeout_s
         self._capabilities = capabilities
@@ -112,6 +112,6 @@ class ConnectionPool:
 
 
 def _retrieve_error(task: asyncio.Task[RpcConnection]) -> None:
-    """Take note of a failed attempt, whose callers may all have been cancelled meanwhile; those who wait raise it."""
+    """Retrieve the error of a failed attempt, so that asyncio logs nothing if all its callers were cancelled."""
     if not task.cancelled():
         task.exception()

@@ -1,9 +1,9 @@
 """One budget for the responses that peers have not read, and for reads under way, of all connections of a server.
 
-The invariants: while the budget is used up no read begins but for peers that have taken all they were given, so memory
-follows what peers take and not what they ask for; a connection is closed only if its peer takes less than the least
-progress, or, where twice the budget is held, if it is the worst: first those that take nothing, then those that hold
-most. A peer that takes what it is given is never closed to make room for another.
+The invariants: while the budget is used up, only peers that have read all their responses may begin a read, so memory
+follows what peers read and not what they request. A connection is closed only if its peer reads less than the required
+minimum, or, at twice the budget, if it is the worst: first those that read nothing, then those that owe most. A peer
+that reads its responses is never closed to make room for another.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 COUNTED_BYTES: Final = 64 * KIB
-"""Responses that wait for the end of the loop's turn are counted from this size on."""
+"""The least size of a response that is counted while it waits for the end of the event loop's turn."""
 
 _TRIED_AT_ONCE: Final = 16
-"""Of those that wait, so many are looked at when a read ends; all of them once a second."""
+"""How many waiting reads are tried when a read ends; all of them are tried once a second."""
 
 
 class Reader(Protocol):
-    """What the budget needs of a connection."""
+    """The part of a connection that the budget needs."""
 
     @property
     def unsent_bytes(self) -> int:
-        """Responses that the peer has not taken."""
+        """Bytes of responses that the peer has not taken."""
         ...
 
     @property
     def taken_bytes(self) -> int:
-        """Those that it has, since it connected."""
+        """Bytes of responses that it has taken since it connected."""
         ...
 
 
 @dataclass(slots=True)
 class _Progress:
-    """How much a peer had taken at the beginning of a period."""
+    """The bytes that a peer had taken at the beginning of a period."""
 
     since_s: float
     taken_bytes: int
 
     def is_short(self, now_s: float, taken_bytes: int, *, period_s: float, least_bytes: int) -> bool:
-        """True if the period is over and too little was taken in it; begins the next one if it is over."""
+        """True if the period is over and the peer took too little in it; begins the next period if it is over."""
         if now_s - self.since_s < period_s:
             return False
         taken = taken_bytes - self.taken_bytes
@@ -65,17 +65,17 @@ class _Progress:
 
 @dataclass(slots=True)
 class _Debt:
-    """What one peer has not taken, and how it gets on."""
+    """The bytes that one peer has not taken, and its progress."""
 
     unsent_bytes: int
     least: _Progress
-    """For the least progress that is asked of everybody."""
+    """Progress in the long period, always required."""
     recent: _Progress
-    """For the one that is asked of everybody while the budget is used up."""
+    """Progress in the short period, required while the budget is used up."""
 
 
 class ResponseBudget:
-    """Counts what waits for peers, and names those that must go."""
+    """The budget of one server, and the peers whose connections must be closed."""
 
     def __init__(self, *, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -86,19 +86,19 @@ class ResponseBudget:
 
     @property
     def is_tight(self) -> bool:
-        """True if more than half is used: then everybody takes what it was given before it is given more."""
+        """True if more than half is used: then each peer must read its responses before it gets more."""
         return 2 * (self.unsent_bytes + self._reserved_bytes) >= self.max_bytes
 
     @property
     def is_used_up(self) -> bool:
-        """True if no read may begin for a peer that has not shown that it reads."""
+        """True if no read may begin for a peer that has not proven that it reads."""
         return self.unsent_bytes + self._reserved_bytes >= self.max_bytes
 
     def can_read(self, reader: Reader) -> bool:
         """True if a read for this peer may begin.
 
-        A peer that has taken all that it was given, and more than systems take without being read, may go on when the
-        budget is used up by others, up to half as much again: so a crowd that does not read stops nobody who does.
+        A peer that has read all its responses, and more bytes than operating systems buffer, may go on while others
+        use up the budget, up to half as much again: so a crowd that does not read stops nobody who does.
         """
         if not self.is_tight:
             return True
@@ -111,11 +111,11 @@ class ResponseBudget:
 
     @property
     def is_overdrawn(self) -> bool:
-        """True if somebody has to go now, however it gets on."""
+        """True if a connection must be closed now, whatever its progress."""
         return self.unsent_bytes > 2 * self.max_bytes
 
     def record(self, reader: Reader, now_s: float) -> None:
-        """Count what a connection holds now."""
+        """Record the bytes that a connection holds now."""
         unsent_bytes = reader.unsent_bytes
         debt = self._debts.get(reader)
         if debt is not None:
@@ -129,7 +129,7 @@ class ResponseBudget:
             self._debts[reader] = _Debt(unsent_bytes, _Progress(now_s, taken_bytes), _Progress(now_s, taken_bytes))
 
     def forget(self, reader: Reader) -> None:
-        """A connection has ended: nothing of it counts any more."""
+        """Forget a connection that has ended."""
         debt = self._debts.pop(reader, None)
         if debt is not None:
             self.unsent_bytes -= debt.unsent_bytes
@@ -137,33 +137,33 @@ class ResponseBudget:
     # --- reads ----------------------------------------------------------------------------------------------
 
     def reserve(self, size_bytes: int) -> None:
-        """Count a read that begins and may become so large; each needs one `release`."""
+        """Reserve room for a read that begins; each needs one `release`."""
         self._reserved_bytes += size_bytes
 
     def release(self, size_bytes: int) -> None:
-        """A read has ended: its response counts from now on, where the peer does not take it."""
+        """Release a read that has ended; from now on its response counts while the peer has not taken it."""
         self._reserved_bytes -= size_bytes
         if self._waiting:
             self.admit(_TRIED_AT_ONCE)
 
     def wait(self, resume: Callable[[], None]) -> None:
-        """Call `resume` when there is room, in the order of these calls."""
+        """Call `resume` when there is room; callers wait in order."""
         self._waiting.append(resume)
 
     def admit(self, most: int | None = None) -> None:
-        """Let those go on that wait for room, as far as there is some; those that may not yet wait on behind."""
+        """Resume waiting reads as far as there is room; the others go to the end of the queue."""
         for _ in range(len(self._waiting) if most is None else min(most, len(self._waiting))):
             if self.is_used_up:
                 return
             self._waiting.popleft()()
 
-    # --- who must go ----------------------------------------------------------------------------------------
+    # --- connections to close -------------------------------------------------------------------------------
 
     def slow_readers(self, now_s: float) -> list[Reader]:
-        """Count everybody anew; return those that take too little, the ones that hold most first.
+        """Count all connections anew, and return the readers that are too slow, those that owe most first.
 
-        Usually these are the ones that made no least progress in a long period. While the budget is used up a short
-        period is asked for, and no more of them are named than make room for half of it.
+        Usually these are too slow over the long period. While the budget is used up the short period counts as well,
+        and only as many are returned as free half of the budget.
         """
         for reader in list(self._debts):
             self.record(reader, now_s)
@@ -191,7 +191,7 @@ class ResponseBudget:
         return found
 
     def worst_reader(self) -> Reader | None:
-        """Return who has to go when too much is held: who holds most of those that took nothing lately, or of all."""
+        """Return the reader to close when too much is held: the one that owes most among the idle, else among all."""
         idle = [reader for reader, debt in self._debts.items() if reader.taken_bytes <= debt.recent.taken_bytes]
         return next(iter(self._by_size(idle or self._debts)), None)
 

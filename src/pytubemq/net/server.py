@@ -65,11 +65,11 @@ class ServerStats:
     late: int = 0
     """Answers dropped because their caller's time was over."""
     slow_readers: int = 0
-    """Connections closed because their peers did not take their answers."""
+    """Connections closed because their peers did not read their responses."""
     made_room: int = 0
-    """Connections closed for a new one, because they had asked for nothing or were silent for long."""
+    """Connections closed to make room for a new one, because they were unused or silent for long."""
     unsent_bytes: int = 0
-    """Answers that peers have not taken."""
+    """Bytes of responses that peers have not taken."""
 
 
 class RpcServer:
@@ -105,16 +105,16 @@ class RpcServer:
         )
         """The pairs of method and service that may be asked for here."""
         self.request_bytes = {method: spec.request_bytes for method, spec in METHODS.items() if spec.services & offered}
-        """By method that is served here, how large the frame of a request may be."""
+        """The largest request frame of each method that is served here."""
         self.clock = clock or SystemClock()
         self.stats = ServerStats()
         self._warnings = PeerWarnings(logger, name)
         self.faults = PeerWarnings(logger, name)
         self.connections: set[ServerConnection] = set()
         self.unused: dict[ServerConnection, None] = {}
-        """Connections that have asked for nothing yet, the oldest first."""
+        """Connections without a request so far, the oldest first."""
         self._silent: deque[ServerConnection] = deque()
-        """Connections that were silent for long when all places were taken, the longest first."""
+        """Silent connections, as found while all places were taken, the longest silent first."""
         self.responses = ResponseBudget(max_bytes=max_unsent_bytes)
         self._peak_held_bytes = 0
         self._on_connection_lost = on_connection_lost
@@ -140,7 +140,7 @@ class RpcServer:
         return address
 
     async def bind(self, listen: Address) -> Address:
-        """Keep the port without opening it; port 0 picks a free one. Returns the address in use.
+        """Reserve the port without opening it; port 0 picks a free one. Returns the address in use.
 
         Until `open`, only connections from `connect_inside` are served.
 
@@ -161,7 +161,7 @@ class RpcServer:
         return address_of(self._socket)
 
     async def open(self) -> None:
-        """Open the port that `bind` keeps.
+        """Open the port that `bind` reserved.
 
         Raises:
             ConfigError: another program has begun to listen there meanwhile.
@@ -206,11 +206,12 @@ class RpcServer:
             connection.abort()
 
     def admit(self, connection: ServerConnection) -> bool:
-        """Called by a new connection; False when there are too many, and none that can make room for it."""
+        """Register a new connection; return False if there are too many and none can make room for it."""
         if self._server is None or (len(self.connections) >= self._max_connections and not self._make_room()):
             self.stats.refused += 1
             self._warnings.warning(
-                f"connection from {connection.peer} refused, {len(self.connections)} are open", self.clock.now_s()
+                f"connection from {connection.peer} refused: {len(self.connections)} are open, the limit",
+                self.clock.now_s(),
             )
             return False
         self.connections.add(connection)
@@ -220,7 +221,7 @@ class RpcServer:
         return True
 
     def _make_room(self) -> bool:
-        """Close who has been connected longest without asking for anything, or else who has been silent for long."""
+        """Close the oldest connection without a request, or else one that has been silent for long."""
         victim = next(iter(self.unused), None)
         while victim is None and self._silent:
             silent = self._silent.popleft()
@@ -230,7 +231,7 @@ class RpcServer:
             return False
         self.stats.made_room += 1
         self._warnings.warning(
-            f"{len(self.connections)} connections are open, closing {victim.peer}, which asks for nothing",
+            f"{len(self.connections)} connections are open: closing {victim.peer}, which sends no requests",
             self.clock.now_s(),
         )
         self._drop(victim)
@@ -255,7 +256,7 @@ class RpcServer:
             self._on_connection_lost(connection)
 
     def shed(self) -> None:
-        """Too much is held: close the connection whose unfinished frame stands still, or else that holds the most."""
+        """Close the connection with a stalled frame, or else the one that buffers most, when too much is buffered."""
         now_s = self.clock.now_s()
         standing = [one for one in self.connections if one.frame_age_s(now_s) > STALLED_PERIOD_S]
         victim = max(standing or self.connections, key=lambda connection: connection.buffered_bytes, default=None)
@@ -270,17 +271,17 @@ class RpcServer:
         victim.let_go()
 
     def close_worst_reader(self) -> None:
-        """Far too much waits to be read: close the worst reader."""
+        """Close the worst reader, because far too many responses wait to be read."""
         victim = self.responses.worst_reader()
         if victim is not None:
             self._close_slow([cast("ServerConnection", victim)])
 
     def _close_slow(self, slow: Sequence[ServerConnection]) -> None:
-        """Close connections whose peers do not take their answers."""
+        """Close connections whose peers do not read their responses."""
         for connection in slow:
             self.stats.slow_readers += 1
             self._warnings.warning(
-                f"closing {connection.peer}: it does not take its answers, {connection.unsent_bytes} bytes wait for "
+                f"closing {connection.peer}: it does not read its responses, {connection.unsent_bytes} bytes wait for "
                 f"it and {self.responses.unsent_bytes} for all",
                 self.clock.now_s(),
             )
@@ -301,7 +302,7 @@ class RpcServer:
             call.crash(error)
 
     async def _sweep(self) -> None:
-        """Once a second: end connections that stopped inside of a frame, said nothing for long, or do not read."""
+        """End, once a second, connections that stopped within a frame, were silent for long, or do not read."""
         while True:
             await asyncio.sleep(SWEEP_PERIOD_S)
             self._look()
@@ -328,7 +329,7 @@ class RpcServer:
         self._release_free_memory()
 
     def _release_free_memory(self) -> None:
-        """After a time in which much was held: what is free since goes back to the operating system."""
+        """Return free memory to the operating system after a time in which much was buffered."""
         held_bytes = self.buffered_bytes + self.responses.unsent_bytes
         self._peak_held_bytes = max(self._peak_held_bytes, held_bytes)
         if self._peak_held_bytes > LEAST_PEAK_BYTES and held_bytes < self._peak_held_bytes // 4:

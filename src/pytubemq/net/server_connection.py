@@ -56,15 +56,15 @@ class ServerConnection(asyncio.Protocol):
         """Called when `paused` has ended."""
         self.closed = False
         self.is_unused = True
-        """True until it has asked for something that is served here."""
+        """True until it has sent a request that is served here."""
         self.open_calls = 0
         self.buffered_bytes = 0
         """What came with its unanswered calls and lies in a frame that is not whole yet."""
         self.last_byte_s = server.clock.now_s()
         self.mid_frame_since_s: float | None = None
-        """When the frame that is not whole yet began, times without reading left out."""
+        """Time when the incomplete frame began; times without reading do not count."""
         self._paused_s = 0.0
-        """When reading was paused."""
+        """Time when reading was paused."""
         self._stream = RequestStream(server.request_bytes)
         self._unfinished_bytes = 0
         self._shown: int | None = None
@@ -134,14 +134,14 @@ class ServerConnection(asyncio.Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Responses that the peer has not taken."""
+        """Bytes of responses that the peer has not taken."""
         if self._outbox is None or self._transport is None:
             return 0
         return self._outbox.queued_bytes + self._transport.get_write_buffer_size()
 
     @property
     def taken_bytes(self) -> int:
-        """Responses that the peer, or its operating system, has taken."""
+        """Bytes of responses that the peer, or its operating system, has taken."""
         if self._outbox is None or self._transport is None:
             return 0
         return self._outbox.handed_bytes - self._transport.get_write_buffer_size()
@@ -309,7 +309,7 @@ class ServerConnection(asyncio.Protocol):
             server.shed()
 
     def _count_unsent(self) -> None:
-        """Count what waits for this peer, and for all of them."""
+        """Record the bytes that wait for this peer in the server's budget."""
         if self.closed:
             return
         server = self.server
@@ -318,7 +318,7 @@ class ServerConnection(asyncio.Protocol):
             server.close_worst_reader()
 
     def frame_age_s(self, now_s: float) -> float:
-        """How long a frame has been coming that is not whole yet; 0 while none is, or nothing is read by our choice."""
+        """Return the age of an incomplete frame; 0 if there is none, or while we pause reading."""
         return 0.0 if self.mid_frame_since_s is None or self._reading_paused else now_s - self.mid_frame_since_s
 
     def _refuse(self, serial: int, error: EnvelopeError, request: Request | None) -> None:
@@ -334,7 +334,7 @@ class ServerConnection(asyncio.Protocol):
         )
 
     def _mark_used(self) -> None:
-        """It has asked for something that is served here."""
+        """Mark the connection as used: it has sent a request that is served here."""
         self.is_unused = False
         self.server.unused.pop(self, None)
 

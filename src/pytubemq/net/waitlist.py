@@ -44,7 +44,7 @@ class Waitlist:
         return len(self._calls)
 
     def method_of(self, serial: int) -> int | None:
-        """Return the method of a call without an answer yet; None if there is no such call."""
+        """Return the method of a call that waits for its response; None if there is no such call."""
         waiting = self._calls.get(serial)
         return None if waiting is None else waiting.method
 

@@ -44,16 +44,16 @@ def configure(*, level: str, form: str, stream: TextIO | None = None, name: str 
 
 
 def escape_last_resort() -> None:
-    """Escape what `logging` shows on standard error in a process that has set up no log, as a command of the CLI."""
+    """Escape what `logging` writes to standard error in a process without a configured log, such as a CLI command."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(EscapingFormatter())
 
 
 class EscapingFormatter(logging.Formatter):
-    """Lines of plain text: an event is one, and those of a traceback below it are indented."""
+    """A formatter of plain text: one line for each event, with an indented traceback below."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Put the line together, with everything escaped that is not plain text."""
+        """Return the line, with everything escaped that is not plain text."""
         return escaped(super().formatMessage(record))
 
     def format(self, record: logging.LogRecord) -> str:
@@ -93,5 +93,5 @@ class JsonFormatter(logging.Formatter):
             entry["story"] = story
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)
-        # JSON itself lets through what a terminal obeys: C1 codes, bidirectional marks, separators of lines.
+        # JSON does not escape all that a terminal obeys: C1 codes, bidirectional marks, line separators.
         return escaped_json(json.dumps(entry, ensure_ascii=False, default=str))

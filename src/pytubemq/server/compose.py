@@ -79,7 +79,7 @@ class Node:
         disk: Disk | None = None,
         before_open: Callable[[Node], Awaitable[None]] | None = None,
     ) -> None:
-        """`before_open` is awaited when Master and Broker are ready, before the Master's ports open."""
+        """Await `before_open` when Master and Broker are ready, before the Master's ports open."""
         self.settings = settings
         self.roles = roles
         self.endpoints = Endpoints()
@@ -162,8 +162,10 @@ class Node:
         return {Role.MASTER, Role.BROKER} <= self.roles and not self._routes.keys().isdisjoint(self._masters())
 
     async def _await_broker(self) -> None:
-        """Wait until the Broker of this process serves its topics; what keeps it from that is in the log and in the
-        health of the cluster, which is seen once the ports are open."""
+        """Wait until the Broker of this process serves its topics, for a bounded time.
+
+        The ports open even if it does not, because the cluster's health then shows the reason.
+        """
         assert self.master is not None
         if self.refused_by_master is None and not await self.master.await_served(self.settings.broker.id):
             logger.warning("the Master opens its ports before Broker %d serves all its topics", self.settings.broker.id)
@@ -171,7 +173,7 @@ class Node:
             await self._before_open(self)
 
     async def _open_ports(self) -> None:
-        """Open the Master's ports, HTTP first: who waits for the one of the protocol finds both."""
+        """Open the Master's ports, HTTP first, so that a client that waits for the protocol's port finds both open."""
         assert self.master is not None
         assert self._http is not None
         await self._http.start()

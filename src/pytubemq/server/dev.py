@@ -100,7 +100,7 @@ def run_dev(
 
 
 async def _make_demo_topic(node: Node) -> None:
-    """Create the topic that `dev` promises, unless it is there from an earlier run."""
+    """Create the topic that `dev` promises, unless it exists from an earlier run."""
     assert node.master is not None
     if DEMO_TOPIC not in {topic.name for topic in await node.master.topics()}:
         await node.master.create_topic(DEMO_TOPIC, DEMO_PARTITIONS)

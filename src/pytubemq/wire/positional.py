@@ -1,4 +1,4 @@
-"""Results that a response gives by position: the first one belongs to the first thing that was asked, and so on."""
+"""Results that a response gives by position: the first belongs to the first item of the request, and so on."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ R = TypeVar("R")
 
 
 def match_results(asked: Sequence[A], results: Sequence[R], what: str) -> list[tuple[A, R]]:
-    """Return each thing that was asked with its result.
+    """Return each requested item with its result.
 
     Raises:
-        FormatError: there are more or fewer results; then none of them says anything.
+        FormatError: there are more or fewer results than items, so none can be matched.
     """
     if len(asked) != len(results):
         raise FormatError(
             f"a response has {len(results)} results for {len(asked)} {what}",
-            hint="whether the work was done is unknown; look, and ask again",
+            hint="the request may have been carried out: check, then retry",
         )
     return list(zip(asked, results, strict=True))

@@ -65,18 +65,18 @@ def test_a_broker_that_is_offline_reads_so_wherever_it_is_listed(tube: CommandLi
     found = json.loads(health.stdout)
     assert (health.returncode, found["status"], found["brokers_online"]) == (ExitCode.UNHEALTHY, "degraded", 0)
     assert [reason["why"] for reason in found["reasons"]] == [
-        "offline: an operator has it so, and what it holds of demo is out of reach"
+        "offline: an operator has set it so, and clients cannot reach demo there"
     ]
     (broker,) = json.loads(tube("cluster", "info", "-o", "json").stdout)["brokers"]
     assert (broker["state"], broker["why"]) == (
-        "offline", "an operator has it so, and no client uses it; it runs"
+        "offline", "an operator has set it so, and no client uses it; it runs"
     )  # fmt: skip
     failed = tube("produce", "demo", "x", "--timeout", "1")
     assert failed.returncode == ExitCode.REFUSED
     assert b"pytubemq topic show demo" in failed.stderr
     (place,) = json.loads(tube("topic", "show", "demo", "-o", "json").stdout)["places"]
     assert (place["ready"], place["publish"], place["subscribe"]) == (True, False, False)
-    assert place["why"].startswith("broker 1 is offline: an operator has it so")
+    assert place["why"].startswith("broker 1 is offline: an operator has set it so")
     blocked = tube("consume", "demo", "--group", "other", "--idle", "0.5")
     assert blocked.returncode == ExitCode.REFUSED
     assert b"no Broker that has it lets consumers read now" in blocked.stderr

@@ -270,7 +270,7 @@ async def test_many_topics_that_are_each_widened_a_little_too_much_are_refused_i
         texts = tuple(f"{name}:5000: : : : : : : :0: : : : : " for name in ("a", "b", "c"))
         answer = await broker.heartbeat(take_conf_info=True, broker_topic_set_conf_info=texts)
         assert answer.err_code == 400
-        assert "14997 partitions more than they have" in answer.err_msg
+        assert "14997 more partitions are reported than the topics have" in answer.err_msg
 
 
 # --- records of an older version ----------------------------------------------------------------------------------

@@ -122,6 +122,6 @@ async def test_health_names_a_broker_out_of_use_that_holds_topics_and_no_other()
         await deploy(t, *(f"t{number}" for number in range(10)))
         (reason,) = [one for one in (await t.master.health()).reasons if one.thing == "broker 1"]
         assert reason.why == (
-            "offline: an operator has it so, and what it holds of t0, t1, t2, t3, t4, t5, t6, t7 and 2 more is out of "
-            "reach"
+            "offline: an operator has set it so, and clients cannot reach t0, t1, t2, t3, t4, t5, t6, t7 and 2 more "
+            "there"
         )

@@ -31,7 +31,7 @@ DEMO = {"demo": TopicConfig("demo", 1)}
 
 
 def test_another_machine_does_not_register_a_broker_that_is_heard_of() -> None:
-    with pytest.raises(RefusalError, match=r"registered from 10\.0\.0\.9 and heard of") as caught:
+    with pytest.raises(RefusalError, match=r"registered from 10\.0\.0\.9 and alive") as caught:
         check_source(RUN, "10.0.0.3")
     assert caught.value.code == Code.BAD_REQUEST
 

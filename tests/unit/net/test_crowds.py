@@ -148,7 +148,7 @@ async def test_readers_that_do_not_read_are_cut_and_a_busy_one_is_not(caplog: py
             assert server.responses.unsent_bytes <= 16 * MIB
             assert sum(one.closed for one in worst) >= 20
         assert server.stats.slow_readers >= 20
-        assert "it does not take its answers" in caplog.text
+        assert "it does not read its responses" in caplog.text
         assert not busy.closed
         await busy.close()
         await until(lambda: not server.connections)

@@ -574,5 +574,5 @@ async def test_unanswered_calls_count_as_well_and_nothing_is_left_of_a_connectio
     "address", [Address("a..b", 1), Address("h\0x", 1), Address("x" * 64, 1), Address("127.0.0.1", 99_999)], ids=str
 )
 async def test_an_address_that_cannot_be_is_one_that_is_not_reached(address: Address) -> None:
-    with pytest.raises(UnreachableError, match="there can be no such address"):
+    with pytest.raises(UnreachableError, match="the address is not valid"):
         await RpcConnection.connect(address)

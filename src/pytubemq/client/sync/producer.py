@@ -224,8 +224,8 @@ class Producer:
         return not held or (held + messages <= self._max_messages and held_bytes + size_bytes <= self._max_bytes)
 
     def room(self, *, messages: int = 1, size_bytes: int = 1) -> None:
-        """Wait until `submit`, or `submit_many` of so many messages with so many bytes, will be accepted: at least what
-        found no room last."""
+        """Wait until the buffer has room for a `submit`, or a `submit_many` of this many messages and bytes, and for
+        at least as much as the last call that was refused."""
         self._io.run(self._room(messages, size_bytes))
 
     def flush(self) -> None:

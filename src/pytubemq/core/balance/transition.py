@@ -5,9 +5,9 @@ one event that it has not acknowledged; what it is told to give up stays its own
 So a partition is never told to two members at once. (In a group that is not planned nothing is told at all: there
 only time and what members say change anything.)
 
-Events are made when they can be told (`Asked`), never queued, and an event is repeated only while it holds: nothing
-that is told can be out of date. A connect that holds no longer is superseded; what it may have done all the same stays
-its member's until the event that followed it is acknowledged, since a member carries out its events in order.
+Events are made when a member can receive them (`Asked`), never queued, and an event is repeated only while it is valid:
+no member ever receives an outdated event. A connect that is no longer valid is superseded; the partitions that it may
+have assigned stay the member's until it acknowledges the next event, since a member carries out its events in order.
 """
 
 from __future__ import annotations
@@ -390,9 +390,9 @@ def _next_event(view: GroupView, member: Member, now_s: float) -> Event | None:
 
 
 def _repeated(view: GroupView, member: Member, event: Event, now_s: float) -> Event | None:
-    """Return the event once more when that is due, or what follows from its not holding any longer.
+    """Return the event again when a repeat is due, or the event that replaces it when it is no longer valid.
 
-    A disconnect is repeated as it is: the member may have given up the partitions, and only its acknowledgement tells.
+    A disconnect is repeated unchanged: only its acknowledgement shows that the member gave the partitions up.
     """
     if event.sent_s is not None and now_s < event.sent_s + view.timing.resend_s:
         return None
@@ -403,7 +403,7 @@ def _repeated(view: GroupView, member: Member, event: Event, now_s: float) -> Ev
 
 
 def _new_event(view: GroupView, member: Member, now_s: float) -> Event | None:
-    """Return what the difference between what the member holds and should hold asks for now."""
+    """Return the event that moves the member from its current towards its target partitions; None if none is due."""
     target = view.target.get(member.name, _NOTHING)
     surplus = (member.holds - target) | member.stray
     gain = target - member.holds
@@ -429,7 +429,7 @@ def _can_be_told(view: GroupView, partition: Partition) -> bool:
 
 
 def _can_be_taken_again(view: GroupView, partition: Partition, member: Member, now_s: float) -> bool:
-    """Return True if the member, which holds the partition, can be told to take it once more."""
+    """True if the member, to which the partition is assigned, can be sent a connect for it once more."""
     return (
         partition in view.available
         and partition not in view.strays

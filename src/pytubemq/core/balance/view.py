@@ -50,8 +50,8 @@ class Member:
 
     `stray` partitions are reported by this member while another holds them: it is told to give them up.
     `again` partitions it holds and may have lost at the Broker: it is told to take them once more.
-    `forgone` counts events in a row that it has not acknowledged in time. `superseded` partitions are of connects that
-    held no longer before they were acknowledged: it may take them until it acknowledges `event`, which came after.
+    `forgone` counts events in a row that it has not acknowledged in time. `superseded` partitions come from connects
+    that became invalid before they were acknowledged: it may take them until it acknowledges the later `event`.
 
     `claims` is where a bound consumer wants to begin. `barred` partitions, each until then, it could not take.
     `quiet_until_s`: it failed at its last event and is told nothing new before. `out_until_s`: an operator wants it to

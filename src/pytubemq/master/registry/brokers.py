@@ -173,7 +173,7 @@ class BrokerRegistry:
         return record if record is not None and is_auto_registered(record) else None
 
     def _over(self, own: BrokerRecord, record: BrokerRecord, *, said: ManageStatus | None) -> BrokerRecord:
-        """Return what an operator says of a Broker that entered on its own; its status stays where nothing is said.
+        """Return an operator's record of an auto-registered Broker; the status stays unless the operator gives one.
 
         Raises:
             BadRequestError: it runs elsewhere, and could not come back to such a record.
@@ -290,7 +290,7 @@ def _clash(record: BrokerRecord) -> Outcome | None:
 
 
 def _back_to_draft(before: BrokerRecord | None, record: BrokerRecord) -> Outcome | None:
-    """The refusal of a change that would make a draft of a Broker that is none any more."""
+    """Return the refusal of a change that would turn a Broker back into a draft; None if it would not."""
     draft = ManageStatus.DRAFT
     if before is None or record.manage_status is not draft or before.manage_status is draft:
         return None

@@ -63,14 +63,14 @@ class GroupRegistry:
         return await self._change(changes, _update)
 
     async def put(self, changes: Sequence[GroupChange]) -> list[Outcome]:
-        """Make or change records, whatever there is: 403 where nothing would change.
+        """Create or change records; 403 where nothing would change.
 
-        A record that is made has the built-in priority and not the cluster's, as the original's older methods make it.
+        A new record has the built-in priority and not the cluster's, as with the original's older methods.
         """
         return await self._change(changes, self._put)
 
     async def remove_rules(self, changes: Sequence[GroupChange]) -> list[Outcome]:
-        """Switch flow control off where it is on, and take rules and priority back; done where it is off already."""
+        """Switch flow control off where it is on, and reset rules and priority; succeed where it is off already."""
         return await self._change(changes, _remove_rules)
 
     async def delete(self, changes: Sequence[GroupChange]) -> list[Outcome]:

@@ -30,7 +30,7 @@ _INT32_BYTES: Final = 4
 _LITTLE: Final = sys.byteorder == "little"
 _US_PER_MS: Final = 1000
 _MOST_MS: Final = (1 << 63) // 1000 - 1
-"""What fits a column of microseconds."""
+"""The largest time in milliseconds that fits a column of microseconds."""
 _ATTRIBUTE_COLUMNS: Final = frozenset({"msgType", "msgTime", "attributes"})
 
 
