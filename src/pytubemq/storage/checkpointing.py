@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 _FILES: Final = 4
 """A checkpoint is due after so many journal files also if they hold little but positions."""
 _BLOCK_S: Final = 20e-6
-"""What it takes to replay a block, a run, a record, and a position or what a producer numbered; measured, about."""
+"""Measured seconds to replay a block, a run, a record, and a position or a producer's sequence (`_NOTE_S`)."""
 _RUN_S: Final = 8e-6
 _RECORD_S: Final = 1.5e-6
 _NOTE_S: Final = 4e-6
 _REST: Final = 10
-"""Checkpoints for the sake of the next start take no more than one part in so many of the time."""
+"""Checkpoints that shorten the next start take at most one part in this many of the time."""
 
 
 class Place(NamedTuple):
@@ -72,8 +72,8 @@ class Checkpoints:
         last: Checkpoint,
         damaged: Mapping[PartitionKey, LogEnd],
     ) -> None:
-        """See `StoreSettings` for the sizes and `replay_s`. `damaged` says how far the logs of partitions reach whose
-        files are not all there: it stays so until something is added."""
+        """Take sizes and `replay_s` as in `StoreSettings`, and in `damaged` the ends of logs that lack a file; such an
+        end stays until something is appended."""
         self.dirty = Dirty()
         """What was written since the last one."""
         self.made = 0
@@ -88,11 +88,11 @@ class Checkpoints:
         self._size_bytes = size_bytes
         self._replay_s = replay_s
         self.published_s = 0.0
-        """What it would take to replay all that was published since the store was opened."""
+        """Seconds to replay all that was published since the store was opened."""
         self._reached_s = 0.0
-        """Of that, up to where all is in the logs."""
+        """The part of it up to which everything is in the logs."""
         self._made_s = 0.0
-        """Of that, up to where the last checkpoint reaches."""
+        """The part of it that the last checkpoint covers."""
         self._rest_until_s = 0.0
         self._whole_disk_from = whole_disk_from
         self._damaged = dict(damaged)
@@ -116,7 +116,7 @@ class Checkpoints:
         self.published_s += _BLOCK_S + _RUN_S * len(block.runs) + _RECORD_S * records + _NOTE_S * notes
 
     def reached(self, published_s: float) -> None:
-        """All that had been published when `published_s` was read is in the logs."""
+        """Record that all that had been published when `published_s` was read is in the logs."""
         self._reached_s = published_s
 
     def applied(self, size_bytes: int) -> None:

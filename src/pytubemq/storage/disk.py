@@ -256,11 +256,11 @@ class OsLock:
 
 PRIVATE_FILE: Final = 0o600
 PRIVATE_DIRECTORY: Final = 0o700
-"""What a server makes is its user's alone: messages, positions, settings. What is there already stays as it is."""
+"""Modes of new files and directories, which only the server's user may read; existing ones keep their mode."""
 
 
 def make_private(path: Path) -> None:
-    """Make the directory and its parents, each for this user alone; one that exists is fine. Raises OSError."""
+    """Create the directory and its missing parents, each for this user alone. Raises OSError."""
     missing = []
     while not path.is_dir():
         missing.append(path)

@@ -223,11 +223,11 @@ def full(path: Path) -> DiskFullError:
 
 
 def reserved(root: Path, free_bytes: int, reserve_bytes: int) -> DiskFullError:
-    """The error for a disk of which the rest is kept for what was accepted before."""
+    """Return the error for a disk whose remaining space is reserved for messages that were accepted before."""
     return DiskFullError(
         f"no space left for {root}: {free_bytes // MIB} MiB are free, and `broker.reserve_bytes` keeps "
         f"{reserve_bytes // MIB} MiB free for what was accepted before",
-        hint="free some space, or set `broker.reserve_bytes` lower; messages are accepted again by themselves as soon "
+        hint="free some space, or set `broker.reserve_bytes` lower; messages are accepted again automatically as soon "
         "as there is enough",
     )
 

@@ -45,9 +45,9 @@ class FoundLog:
     sizes: dict[str, int] = field(default_factory=dict)
     """Bytes of each file by name."""
     problem: str | None = None
-    """Why the partition cannot be used: the first file that is missing, or is another's."""
+    """The reason why the partition cannot be used: the first file that is missing or belongs to another partition."""
     damage: list[str] = field(default_factory=list)
-    """Files that are damaged in their header or too short: they cost what is damaged of them, and no more."""
+    """Files with a damaged header, or too short: only the damaged part of them is lost."""
 
     def trouble(self, what: str) -> None:
         """Take note of a problem; the first one is told."""
@@ -55,11 +55,11 @@ class FoundLog:
 
 
 def damage_text(log: FoundLog) -> str | None:
-    """Return what is damaged of a partition's files though they can be used, for whoever asks what is wrong with it."""
+    """Return the damage in a partition's files that are still in use, for health and logs; None if there is none."""
     if not log.damage:
         return None
     more = f", and {len(log.damage) - 1} more of its files are damaged" if len(log.damage) > 1 else ""
-    return f"{log.damage[0]}{more}; stop the Broker and let `pytubemq store repair` mend it"
+    return f"{log.damage[0]}{more}; stop the Broker and run `pytubemq store repair`"
 
 
 def survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) -> tuple[list[FoundLog], list[Path]]:
@@ -76,7 +76,7 @@ def survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) -
     for topic in sorted(disk.listdir(directory)):
         path = directory / topic
         if not is_file_name(topic):
-            _log.warning("%s is passed over: no topic has the name %s", directory, shown(topic))
+            _log.warning("%s is ignored: %s is not a topic name", directory, shown(topic))
             continue
         try:
             names = sorted(list_directory(disk, path))
@@ -151,8 +151,8 @@ def survey_log(disk: Disk, log: FoundLog) -> FoundLog:
 
 
 def _place_headless(disk: Disk, log: FoundLog, base: int, path: Path, bases: dict[int, int]) -> None:
-    """Say of a segment with a damaged header where it begins: the other file's header tells, or its first index entry,
-    or for the partition's first segment the checkpoint."""
+    """Find where a segment with a damaged header begins: from its other file's header, its first index entry, or, for
+    the partition's first segment, the checkpoint."""
     if base not in bases:
         try:
             entry = _entry(disk, Segment(log.directory, base, 0), 0)
@@ -165,7 +165,7 @@ def _place_headless(disk: Disk, log: FoundLog, base: int, path: Path, bases: dic
         elif base == log.end.first_ordinal:
             bases[base] = log.end.first_position
         else:
-            log.trouble(f"{path} is damaged at byte 0: the header fails its check, and nothing tells where it begins")
+            log.trouble(f"{path} is damaged at byte 0: the header fails its check, and where it begins is unknown")
             return
     log.damage.append(f"{path} is damaged at byte 0: the header fails its check; its messages are served without it")
 

@@ -1,8 +1,8 @@
-"""The part of each partition's log behind the checkpoint: what a damaged journal lost may still be whole there.
+"""The tail of each partition's log behind the checkpoint, which may still have messages that a damaged journal lost.
 
-The invariant: a record is taken only if its index entry and its bytes pass their checks, if it stands where the journal
-says that it must, and if its message id is newer than the checkpoint: so nothing of a topic that was dropped, and
-nothing from before an earlier recovery, comes back.
+The invariant: a record is recovered only if its index entry and its bytes pass their checks, if it is where the journal
+says that it must be, and if its message id is newer than the checkpoint. So nothing of a dropped topic, and nothing
+from before an earlier recovery, comes back.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ if TYPE_CHECKING:
     from pytubemq.storage.segment import Segment
 
 _RUN_BYTES: Final = MIB
-"""A run that is taken has about so many bytes of messages."""
+"""Approximate bytes of messages in one recovered run."""
 
 
 class LogTails:
-    """Reads the segments that a quarantine took out of the logs. Blocks; for one thread."""
+    """A reader of the segments that a quarantine took out of the logs. Blocks; for one thread."""
 
     def __init__(self, disk: Disk, segments: Mapping[PartitionKey, Sequence[Segment]], *, after_id: int) -> None:
-        """`after_id` is the last message id that the checkpoint knows."""
+        """Read only messages newer than `after_id`, the last message id that the checkpoint knows."""
         self._disk = disk
         self._segments = segments
         self._after_id = after_id
         self.messages = 0
-        """How many were taken."""
+        """Number of recovered messages."""
         self.last_message_id = after_id
-        """Of those."""
+        """The largest id of a recovered message."""
 
     @property
     def partitions(self) -> list[PartitionKey]:
-        """Partitions of which there is something."""
+        """The partitions that have a tail."""
         return sorted(self._segments)
 
     def between(self, key: PartitionKey, begin: Border, end: Border) -> list[Run]:
-        """Return what there is between two borders, in order; runs may have gaps between them."""
+        """Return the runs between two borders, in order; there may be gaps between them."""
         runs: list[Run] = []
         last_id = self._after_id
         segments = self._segments.get(key, ())
@@ -72,7 +72,7 @@ class LogTails:
         return runs
 
     def behind(self, key: PartitionKey, begin: Border) -> tuple[Border, list[Run]]:
-        """Return where the last record behind a border ends, and what there is up to it."""
+        """Return where the last record behind a border ends, and the runs up to it."""
         end = begin
         for segment in self._segments.get(key, ()):
             end = max(end, reach_of_tail(self._disk, segment, begin))
@@ -80,7 +80,7 @@ class LogTails:
         return (Border(runs[-1].end_ordinal, runs[-1].end_position) if runs else begin), runs
 
     def whole(self, run: Run, damaged: Sequence[int]) -> Run:
-        """Return a run with the bytes of damaged records put right, as far as the logs have the very same ones."""
+        """Return a run with the bytes of damaged records restored, where the logs have exactly the same records."""
         entries = bytearray(run.entries)
         for number in damaged:
             entry = run.entry(number)
@@ -115,7 +115,7 @@ class LogTails:
             file.close()
 
     def _index(self, segment: Segment, begin: Border, end: Border) -> bytes:
-        """The index entries of the records from one border to the other; what fails its check stands where it stood."""
+        """Return the index entries between two borders; an entry that fails its check stays in its place."""
         if not self._disk.exists(segment.index_path):
             return b""
         file = open_file(self._disk, segment.index_path)
@@ -131,7 +131,7 @@ class LogTails:
 
 
 class _Gathered:
-    """Records that become runs, where they stand one behind the other."""
+    """Consecutive records, collected into runs."""
 
     def __init__(self, key: PartitionKey) -> None:
         self._key = key
@@ -141,7 +141,7 @@ class _Gathered:
         self._size_bytes = 0
 
     def add(self, entry: IndexEntry, record: bytes) -> None:
-        """Take the next record."""
+        """Add the next record."""
         is_next = not self._entries or self._entries[-1].end_position == entry.position
         if not is_next or self._size_bytes >= _RUN_BYTES:
             self._end_run()
@@ -150,7 +150,7 @@ class _Gathered:
         self._size_bytes += len(record)
 
     def runs(self) -> list[Run]:
-        """All of them."""
+        """Return all runs."""
         self._end_run()
         return self._runs
 
@@ -166,7 +166,7 @@ class _Gathered:
 
 
 def sequences_in(runs: Iterable[Run]) -> list[Sequences]:
-    """Return what producers numbered in runs, by what the stored records say of it."""
+    """Return the producer sequences in runs, as the stored records have them."""
     found: list[Sequences] = []
     for run in runs:
         for number in range(run.records):
@@ -181,7 +181,7 @@ def sequences_in(runs: Iterable[Run]) -> list[Sequences]:
 
 
 def _mark(record: bytes) -> tuple[int, int, int, int] | None:
-    """Producer id, epoch, sequence and message id of a record's first message, None if nobody numbered it."""
+    """Return producer id, epoch, sequence and message id of a record's first message; None without a sequence."""
     try:
         if record.startswith(PACK_TAG):
             head, _ = read_stored_pack(record, check=False)

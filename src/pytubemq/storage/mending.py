@@ -65,7 +65,7 @@ class Mended:
 
 
 def scanner(log: DiskFile, segment: Segment) -> Scan:
-    """Return what reads a segment's log between two borders for `mend`."""
+    """Return the function with which `mend` scans a segment's log between two borders."""
     shift = segment.base_position - HEADER_BYTES
 
     def scan(begin: Border, end: Border) -> Iterator[LogRecord | DamagedBytes]:

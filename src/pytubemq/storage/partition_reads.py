@@ -103,7 +103,7 @@ class PartitionReads:
         self.problem: str | None = None
         """Why nothing of the partition on disk can be used until it is repaired."""
         self.damage: str | None = None
-        """What is damaged of its files, though they can be used."""
+        """Damage in its files that are still in use."""
         self._troubles = Troubles()
 
     @property
@@ -113,7 +113,7 @@ class PartitionReads:
 
     @property
     def trouble(self) -> str | None:
-        """Why the partition, or a part of it, cannot be read, or what is damaged of its files."""
+        """The reason why the partition, or a part of it, cannot be read, or the damage in its files."""
         return self.problem or self._troubles.text or self.damage
 
     def mark_damaged(self, ordinal: int) -> None:

@@ -1,7 +1,7 @@
-"""Where a topic's files are: the one place that makes a path of a name.
+"""Paths of topics and partitions in a store: the only module that makes a path from a name.
 
-The invariant: a path made here is a child of `logs`, whatever the name is and wherever it came from, so that nothing
-outside the store is read, written or removed for a name.
+The invariant: a path made here is a child of `logs`, whatever the name is and wherever it came from, so that no name
+leads to a read, write or removal outside the store.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PARTITION: Final = re.compile(r"0|[1-9]\d{0,9}", re.ASCII)
 
 
 def is_partition_name(name: str) -> bool:
-    """True if a partition's directory can have this name: its id, written in one way only."""
+    """True if a partition's directory can have this name: its id in decimal, without leading zeros."""
     return _PARTITION.fullmatch(name) is not None and int(name) <= _MAX_PARTITION_ID
 
 
@@ -29,7 +29,7 @@ def topic_directory(root: Path, topic: str) -> Path:
     """Return the directory of a topic in the store at `root`.
 
     Raises:
-        MessageError: 400, the name is that of no child of a directory.
+        MessageError: 400, the name cannot be that of a directory.
     """
     _check(topic)
     return root.joinpath(LOGS, topic)
@@ -39,7 +39,7 @@ def partition_directory(root: Path, topic: str, partition_id: int) -> Path:
     """Return the directory of a partition in the store at `root`.
 
     Raises:
-        MessageError: 400, the name is that of no child of a directory, or the id is none.
+        MessageError: 400, the name cannot be that of a directory, or the id is out of range.
     """
     if not 0 <= partition_id <= _MAX_PARTITION_ID:
         raise MessageError(

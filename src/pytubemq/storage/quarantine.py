@@ -1,8 +1,7 @@
-"""Keeps files that a recovery is about to cut or remove, where the journal does not have all that they hold.
+"""A directory for files that a recovery is about to truncate or remove, if the journal lacks some of their content.
 
-The invariant: what counts no more in its place is on the device in a directory `repair-recovery-<n>` of the store
-before anything is cut. A recovery that ended half-way left the file `unfinished` there; the next one goes on with all
-of it.
+The invariant: everything that a recovery removes is durable in a directory `repair-recovery-<n>` of the store before
+anything is truncated. An interrupted recovery leaves the file `unfinished` there, and the next one continues it.
 """
 
 from __future__ import annotations
@@ -37,20 +36,20 @@ _UNFINISHED: Final = "unfinished"
 _SEGMENT: Final = re.compile(r"(\d{20})\.(log|index)", re.ASCII)
 _COPY_BYTES: Final = 4 * 1024 * 1024
 _MAX_SCANNED: Final = 64
-"""Index entries at the end of a log: what a crash left of the last write may be torn."""
+"""Index entries to check at the end of a log, since a crash may have torn the last write."""
 
 
 class Quarantine:
-    """One directory for one recovery; everything in it has the layout of a store."""
+    """The quarantine directory of one recovery, in the layout of a store."""
 
     def __init__(self, disk: Disk, root: Path, number: int) -> None:
-        """`number` tells one recovery's directory from another's; one that is unfinished is gone on with."""
+        """Use the directory of an unfinished recovery, or else a new one with this `number`."""
         self._disk = disk
         self._root = root
         self.directory = _unfinished(disk, root) or root / f"{PREFIX}{number}"
 
     def begin(self) -> None:
-        """Make the directory, marked as unfinished. Raises OSError."""
+        """Create the directory, marked as unfinished. Raises OSError."""
         self._disk.makedirs(self.directory)
         file = open_file(self._disk, self.directory / _UNFINISHED, create=True)
         try:
@@ -61,15 +60,15 @@ class Quarantine:
         self._disk.fsync_dir(self._root)
 
     def copy_journals(self, paths: Iterable[Path]) -> None:
-        """Copy journal files that are damaged, and go once the recovery has ended. Raises OSError."""
+        """Copy damaged journal files, which are removed once the recovery has ended. Raises OSError."""
         for path in sorted(set(paths)):
             if self._disk.exists(path):
                 self._copy(path, 0, self.directory / "journal" / path.name, b"")
 
     def take_tails(self, ends: Mapping[PartitionKey, LogEnd]) -> dict[PartitionKey, list[Segment]]:
-        """Take all that the logs hold behind these ends out of them; returns all segments that are here now, in order.
+        """Take everything behind these ends out of the logs, and return all segments in quarantine, in order.
 
-        Whole files are moved; of one that holds what counts, the rest is copied. Raises OSError.
+        Whole files are moved; the tail of a file that stays in use is copied. Raises OSError.
         """
         for key in _partitions(self._disk, self._root / "logs"):
             self._take(key, ends.get(key))
@@ -80,13 +79,13 @@ class Quarantine:
         }
 
     def finish(self) -> None:
-        """All that was found here is in the store, on the device. Raises OSError."""
+        """Mark the recovery as finished: all that was found here is durable in the store. Raises OSError."""
         with suppress(FileNotFoundError):
             self._disk.unlink(self.directory / _UNFINISHED)
         self._disk.fsync_dir(self.directory)
 
     def discard(self) -> None:
-        """Remove the directory: all that was found here is in the store, and copied elsewhere. Raises OSError."""
+        """Remove the directory once all that was found here is in the store and copied elsewhere. Raises OSError."""
         if self._disk.exists(self.directory):
             self._remove(self.directory)
             self._disk.fsync_dir(self._root)
@@ -107,9 +106,9 @@ class Quarantine:
         moved = [name for name in names if int(name[:20]) >= beyond]
         if moved:
             self._disk.makedirs(target)
-            self._flush_names(target)  # before a power loss can leave a file in a directory that has no name yet
+            self._flush_names(target)  # else a power loss could leave a moved file in a directory that is lost itself
         for name in moved:
-            if self._disk.exists(target / name):  # from a recovery that ended half-way; what it wrote since is less
+            if self._disk.exists(target / name):  # from an interrupted recovery; the log's file has less
                 self._disk.unlink(source / name)
             else:
                 self._flush(source / name)
@@ -123,7 +122,7 @@ class Quarantine:
                 self._copy_tail(source, int(last[:20]), target, end)
 
     def _copy_tail(self, source: Path, base_ordinal: int, target: Path, end: LogEnd) -> None:
-        """Copy what the last segment that counts holds behind its end, as a segment that begins there."""
+        """Copy the tail of the last segment in use behind its end, as a segment that begins there."""
         base = position_of_segment(self._disk, Segment(source, base_ordinal, 0))
         if base is None:
             return
@@ -161,7 +160,7 @@ class Quarantine:
         self._flush_names(target.parent)
 
     def _flush(self, path: Path) -> None:
-        """What a log holds behind the checkpoint may never have been flushed."""
+        """Flush a file, because the part of a log behind the checkpoint may never have been flushed."""
         file = open_file(self._disk, path)
         try:
             file.fdatasync()
@@ -184,8 +183,8 @@ class Quarantine:
 
 
 def position_of_segment(disk: Disk, segment: Segment) -> int | None:
-    """Return where a segment begins in its partition's bytes, by one of its heads or else by its first index entry;
-    None if nothing tells. The segment's own `base_position` does not count. Raises OSError."""
+    """Return where a segment begins in its partition's bytes, from one of its headers or else its first index entry;
+    None if neither can be read. The segment's own `base_position` does not count. Raises OSError."""
     for path, kind in ((segment.log_path, FileKind.LOG), (segment.index_path, FileKind.INDEX)):
         if disk.exists(path):
             header, _ = read_header(disk, path, kind)
@@ -202,7 +201,7 @@ def position_of_segment(disk: Disk, segment: Segment) -> int | None:
 
 
 def reach_of_tail(disk: Disk, segment: Segment, begin: Border) -> Border:
-    """Return where the last record behind a border ends of which a segment has a sound index entry. Raises OSError."""
+    """Return the end of a segment's last record behind a border that has a sound index entry. Raises OSError."""
     reach = begin
     if not disk.exists(segment.index_path):
         return reach
@@ -219,7 +218,7 @@ def reach_of_tail(disk: Disk, segment: Segment, begin: Border) -> Border:
 
 
 def quarantine_of(disk: Disk, root: Path, found: Found, proof: Proof) -> Quarantine | None:
-    """Begin a quarantine if the journal does not have all that the logs hold, or an earlier one is unfinished."""
+    """Begin a quarantine if the journal lacks some content of the logs, or an earlier one is unfinished."""
     has_all = proof.is_sound and not logs_reach_beyond(disk, found, proof.ends)
     if has_all and _unfinished(disk, root) is None:
         return None
@@ -232,8 +231,8 @@ def quarantine_of(disk: Disk, root: Path, found: Found, proof: Proof) -> Quarant
 def logs_reach_beyond(disk: Disk, found: Found, ends: Mapping[PartitionKey, int]) -> bool:
     """True if the logs hold messages behind the checkpoint that the journal, which ends at `ends`, does not have.
 
-    Goes by the newest record of each partition, which must be newer than the checkpoint; a topic that was dropped has
-    none. Raises OSError.
+    Checks the newest record of each partition, which must be newer than the checkpoint, as none of a dropped topic is.
+    Raises OSError.
     """
     for log in found.logs:
         end = max(ends.get((log.topic, log.partition_id), 0), log.end.ordinal)

@@ -57,7 +57,7 @@ class Loss(NamedTuple):
     """The file ends there; of what followed, `size_bytes` are known to have been."""
 
     def text(self, synced: int) -> str:
-        """Return it in words; `synced` is the last block that is known to have been on the device."""
+        """Return the loss as text; `synced` is the last block that is known to have been on the device."""
         if self.is_end:
             return (
                 f"{self.path} ends at byte {self.position} without block {self.sequence}: whatever followed there and "
@@ -78,7 +78,7 @@ class Resume:
     next_sequence: int
     last_message_id: int
     end: int = HEADER_BYTES
-    """Where the last file ends."""
+    """End of the last file."""
     synced: int = 0
     """The last block that is known to have been on the device."""
     blocks: int = 0
@@ -112,13 +112,13 @@ class Resume:
 
 @dataclass(slots=True)
 class Proof:
-    """What a first look at the journal found; nothing was changed."""
+    """The result of a first scan of the journal, which changes nothing."""
 
     losses: list[Loss]
     ends: dict[PartitionKey, int] = field(default_factory=dict)
-    """The message behind the last one that the journal has of a partition."""
+    """The end offset of each partition in the journal, as an ordinal."""
     next_sequence: int = 0
-    """Every block before this one is sound, where nothing is lost; one that was torn comes behind."""
+    """Every block before this one is sound if nothing is lost; a torn block comes behind them."""
 
     @property
     def is_sound(self) -> bool:
@@ -156,8 +156,8 @@ def replay(
     the last journal file.
 
     Args:
-        proven_before: `prove` found all messages in blocks before this one sound; their checks are not computed again.
-        tails: where messages that the journal has damaged may be whole.
+        proven_before: `prove` checked all messages in blocks before this one, so they are not checked again.
+        tails: the log tails, where messages that are damaged in the journal may be sound.
 
     Raises:
         CorruptError: a file has the wrong place among the others, or something passed its check and makes no sense.
@@ -166,10 +166,10 @@ def replay(
 
 
 class _Mode(NamedTuple):
-    """How the journal is gone through."""
+    """Options of one pass over the journal."""
 
     is_dry_run: bool = False
-    """Nothing is cut."""
+    """True if nothing is truncated."""
     proven_before: int = 0
     tails: LogTails | None = None
 
@@ -399,7 +399,7 @@ def fit(
 def bridge(
     key: PartitionKey, begin: Border, end: Border, taken: Sequence[Run], time_ms: int
 ) -> tuple[list[Run], list[Fence]]:
-    """Join runs that lie between two borders by holes, from the one to the other; the holes are lost."""
+    """Fill the gaps between runs, from one border to the other, with holes, whose messages are lost."""
     runs: list[Run] = []
     fences: list[Fence] = []
 
@@ -421,14 +421,14 @@ def bridge(
 
 @dataclass(slots=True)
 class Remainder:
-    """What the logs hold behind the journal's end."""
+    """The content of the logs behind the journal's end."""
 
     runs: list[Run] = field(default_factory=list)
     fences: list[Fence] = field(default_factory=list)
     sequences: list[Sequences] = field(default_factory=list)
 
     def block(self, resume: Resume) -> Prepared:
-        """Return it as a block behind all others."""
+        """Return the content as a block behind all others."""
         size_bytes = sum(run.size_bytes for run in self.runs)
         block = Prepared(self.runs, {}, [], resume.last_message_id, size_bytes, written=True, flushed=True)
         block.journal, block.journal_end = resume.number - 1, resume.end
@@ -437,7 +437,7 @@ class Remainder:
 
 
 def read_remainder(tails: LogTails, partitions: Mapping[PartitionKey, PartitionLog]) -> Remainder:
-    """Return what `tails` has of each partition behind all that was replayed."""
+    """Return the content of `tails` behind the replayed end of each partition."""
     found = Remainder()
     for key in tails.partitions:
         log = partitions.get(key)

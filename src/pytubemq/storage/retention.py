@@ -1,5 +1,5 @@
-"""Which segments of a partition go, which go soon, and when one is closed so that it can go: decisions on sizes and
-times alone.
+"""Retention decisions, on sizes and times alone: which segments of a partition are removed now, which soon, and when
+one is closed so that it can be removed.
 
 The invariants: segments go oldest first, with no gap between those that stay; by age a segment goes only when its
 newest message is too old (one with a time in the future: when the next segment's is); by size one goes only when what
@@ -41,13 +41,13 @@ class Roll(NamedTuple):
 
 
 class ExpiringSegment(NamedTuple):
-    """A segment that goes soon, and how soon by each limit of its policy; None: not soon by this one."""
+    """A segment that expires soon, and how soon by each limit of its policy; None: not soon by this limit."""
 
     number: int
-    """Of the segments that were looked at, the oldest is 0."""
+    """Its index among the scanned segments; the oldest has 0."""
     left_s: float | None
     left_bytes: int | None
-    """Bytes that may still be appended to the partition before it goes."""
+    """Bytes that may still be appended to the partition before it is removed."""
 
 
 class Expiring(NamedTuple):
@@ -59,7 +59,7 @@ class Expiring(NamedTuple):
 
 
 class ExpiringPartition(NamedTuple):
-    """A partition of which something goes soon, the oldest messages first."""
+    """A partition with messages that expire soon, the oldest first."""
 
     first_ordinal: int
     end_position: int
@@ -67,7 +67,7 @@ class ExpiringPartition(NamedTuple):
 
 
 class Retained(NamedTuple):
-    """What a pass of retention dropped, and what the next passes will drop."""
+    """The result of a pass of retention: what it dropped, and what the next passes will drop."""
 
     segments: int
     messages: int
@@ -104,7 +104,7 @@ def surplus(pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, n
 def expiring_segments(
     pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, now_ms: int, *, ahead_s: float
 ) -> list[ExpiringSegment]:
-    """Return the segments that go soon, the oldest first: within a tenth of what the policy keeps.
+    """Return the segments that expire soon, the oldest first: within a tenth of what the policy keeps.
 
     Args:
         pieces: the segments that stay in this pass, the oldest first.

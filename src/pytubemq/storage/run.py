@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _CRC_BYTES = 4
 _SOUND = Struct("<QQ8xII4xIHHI")
-"""Of an index entry: position, first ordinal, size, messages, check of the record, kind, 0, self check."""
+"""Fields of an index entry: position, first ordinal, size, messages, record checksum, kind, 0, own checksum."""
 _CHECKED_BYTES = INDEX_BYTES - 4
 _LOW_32 = 0xFFFFFFFF
 

@@ -1,8 +1,7 @@
-"""Small text files beside a store that are replaced as a whole, with a check of all their bytes at the end.
+"""Small text files beside a store, replaced as a whole, with a checksum of all their bytes at the end.
 
-The invariants: a file is replaced in one step, so that it is the old one or the new one after a crash; no byte of its
-text is used before the check at its end has proved all of them. Files of versions before the check have none, and are
-for the caller to judge.
+The invariants: a file is replaced in one step, so that it is the old one or the new one after a crash; none of its text
+is used before the checksum is verified. Files of earlier versions have no checksum; the caller decides about them.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ _SEAL_BYTES: Final = len(b'"crc32":"00000000"}\n')
 
 
 def seal(text: bytes) -> bytes:
-    """Return the text with its check behind it, as the last member of a JSON object that the text leaves open."""
+    """Return the text with its checksum appended as the last member of a JSON object that the text leaves open."""
     return text + b'"crc32":"%08x"}\n' % crc32(text)
 
 
 def unseal(data: bytes) -> bytes | None:
-    """Return the text before the check; None if there is no check, or it fails."""
+    """Return the text before the checksum; None if there is no checksum, or it fails."""
     text, found = data[:-_SEAL_BYTES], _SEAL.fullmatch(data[-_SEAL_BYTES:])
     return text if found is not None and int(found[1], 16) == crc32(text) else None
 
@@ -45,7 +44,7 @@ def read_whole(disk: Disk, path: Path) -> bytes | None:
 
 
 def replace_whole(disk: Disk, path: Path, data: bytes) -> None:
-    """Put new content in a file, durable on return. Raises OSError, the previous file then is intact."""
+    """Replace a file's content, durable on return. Raises OSError; the previous file is intact then."""
     fresh = path.with_name(f"{path.name}.new")
     if disk.exists(fresh):
         disk.unlink(fresh)

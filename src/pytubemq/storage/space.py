@@ -53,10 +53,10 @@ class SpaceGuard:
         self._budget -= need
 
     def check(self) -> None:
-        """See whether there is room for any message at all.
+        """Check that there is room for any message at all.
 
         Raises:
-            DiskFullError: no more than the reserve is free. DiskFailedError: the disk does not tell.
+            DiskFullError: no more than the reserve is free. DiskFailedError: the free space cannot be read.
         """
         free = self._free_bytes()
         if free <= self._reserve_bytes:

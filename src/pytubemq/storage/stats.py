@@ -29,6 +29,6 @@ class StoreStats:
     fenced_messages: int = 0
     """Messages found to be lost to damage, those known from before included."""
     recovered_messages: int = 0
-    """Messages that a damaged journal lacked and that were taken from the logs when the store was opened."""
+    """Messages that a damaged journal lacked and that were recovered from the logs when the store was opened."""
     mended_entries: int = 0
     """Index entries that were damaged, and built anew from the log."""

@@ -80,7 +80,7 @@ class StoreSettings:
     checkpoint_bytes: int = 256 * MIB
     """After so much was moved into the logs comes the next checkpoint: about what a start has to replay at most."""
     replay_s: float = 1.5
-    """The same, by how long a start would take to replay it, which small messages make long."""
+    """The same as the time that a start would take to replay it, which is long for small messages."""
     reserve_bytes: int = MAX_UNAPPLIED_BYTES + 64 * MIB
     """Free space that sends may not use: what was accepted must still fit into its log."""
     max_open_files: int = 256
@@ -110,7 +110,7 @@ class BrokerStore(StoreReads):
         self._unneeded: list[Path] = []
         """Files that nobody needs any more and that could not be removed yet."""
         self._writing = Lock()
-        """Held while the journal is written: a store whose disk hangs there is closed without a write beside it."""
+        """Lock for journal writes, so that closing a store whose disk hangs never writes at the same time."""
         self._removing = Lock()
         """Held while files are removed: so that none goes for a topic of which the next one of its name has it by now,
         and nobody works on a store that is closed."""
@@ -217,7 +217,7 @@ class BrokerStore(StoreReads):
             self.checkpoint()
 
     def _take_behind(self, tails: LogTails, resume: Resume) -> None:
-        """Publish what the logs hold behind the journal's end."""
+        """Publish the content of the logs behind the journal's end."""
         behind = read_remainder(tails, self._partitions)
         for fence in behind.fences:
             self._fence(fence)
@@ -399,10 +399,10 @@ class BrokerStore(StoreReads):
         prepared.written = True
 
     def check_space(self) -> None:
-        """See whether there is room for messages, before one is refused. Blocks.
+        """Check that there is room for messages, before one is refused. Blocks.
 
         Raises:
-            DiskFullError: no more is free than `reserve_bytes`. DiskFailedError: the disk does not tell.
+            DiskFullError: no more is free than `reserve_bytes`. DiskFailedError: the free space cannot be read.
         """
         self._space.check()
 

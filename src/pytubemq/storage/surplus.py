@@ -25,12 +25,12 @@ _logger = logging.getLogger(__name__)
 
 
 class Surplus(NamedTuple):
-    """What retention finds in all partitions."""
+    """The segments of all partitions that retention removes now or soon."""
 
     counts: dict[PartitionKey, int]
-    """How many of its oldest segments a partition has too many."""
+    """Number of oldest segments to remove, by partition."""
     expiring: dict[PartitionKey, ExpiringPartition]
-    """What goes soon."""
+    """Messages that expire soon, by partition."""
 
 
 def choose(
@@ -41,8 +41,8 @@ def choose(
     *,
     ahead_s: float | None = None,
 ) -> Surplus:
-    """Return what goes now and, with `ahead_s`, what goes soon, so long before at least. Reads the disk where a
-    segment's times are not known yet; for the thread that applies."""
+    """Return what is removed now and, with `ahead_s`, what expires soon, at least that long before. Reads the disk if a
+    segment's times are unknown; for the applier's thread."""
     found = Surplus({}, {})
     for key, log in list(partitions.items()):
         limits = retention.get(log.topic)

@@ -164,7 +164,7 @@ def parse(cls: type, pb_class: Any, body: bytes, *, counted: bool = False) -> An
         cls: the message class.
         pb_class: protobuf's.
         body: the message.
-        counted: True if its repeated fields are known to keep their bounds, or the caller looks at no more of them.
+        counted: True if its repeated fields are known to keep their bounds, or the caller reads no more than these.
 
     Raises:
         EnvelopeError: the bytes are no such message.
@@ -182,7 +182,7 @@ def parse(cls: type, pb_class: Any, body: bytes, *, counted: bool = False) -> An
 
 
 def check_counts(cls: type, data: bytes) -> None:
-    """Pass the bytes of a message whose repeated fields keep their bounds.
+    """Check that the repeated fields in a message's bytes keep their bounds.
 
     Raises:
         EnvelopeError: one has too many values.
@@ -201,9 +201,9 @@ def missing(cls: type, pb: Any) -> EnvelopeError:
 
 
 def missing_fields(cls: type, pb: Any) -> str:
-    """The required fields that a message lacks; if it has all of its own, those that its first incomplete part lacks.
+    """Return the required fields that a message lacks; if it has all of its own, those of its first incomplete part.
 
-    Protobuf's own list names every one of every part, and may be longer than memory is large.
+    Protobuf's own list names every field of every part, so a peer could make it larger than memory.
     """
     fields = specs(cls)
     own = [

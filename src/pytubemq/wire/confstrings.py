@@ -68,7 +68,7 @@ _FIELDS: Final = {
     cls: ([field.name for field in fields(cls)], [str(field.type) for field in fields(cls)])
     for cls in (BrokerDefaultConf, BrokerTopicConf)
 }
-"""The names and the types of the fields, looked up once."""
+"""Names and types of the fields, computed once."""
 _DEFAULT_SHAPE: Final = "12 fields, numPartitions:acceptPublish:acceptSubscribe:...:memCacheFlushIntvl"
 _TOPIC_SHAPE: Final = "15 fields, topic:numPartitions:acceptPublish:...:maxMsgSizeInBytes"
 
@@ -137,7 +137,7 @@ def _parse(cls: type[C], text: str, *, least: int, what: str, shape: str) -> C:
 
 
 def check_layout(topic: str, partitions: int, stores: int) -> None:
-    """Refuse what no Broker can have of a topic: few characters may say that it is very many.
+    """Refuse a layout that no Broker can have, since few characters can claim very many partitions.
 
     Raises:
         FormatError: partitions times stores is not within 1 and `MAX_PARTITIONS_PER_TOPIC`.

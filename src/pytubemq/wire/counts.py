@@ -1,11 +1,11 @@
-"""Counts of repeated fields, checked on a message's bytes before protobuf takes memory for them.
+"""Counts of repeated fields, checked on a message's bytes before protobuf allocates memory for them.
 
-The invariant: protobuf never sees a message in which a repeated field has more values than its class declares (`most`),
-the values of all occurrences and of all parts of the message counted together. An empty part of two bytes would
-otherwise take a hundred.
+The invariant: protobuf never sees a message in which a repeated field has more values than its class declares (`most`);
+values are counted over all parts of the message together. Otherwise an empty part of two bytes would take a hundred
+bytes of memory.
 
-Nearly all messages are passed without a look at their fields: they are shorter than the fewest values that would be too
-many, or contain too few bytes that could be the tag of one.
+Nearly all messages pass without a scan of their fields: they are too short for too many values, or contain too few
+bytes that could be a value's tag.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pytubemq.wire.varint import decode_varint
 
 _ONE_BYTE: Final = 0x7F
 _LAST_SHORT_NUMBER: Final = 15
-"""Fields up to this number have tags of one byte, unless they are written longer than needed."""
+"""Fields up to this number have tags of one byte, unless the writer used a longer form."""
 _HIGH_BYTES: Final = bytes(range(0x80, 0x100))
 _VARINT, _FIXED64, _DELIMITED, _GROUP, _GROUP_END, _FIXED32 = range(6)
 _MAX_GROUPS: Final = 100
-"""Groups within groups, of which this protocol has none; protobuf takes as many."""
+"""Depth of nested groups, which this protocol does not use; protobuf has the same limit."""
 
 
 class _Counter(NamedTuple):
@@ -33,25 +33,25 @@ class _Counter(NamedTuple):
     name: str
     most: int
     tags: tuple[bytes, ...]
-    """The first bytes that a tag of it may have."""
+    """The byte sequences with which its tag may begin."""
     numeric: bool
     """True if one occurrence may hold many values, packed."""
 
 
 class _Field(NamedTuple):
-    """A field that is looked at when the values are counted."""
+    """A field to visit when values are counted."""
 
     counter: int | None
-    """Of a repeated one: its index."""
+    """The index of its counter; None unless the field is repeated."""
     part: _Level | None
-    """The fields of the part that it holds, where there is something to count."""
+    """The fields of its nested message; None if nothing in it is counted."""
 
 
 _Level = dict[int, _Field]
 
 
 class Counts:
-    """The bounds of one message class."""
+    """The limits of one message class."""
 
     __slots__ = ("_counters", "_level", "_most_fields", "least_bytes")
 
@@ -62,10 +62,10 @@ class Counts:
         self.least_bytes = min(
             ((1 if counter.numeric else 2) * (counter.most + 1) for counter in self._counters), default=None
         )
-        """The shortest message that may have too many values; None if the class has no repeated field."""
+        """Size of the shortest message that may have too many values; None if the class has no repeated field."""
 
     def check(self, data: bytes) -> None:
-        """Pass a message that keeps the bounds.
+        """Check that a message keeps the limits.
 
         Raises:
             FormatError: it has too many values of a field, or too many fields, or is malformed.
@@ -101,7 +101,7 @@ class Counts:
 
 @cache
 def counts_of(cls: type) -> Counts:
-    """The bounds of a message class."""
+    """Return the limits of a message class."""
     return Counts(cls)
 
 
@@ -125,7 +125,7 @@ class _Scan:
         self._fields_left = most_fields
 
     def read(self, data: bytes, at: int, end: int, level: _Level) -> None:
-        """Count what is in a part of the message. Raises FormatError; IndexError, ValueError: it is malformed."""
+        """Count the values in a part of the message. Raises FormatError; IndexError, ValueError: it is malformed."""
         fields_left, groups, get = self._fields_left, 0, level.get
         while at < end:
             fields_left -= 1
@@ -165,7 +165,7 @@ class _Scan:
 
 
 def _skip(data: bytes, at: int, wire_type: int, groups: int) -> tuple[int, int]:
-    """Pass over a field that is not delimited; how many groups are open behind it, and where it ends."""
+    """Skip a field that is not delimited; return how many groups are open behind it, and where it ends."""
     if wire_type == _VARINT:
         return groups, at + 1 if data[at] <= _ONE_BYTE else decode_varint(data, at)[1]
     if wire_type == _FIXED32:

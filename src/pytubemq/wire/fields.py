@@ -17,8 +17,8 @@ _FIRST_KEY: Final = 8
 _MAX_KEY: Final = (1 << 32) - 1
 
 MAX_USUAL_FIELDS: Final = 64
-"""Fields of one message that are read one by one, those aside that carry its many parts; beyond them protobuf reads it,
-which passes over ten million in the time that a thousand take here."""
+"""Fields of one message that are read one by one, without its nested messages; if there are more, protobuf reads the
+message, because it skips ten million unknown fields in the time that a thousand take here."""
 
 
 class UnusualError(Exception):

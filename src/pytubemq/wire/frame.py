@@ -70,7 +70,7 @@ def _too_large(size: int) -> FrameError:
 
 
 FRONT_BYTES: Final = 2 * MAX_HEADER_BYTES + 64
-"""So much of a frame's content tells which method it is of: two headers, their lengths, the body's first field."""
+"""Bytes of a frame's content that suffice to find its method: two headers, their lengths, the body's first field."""
 _LARGE_BYTES: Final = 1024
 """Pieces of a frame from this size up are kept as they are until it is whole; smaller ones are put together to it."""
 
@@ -104,7 +104,7 @@ class FrameDecoder:
         max_blocks: int = MAX_FRAME_BLOCKS,
         usual_frame_bytes: int | None = None,
     ) -> None:
-        """A frame larger than `usual_frame_bytes` is taken only as far as `_bound` allows."""
+        """Accept frames up to `usual_frame_bytes`, and larger ones only up to the size that `_bound` allows."""
         self._max_bytes = max_frame_bytes
         self._usual_bytes = max_frame_bytes if usual_frame_bytes is None else usual_frame_bytes
         self._allowed_bytes = self._usual_bytes  # of the current frame, as far as is known
@@ -248,7 +248,7 @@ class FrameDecoder:
             self._decide(total)
 
     def _decide(self, total: int) -> None:
-        """Take a frame that has `total` bytes or more, refuse it, or wait for what tells which is right."""
+        """Accept or refuse a frame of at least `total` bytes, or wait for the bytes that decide it."""
         front = b""
         for part in self._parts:
             front += part[: FRONT_BYTES - len(front)]
@@ -263,7 +263,7 @@ class FrameDecoder:
             raise self._too_many(total, self._allowed_bytes)
 
     def _bound(self, serial: int, front: bytes) -> int | None:
-        """Return how large a frame may be whose content begins so; None if that does not tell (yet)."""
+        """Return how large a frame may be whose content begins with `front`; None if that is not known (yet)."""
         return self._max_bytes
 
     def _too_many(self, total: int, allowed: int) -> FrameError:

@@ -62,7 +62,7 @@ class Method(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MethodSpec:
-    """One method: the services it may be asked of, its messages, and how large their frames may be."""
+    """One method: the services that offer it, its messages, and the largest frames."""
 
     method: Method
     services: frozenset[int]
@@ -78,7 +78,7 @@ _WRITE: Final = frozenset({Service.BROKER_WRITE})
 _READ_OR_WRITE: Final = _READ | _WRITE
 
 _REPORT: Final[dict[str, int]] = {"request_bytes": MAX_REPORT_BYTES, "response_bytes": MAX_FRAME_BYTES}
-"""A state is reported, and what is answered is as long as the cluster is large."""
+"""Limits of a method that reports a state, and whose response grows with the cluster."""
 _SEND: Final[dict[str, int]] = {"request_bytes": MAX_FRAME_BYTES}
 _SEND_MANY: Final[dict[str, int]] = {"request_bytes": MAX_FRAME_BYTES, "response_bytes": MAX_REPORT_BYTES}
 _FETCH: Final[dict[str, int]] = {"response_bytes": MAX_FRAME_BYTES}
@@ -150,7 +150,7 @@ METHODS: Final[Mapping[int, MethodSpec]] = MappingProxyType({int(spec.method): s
 REQUEST_BYTES: Final[Mapping[int, int]] = MappingProxyType(
     {method: spec.request_bytes for method, spec in METHODS.items()}
 )
-"""By method, how large the frame of a request may be."""
+"""The largest request frame of each method."""
 _SERVICE_TYPES: Final = range(1, 6)
 _JAVA_EXCEPTION: Final = "java.lang.Exception"
 

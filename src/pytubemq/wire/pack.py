@@ -43,7 +43,7 @@ PACK_TAG: Final = encode_varint(1003 << 3 | 2)
 """Of field 1003, length-delimited: `packs` of both fetch answers."""
 _HEAD = Struct("<QQQQQI")  # offset, message id, append time, producer id, first sequence, epoch
 _MOST: Final = (1 << 63) - 1 - OFFSET_UNIT * MAX_PACK_MESSAGES
-"""Offsets and ids of a pack's messages count up from its head's and stay signed numbers of 64 bits."""
+"""Largest number in a pack's head: offsets and ids count up from it and must stay signed 64-bit numbers."""
 HEAD_BYTES: Final = _HEAD.size + _CRC.size  # 48
 
 
@@ -230,7 +230,7 @@ def read_pack_head(field: bytes | memoryview) -> PackHead:
         raise FormatError("the head of a stored pack fails its check")
     head = PackHead._make(_HEAD.unpack_from(field))
     if head.offset > _MOST or head.message_id > _MOST or head.append_time_ms > _MOST:
-        raise FormatError("the head of a stored pack has numbers that no Broker gives")
+        raise FormatError("the head of a stored pack has numbers out of range")
     return head
 
 

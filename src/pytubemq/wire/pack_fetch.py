@@ -116,7 +116,7 @@ def _fetched(
             _take(data, records, damaged, check=check)
         records.sort(key=_offset)
         return Fetched(replace(head, packs=()), records, damaged)
-    # From here on messages and packs are counted, and protobuf need not be kept from them.
+    # From here on messages and packs are counted, so protobuf may read the message.
     if not places:
         head, singles = read(bytes(body), counted=True)
         records.extend(singles)
@@ -173,7 +173,7 @@ def _find_packs(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
 
 
 _MOST_SHORT_PACKS: Final = 1_000
-"""A pack of an answer that is shorter than its head takes more memory as a damaged one than it has bytes."""
+"""Limit on packs shorter than a head in one response, because each takes more memory than it has bytes."""
 _MESSAGE: Final = 4 << 3 | 2
 _PACKS: Final = 1003 << 3 | 2
 

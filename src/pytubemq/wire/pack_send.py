@@ -132,7 +132,7 @@ def _read_request(body: bytes) -> SendPacks:
         key, value, at = read_field(body, at, end)
         if key == _PACKS:
             if len(packs) > MAX_PACKS:
-                raise UnusualError  # the bytes are to be counted
+                raise UnusualError  # the general reader counts the fields first
             packs.append(_read_item(body, view, value, at))
             continue
         others += 1

@@ -272,7 +272,7 @@ def _read_start(begun: bytes) -> tuple[int, int] | None:
 
 
 def front_method(front: bytes) -> int | None:
-    """Return the method of a request that begins so; None if it does not stand where all clients write it."""
+    """Return the method of a request that begins with `front`; None if it is not where all clients write it."""
     at = 0
     try:
         for _ in range(_HEADERS):
@@ -414,7 +414,7 @@ def _delimit(header: bytes) -> bytes:
 
 _MAX_TEXT_CHARS: Final = 1024
 _MAX_TRACE_CHARS: Final = 64 * KIB
-"""What is kept of an exception's text; Java sends a whole stack trace."""
+"""Characters of an exception's text that are kept; Java sends a whole stack trace."""
 _BODIES: Final = frozenset({RequestBody, RspResponseBody, RspExceptionBody})
 _CAPABILITIES_TAG: Final = encode_varint(1000 << 3)
 _VERSION: Final = encode_varint(PROTOCOL_VERSION)

@@ -44,7 +44,7 @@ class Label(Enum):
 class FieldSpec:
     """One field: `kind` is a scalar kind, another message class or an enum class.
 
-    `most`: of a repeated field, how many values a whole message may have, all its parts together (see `counts`).
+    `most` is how many values of a repeated field a whole message may have, in all its parts together (see `counts`).
     """
 
     number: int

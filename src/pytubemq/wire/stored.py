@@ -142,7 +142,7 @@ def read_range_answer(head: ReadRangeResponseB2C, slices: Sequence[bytes]) -> li
 
 
 def decode_get_message(body: bytes, *, counted: bool = False) -> tuple[GetMessageResponseB2C, list[StoredMessage]]:
-    """A fetch answer: its head without messages, and the messages; `counted` as in `codec.parse`.
+    """Decode a fetch response into its head without messages, and the messages; `counted` as in `codec.parse`.
 
     Raises:
         EnvelopeError: the bytes are no such answer.
@@ -152,7 +152,7 @@ def decode_get_message(body: bytes, *, counted: bool = False) -> tuple[GetMessag
 
 
 def decode_read_range(body: bytes, *, counted: bool = False) -> tuple[ReadRangeResponseB2C, list[StoredMessage]]:
-    """A range answer, as `decode_get_message`.
+    """Decode a range response, as `decode_get_message` does.
 
     Raises:
         EnvelopeError: the bytes are no such answer.

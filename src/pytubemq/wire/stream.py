@@ -220,7 +220,7 @@ class RequestStream(_Stream):
     __slots__ = ("_bounds",)
 
     def __init__(self, bounds: Mapping[int, int] = REQUEST_BYTES) -> None:
-        """`bounds`: by method, how large the frame of a request may be; of one that is not there, as most are."""
+        """Limit request frames by method with `bounds`; a method that is not in it has the usual limit."""
         super().__init__(Request, request_start, RequestRun, _MOST_REQUEST_STRIDE_BYTES)
         self._bounds = bounds
 
@@ -245,7 +245,7 @@ class ResponseStream(_Stream):
     __slots__ = ("_bound_of",)
 
     def __init__(self, bound_of: Callable[[int], int] | None = None) -> None:
-        """`bound_of` returns how large the frame of the answer to a request may be, given its serial number."""
+        """Limit response frames with `bound_of`, which returns the limit for a request's serial number."""
         super().__init__(Response, response_start, ResponseRun, _MOST_ANSWER_STRIDE_BYTES)
         self._bound_of = bound_of
 

@@ -122,7 +122,7 @@ def parse_broker_info(text: str, *, default_port: int = DEFAULT_BROKER_PORT) -> 
     """`brokerId:host:port`; a blank or missing port is the default one.
 
     Raises:
-        FormatError: it is none, or no peer could connect to it.
+        FormatError: it is not a Broker, or no peer could connect to it.
     """
     head, _, rest = text.strip(" ").partition(":")
     host, colon, port = rest.rpartition(":")
@@ -411,7 +411,7 @@ def _topic_brokers(
     shape: str,
     skip: Callable[[FormatError], None] | None,
 ) -> tuple[B, ...]:
-    """The items of a layout, each of `count` numbers of which the first is a Broker's id; one for each Broker."""
+    """Return the items of a layout, one for each Broker: `count` numbers of which the first is the Broker's id."""
     found: dict[int, B] = {}
     for item in _items(text):
         try:
@@ -429,7 +429,7 @@ def _topic_brokers(
 
 
 def _layout(partitions: int, stores: int, what: str, text: str, shape: str) -> tuple[int, int]:
-    """The two numbers of a topic on one Broker, if their product is one that a Broker can have."""
+    """Return the two numbers of a topic on one Broker if a Broker can have that many partitions."""
     if not is_layout(partitions, stores):
         why = f"{partitions} partitions in {stores} stores are not 1 to {MAX_PARTITIONS_PER_TOPIC} in all"
         raise _not(what, text, shape, why=why)

@@ -231,5 +231,5 @@ def test_a_head_from_which_nobody_can_count_up_is_none(field: str):
     columns = encode_columns([b"a"], 0, 0)
     head = PackHead(0, 0, 0)._replace(**{field: 2**63 - 28})
     stored = stored_pack_head(head, len(columns)) + columns
-    with pytest.raises(FormatError, match="numbers that no Broker gives"):
+    with pytest.raises(FormatError, match="numbers out of range"):
         read_stored_pack(stored)

@@ -1,7 +1,7 @@
-"""Checksums of what a metadata store keeps: of each record, and of all records together.
+"""Checksums of a metadata store's records: of each record, and of all records together.
 
-SQLite's own checks cover the structure of its file and, in the write-ahead log, frames that it drops without a word
-when one does not fit. A changed value, or a lost tail of changes, passes them; these checksums show both.
+SQLite checks only the structure of its file; in the write-ahead log it silently drops frames whose checksum fails. A
+changed value, or a lost tail of changes, passes both; these checksums detect them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def check_of_row(table: str, values: Iterable[Any]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a store should hold: `generation` counts its changes, `total` is the sum of its records' checksums."""
+    """Expected totals of a store: `generation` counts its changes, `total` is the sum of its records' checksums."""
 
     generation: int = 0
     records: int = 0

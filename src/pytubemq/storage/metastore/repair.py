@@ -1,7 +1,7 @@
-"""Look into a damaged metadata file, and keep what of it is sound.
+"""Examination and repair of a damaged metadata file.
 
-The invariants: looking changes nothing, as it reads copies; a repair puts every file aside before it writes a new one,
-and takes over only records whose checksum is right.
+The invariants: an examination changes nothing, because it reads copies; a repair sets every file aside before it writes
+a new one, and keeps only records whose checksum is right.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOG: Final = "-wal"
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What is sound of a metadata file, and what is not: `damaged` names it, `lost_changes` are missing at the end."""
+    """The sound records of a metadata file, the names of damaged ones, and the number of changes lost at its end."""
 
     metadata: Metadata
     damaged: tuple[str, ...]
@@ -65,7 +65,7 @@ def examine(path: Path) -> Examination:
 
 
 def repair(path: Path, found: Examination) -> list[Path]:
-    """Put the files of `path` aside and write a new one of the sound records; return where the old files are.
+    """Set the files of `path` aside and write a new one with the sound records; return where the old files are.
 
     Raises:
         StorageError: it cannot be written; the old files are aside.
@@ -105,7 +105,7 @@ def _read_copy(path: Path, sealed: Totals | None) -> Examination:
 
 
 def _structure(db: sqlite3.Connection) -> list[str]:
-    """Return what SQLite says to be wrong with the file."""
+    """Return the problems that SQLite finds in the file."""
     try:
         return [str(row[0]) for row in db.execute("PRAGMA integrity_check(5)")]
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
@@ -113,12 +113,15 @@ def _structure(db: sqlite3.Connection) -> list[str]:
 
 
 def _without_dangling(metadata: Metadata) -> tuple[Metadata, list[str]]:
-    """Leave out places whose topic or Broker is damaged: the Brokers that hold them say what they were."""
+    """Leave out placements whose topic or Broker is damaged: the Brokers that hold them report them again."""
     topics = {topic.topic for topic in metadata.topics}
     brokers = {broker.broker_id for broker in metadata.brokers}
     kept = [place for place in metadata.deploys if place.topic in topics and place.broker_id in brokers]
     dropped = [place for place in metadata.deploys if place not in kept]
-    names = [f"the place of {place.topic} on broker {place.broker_id}, for want of one of them" for place in dropped]
+    names = [
+        f"the placement of {place.topic} on broker {place.broker_id}, because the record of one of them is damaged"
+        for place in dropped
+    ]
     return replace(metadata, deploys=kept), names
 
 

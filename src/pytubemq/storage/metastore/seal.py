@@ -1,7 +1,7 @@
-"""The seal beside a metadata file: what the file should hold, kept in a second place.
+"""The seal beside a metadata file: a second copy of the totals that the file should have.
 
-The invariant: the seal is written after the change that it counts, so a file that has fewer changes than its seal has
-lost some. It has two slots that take turns; one torn or damaged slot leaves the one before.
+The invariant: the seal is written after the change that it counts, so a file with fewer changes than its seal has lost
+some. It has two alternating slots; if one is torn or damaged, the other has the previous totals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SLOT: Final = struct.Struct("<4sQQQ")
 _CHECK: Final = struct.Struct("<I")
 _MAGIC: Final = b"PTS1"
 _SLOT_BYTES: Final = 512
-"""A sector each, so that a torn write leaves the other."""
+"""Each slot fills a sector, so that a torn write leaves the other intact."""
 
 
 def seal_path(path: Path) -> Path:

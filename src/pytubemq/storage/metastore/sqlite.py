@@ -53,7 +53,7 @@ _DAMAGE: Final = (
     "SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_ERROR", "SQLITE_FORMAT", "SQLITE_SCHEMA", "SQLITE_TOOBIG",
     "SQLITE_MISMATCH",
 )  # fmt: skip
-"""The beginnings of what SQLite calls a file that it cannot make sense of; a text that is none has no name."""
+"""The beginnings of SQLite's messages about an unreadable file; SQLite has no code for text that is not UTF-8."""
 _NAMED: Final = 5
 """Damaged records that an error names; it counts the others."""
 
@@ -116,10 +116,10 @@ class SqliteMetaStore:
         self._db.close()
 
     def _check(self, sealed: Totals | None) -> Totals:
-        """Compare what is there with what should be there, by its own totals and by the seal.
+        """Compare the records with the file's own totals and with the seal.
 
         Raises:
-            CorruptError: names what is damaged, or how much is lost.
+            CorruptError: records are damaged or lost; the error names them, or counts them.
         """
         with _explained(self._path):
             problems = [str(row[0]) for row in self._db.execute("PRAGMA integrity_check(5)")]
@@ -136,7 +136,7 @@ class SqliteMetaStore:
             raise lost(self._path, totals, sealed)
         if sealed is not None and sealed.generation == totals.generation and sealed != totals:
             raise CorruptError(
-                f"{self._path} is damaged: it has {totals.records} records, and not those {sealed.records} that "
+                f"{self._path} is damaged: its {totals.records} records are not the {sealed.records} that "
                 f"{self._seal.name} counts",
                 hint=REPAIR_HINT.format(self._path.parent),
             )
@@ -153,18 +153,23 @@ class SqliteMetaStore:
         return totals if row is None else totals.minus(row[0])
 
     def _settle(self, totals: Totals | None = None) -> None:
-        """Move the log into the file, so that the file alone holds everything, and count the change in the seal.
+        """Move the log into the file, so that the file alone has every change, and count the change in the seal.
 
-        The change stands already: what fails here makes a later loss harder to notice, and is done with the next.
+        The change is durable already: a failure here only makes a later loss harder to detect, until the next change.
         """
         try:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             write_seal(self._seal, totals or self._totals)
         except (sqlite3.Error, OSError) as error:
-            logger.error("a change of %s is in its log only, or not counted in %s: %s", self._path, self._seal, error)
+            logger.error(
+                "a change of %s is only in its write-ahead log, or not counted in %s, until the next change: %s",
+                self._path,
+                self._seal,
+                error,
+            )
 
     def _check_deploys(self, puts: Sequence[Record], deletes: Sequence[Record]) -> None:
-        """As the commit would, which cannot say what is missing; looks only at what the change may have touched."""
+        """Check foreign keys before the commit, which could not name the missing record; only those of this change."""
         missing = " (topic NOT IN (SELECT topic FROM topic) OR broker_id NOT IN (SELECT broker_id FROM broker)) LIMIT 1"
         asked: list[tuple[str, tuple[object, ...]]] = []
         for record in puts:
@@ -197,7 +202,7 @@ class SqliteMetaStore:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a file holds: the records whose checksum is right, the names of the others, and its totals."""
+    """The content of a file: the records whose checksum is right, the names of the others, and its totals."""
 
     metadata: Metadata
     damaged: tuple[str, ...]
@@ -207,7 +212,7 @@ class Reading:
 def read_records(db: sqlite3.Connection, *, tolerant: bool = False) -> Reading:
     """Read all records, each with its checksum.
 
-    With `tolerant` a table that cannot be read to its end is damage like another. Raises `sqlite3.DatabaseError`.
+    With `tolerant` a table that cannot be read to its end counts as damaged. Raises `sqlite3.DatabaseError`.
     """
     rows: dict[type[Any], list[Any]] = {}
     damaged: list[str] = []
@@ -249,7 +254,7 @@ def read_records(db: sqlite3.Connection, *, tolerant: bool = False) -> Reading:
 
 
 def _rows(db: sqlite3.Connection, table: Table, damaged: list[str] | None) -> Iterator[tuple[Any, ...]]:
-    """Yield a table's rows; with `damaged` an error is noted there and ends them."""
+    """Yield a table's rows; with `damaged` an error is appended to it and ends the rows."""
     try:
         yield from db.execute(_select(table))
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
@@ -259,12 +264,12 @@ def _rows(db: sqlite3.Connection, table: Table, damaged: list[str] | None) -> It
 
 
 def _sound_record(table: Table, row: Sequence[Any], check: object) -> Any:
-    """The record; None if it is not what was written."""
+    """Return the record; None if its checksum fails."""
     if check != check_of_row(table.name, row):
         return None
     try:
         return record_of(table.kind, row)
-    except (ValueError, TypeError):  # a value that a later version knows, of which ours makes nothing
+    except (ValueError, TypeError):  # a value that only a later version knows
         return None
 
 
@@ -282,7 +287,7 @@ def _write_totals(db: sqlite3.Connection, totals: Totals) -> None:
 
 
 def _add_checks(db: sqlite3.Connection) -> None:
-    """Work out the checksums of a file that had none."""
+    """Add checksums to a file of a version without them."""
     totals = Totals()
     for table in TABLES:
         for *row, _ in db.execute(_select(table)).fetchall():
@@ -312,12 +317,12 @@ def _delete(table: Table) -> str:
 
 
 def kept_log(path: Path) -> Path:
-    """Return where the write-ahead log of an unclean end is kept until the file is found to be whole."""
+    """Return the path at which the write-ahead log of a crash is kept until the file is found to be complete."""
     return path.with_name(f"{path.name}-wal.before")
 
 
 def keep_log(path: Path) -> None:
-    """Copy the write-ahead log that an unclean end left: opening the file drops what of it is damaged."""
+    """Copy the write-ahead log that a crash left, because SQLite drops damaged frames when it opens the file."""
     log = path.with_name(f"{path.name}-wal")
     if log.exists() and log.stat().st_size and not kept_log(path).exists():
         shutil.copy2(log, kept_log(path))
@@ -344,9 +349,9 @@ def _migrations() -> list[str]:
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    """Check the layout's number and bring it up to ours.
+    """Check the layout's number and migrate the file to ours.
 
-    A number below that of a layout which the file has already is damage, not age.
+    A number lower than the file's actual layout is damage, not age.
     """
     (version,) = db.execute("PRAGMA user_version").fetchone()
     steps = _migrations()

@@ -55,7 +55,7 @@ class JournalTaker:
         tails: LogTails,
         say: Callable[[str], None],
     ) -> None:
-        """`tails` is what the logs held behind the checkpoint: the journal may lack some of it."""
+        """Recover from `tails`, the logs behind the checkpoint, what the journal lacks."""
         self._tails = tails
         self._disk = disk
         self._root = root
@@ -92,7 +92,7 @@ class JournalTaker:
             self._fill(key, ordinal, 0)
 
     def finish(self) -> None:
-        """Take what the logs hold behind the journal's end, put everything on the device, and bring the checkpoint up
+        """Recover the content of the logs behind the journal's end, make everything durable, and advance the checkpoint
         to it."""
         behind = read_remainder(self._tails, self._logs)
         for run in behind.runs:
@@ -101,7 +101,7 @@ class JournalTaker:
         self._windows.replay(behind.sequences)
         self._checkpoint.last_message_id = max(self._checkpoint.last_message_id, self._tails.last_message_id)
         if self._tails.messages:
-            self._say(f"{self._tails.messages} messages that the journal lacks are taken from the logs")
+            self._say(f"{self._tails.messages} messages that the journal lacks were recovered from the logs")
         self._apply()
         for name in sorted(name for item in self._dirty.segments for name in (item.log_name, item.index_name)):
             with self._files.borrow(name) as file:
@@ -179,7 +179,7 @@ class JournalTaker:
             self._publish(key, run)
 
     def _fill(self, key: PartitionKey, ordinal: int, size_bytes: int) -> None:
-        """What the logs have up to a message, and holes between."""
+        """Recover the content of the logs up to a message, with holes between."""
         log = self._log(key)
         begin, end = Border(log.end_ordinal, log.end_position), Border(ordinal, log.end_position + size_bytes)
         taken = self._tails.between(key, begin, end)

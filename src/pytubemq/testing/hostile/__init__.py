@@ -1,5 +1,5 @@
-"""Hostile peers: a Master, a Broker and clients that say what no sound peer would.
+"""Hostile peers: a Master, a Broker and clients that send what no correct peer would.
 
-Every bad value comes from a generator with a seed, made from the message classes themselves: a message or a field that
-is added later is covered as well. `docs/design/boundaries.md` says what must hold beside them and how to run them.
+Every bad value comes from a seeded generator that works on the message classes themselves, so a message or a field that
+is added later is covered as well. `docs/design/boundaries.md` says what must hold among them and how to run them.
 """

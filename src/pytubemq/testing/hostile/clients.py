@@ -1,6 +1,6 @@
 """Hostile producers, consumers and Brokers: raw connections that send requests which are nearly right, and worse.
 
-The invariant: a case is what the seed and its number say, whatever came before and whatever the server answered.
+The invariant: seed and number alone determine a case, whatever came before and whatever the server answered.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from pytubemq.model.ids import Address
 
 KEPT: Final = 200
-"""Cases that are remembered for the report of a failure."""
+"""Cases that are kept for the report of a failure."""
 WINDOW: Final = 16
-"""Requests under way; answers are not waited for one by one."""
+"""Most requests in flight; responses are not awaited individually."""
 ANSWER_WAIT_S: Final = 0.2
-"""What silence is worth: a request that is held, or will never be answered, delays the rest by so long."""
+"""How long a request without a response (a long poll, or one that is never answered) delays the next ones."""
 
 
 class Case(NamedTuple):
-    """One hostile frame: what it is in words, its bytes, and whether the connection is of use after it."""
+    """One hostile frame: its description, its bytes, and whether the connection can be used after it."""
 
     number: int
     how: str
@@ -110,7 +110,7 @@ def _noise(values: Values) -> bytes:
 
 
 def _bad_envelope(spec: MethodSpec, serial: int, body: bytes, values: Values) -> tuple[bytes, str]:
-    """A frame whose headers are bad around a message that is as it is."""
+    """Return a frame with bad headers around an unchanged message, and its description."""
     random = values.random
     service = random.choice((*spec.services, 0, 1, 2, 3, 4, 9, -1))
     method = random.choice((int(spec.method), int(spec.method), 0, 11, 106, -1, 2**31 - 1))
@@ -139,7 +139,7 @@ def _bad_envelope(spec: MethodSpec, serial: int, body: bytes, values: Values) ->
 
 
 class HostileClient:
-    """Sends cases over one connection after the other; `last` has the newest, `answers` counts what came back."""
+    """A client that sends cases over successive connections; `last` has the newest, `answers` counts the responses."""
 
     def __init__(self, address: Address, seed: int, services: frozenset[int], scene: Scene) -> None:
         self.address = address
@@ -157,7 +157,7 @@ class HostileClient:
         self._open = 0
 
     async def run(self, cases: int) -> None:
-        """Send so many cases."""
+        """Send this many cases."""
         for _ in range(cases):
             case = make_case(self.cases, self.seed, self.methods, self.scene)
             self.cases += 1
@@ -167,7 +167,7 @@ class HostileClient:
         await self.close()
 
     async def close(self) -> None:
-        """Take what has been answered, and end the connection."""
+        """Read the remaining responses, and close the connection."""
         with contextlib.suppress(ConnectionError, FrameError):
             await self._take(0)
         writer, self._writer, self._reader = self._writer, None, None
@@ -199,7 +199,7 @@ class HostileClient:
         self.connections += 1
 
     async def _take(self, most_open: int) -> None:
-        """Read answers until no more than so many are due, or none comes for a while.
+        """Read responses until at most `most_open` are outstanding, or none arrives for a while.
 
         Raises:
             ConnectionError: the server ended the connection.

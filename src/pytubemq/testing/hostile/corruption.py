@@ -1,7 +1,7 @@
-"""Sound messages made bad: values, presence, counts, order, types on the wire, lengths, contradictions.
+"""Corruption of correct messages: values, presence, counts, order, wire types, lengths, contradictions.
 
-The invariant: a corruption is what the seed says, whatever was corrupted before; `Corrupted.how` says in words what was
-done, for the report of a failure.
+The invariant: the seed alone determines a corruption, whatever was corrupted before; `Corrupted.how` describes it for
+the report of a failure.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ GROUP: Final = 3
 FIXED32: Final = 5
 _MASK: Final = (1 << 64) - 1
 _MOST_REPEATED_BYTES: Final = 1 << 20
-"""What repeats of one field may amount to; larger frames are a case of their own."""
+"""Most bytes of one field's repetitions; larger frames are a case of their own."""
 
 
 class Corrupted(NamedTuple):
-    """A message's bytes and what was done to them."""
+    """A corrupted message's bytes, and a description of the corruption."""
 
     body: bytes
     how: str
 
 
 class _Part(NamedTuple):
-    """A field as it is written: its number, wire type and what follows the key."""
+    """An encoded field: its number, its wire type and the bytes behind the key."""
 
     number: int
     wire_type: int
@@ -84,7 +84,7 @@ def _once(cls: type, parts: list[_Part], values: Values) -> tuple[bytes, str]:
 
 
 def _set(cls: type, parts: list[_Part], name: str, spec: FieldSpec, values: Values) -> tuple[bytes, str]:
-    """A field with a bad value, or a repeated one with several."""
+    """Give a field a bad value, or a repeated one several."""
     random = values.random
     kept = [part for part in parts if part.number != spec.number]
     mine = [part for part in parts if part.number == spec.number]
@@ -98,7 +98,7 @@ def _set(cls: type, parts: list[_Part], name: str, spec: FieldSpec, values: Valu
 
 
 def _bad(name: str, spec: FieldSpec, sound: _Part | None, values: Values) -> _Part:
-    """A bad value of a field's own kind, or a bad nested message."""
+    """Return a bad value of a field's own kind, or a bad nested message."""
     random = values.random
     kind = spec.kind
     if kind is Kind.STR:
@@ -123,7 +123,7 @@ def _bad(name: str, spec: FieldSpec, sound: _Part | None, values: Values) -> _Pa
 
 
 def _repeat(parts: list[_Part], name: str, spec: FieldSpec, values: Values) -> tuple[bytes, str]:
-    """A field many times: its own value again and again, or empty ones."""
+    """Repeat a field many times, with its own value or an empty one."""
     random = values.random
     mine = [part for part in parts if part.number == spec.number]
     empty = _Part(spec.number, DELIMITED, b"\x00") if _is_delimited(spec) else _Part(spec.number, VARINT, b"\x00")
@@ -134,7 +134,7 @@ def _repeat(parts: list[_Part], name: str, spec: FieldSpec, values: Values) -> t
 
 
 def _other_type(parts: list[_Part], name: str, spec: FieldSpec, values: Values) -> tuple[bytes, str]:
-    """A field of another type on the wire than its own."""
+    """Give a field another wire type than its own."""
     random = values.random
     own = DELIMITED if _is_delimited(spec) else VARINT
     wire_type = random.choice([one for one in (VARINT, FIXED64, DELIMITED, GROUP, 4, FIXED32, 6, 7) if one != own])
@@ -144,7 +144,7 @@ def _other_type(parts: list[_Part], name: str, spec: FieldSpec, values: Values) 
 
 
 def _spoil_bytes(data: bytes, values: Values) -> bytes:
-    """The bytes with a bit flipped, an end cut off, something in between, or a length that lies."""
+    """Flip a bit, cut the end off, insert bytes, or change a length."""
     random = values.random
     at = random.randrange(len(data) + 1)
     roll = random.random()
@@ -162,7 +162,7 @@ def _spoil_bytes(data: bytes, values: Values) -> bytes:
 
 
 def _split(body: bytes) -> list[_Part] | None:
-    """The fields of a message as they are written; None if they cannot be told apart."""
+    """Return the encoded fields of a message; None if they cannot be separated."""
     parts = []
     at = 0
     try:

@@ -1,7 +1,7 @@
-"""What a hostile server does with one request: answers with something bad, twice, never, for somebody else, or cuts.
+"""Faults that a hostile server injects into its responses: bad, repeated, missing, misdirected or truncated ones.
 
-The invariant: mostly it answers as a sound server would, or nearly, so that what comes after the first answer is
-reached as well.
+The invariant: most responses are those of a correct server, or nearly, so that clients also reach the requests that
+follow.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 CODES: Final = (200, 301, 400, 401, 403, 404, 410, 411, 412, 415, 419, 422, 424, 430, 431, 443, 450, 452, 455, 500, 503,
                 0, -1, 201, 599, 2**31 - 1, -(2**31))  # fmt: skip
 KEPT: Final = 64
-"""Answers that are remembered for the report of a failure."""
+"""Responses that are kept for the report of a failure."""
 _PACKS_TAG: Final = encode_varint(1003 << 3 | 2)
 
 
 class FaultInjector:
-    """Chooses and gives the bad answers of one server; `cases` counts them, `last` has the newest in words."""
+    """The source of one server's bad responses; `cases` counts them, `last` describes the newest."""
 
     def __init__(self, seed: int, scene: Scene, *, sound_share: float = 0.4) -> None:
         self.seed = seed
@@ -62,7 +62,7 @@ class FaultInjector:
         )
 
     def answer(self, call: Call, message: Any) -> bool:
-        """Give a bad answer in place of `message`; False if this request is to be answered soundly."""
+        """Send a bad response in place of `message`; return False if this request shall get the correct one."""
         random = Random(f"{self.seed}:{self.cases}")
         self.cases += 1
         if random.random() < self.sound_share:
@@ -78,7 +78,7 @@ class FaultInjector:
         self.last.append(f"case {self.cases - 1}, {method}: {how}")
         return True
 
-    # --- kinds of answers -----------------------------------------------------------------------------------
+    # --- kinds of faults ------------------------------------------------------------------------------------
 
     def _corrupted(self, call: Call, message: Any, values: Values) -> str:
         body = _encoded(message)
@@ -90,7 +90,7 @@ class FaultInjector:
         return bad.how
 
     def _contradiction(self, call: Call, message: Any, values: Values) -> str:
-        """Success with the code of a failure, failure with 200, a failure that carries what only success has."""
+        """Send success with the code of a failure, failure with 200, or a failure with fields of a success."""
         names = {field.name for field in fields(message)}
         changed: dict[str, Any] = {"err_code": values.random.choice(CODES)}
         if "success" in names:
@@ -101,7 +101,7 @@ class FaultInjector:
         return f"contradiction {changed}"[:200]
 
     def _invented(self, call: Call, message: Any, values: Values) -> str:
-        """A sound answer to something else: made from the schema, not from what was asked."""
+        """Send a correct response to another request, made from the schema."""
         made = sound(METHODS[call.request.method].response, values)
         bad = corrupt(type(made), _encoded(made), values, times=values.random.choice((0, 0, 1)))
         call.reply(bad.body)
@@ -195,7 +195,7 @@ def _response(call: Call, body: bytes, *, serial: int | None = None, method: int
 
 
 def _send(call: Call, buffers: Sequence[bytes]) -> None:
-    """Send what is no answer of this server's own making, and count the call as done."""
+    """Send raw buffers as the response, and mark the call as answered."""
     _drop(call)
     call.connection.send(buffers)
 

@@ -1,6 +1,6 @@
-"""Which form the text of a field has, by its name.
+"""Forms of text fields, by field name.
 
-The invariant: a field that is not named here gets texts of every form, so a new one is covered before anyone names it.
+The invariant: a field that is not named here gets texts of every form, so a new field is covered from the start.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Record batches ("packs" on the wire) whose checks pass and whose contents lie."""
+"""Record batches ("packs" on the wire) with valid checksums and invalid contents."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _HEAD = Struct("<QQQQQI")
 
 
 def sound_columns(values: Values) -> bytes:
-    """Return columns that any Broker takes."""
+    """Return columns that any Broker accepts."""
     payloads = [values.random.randbytes(values.random.randrange(1, 40)) for _ in range(values.random.randrange(1, 5))]
     return encode_columns(payloads, 0, 0)
 
 
 def bad_columns(values: Values) -> bytes:
-    """Return columns with the right checksum and a count, a length or a flag that does not fit, or payloads that do not
-    contain what their flags say."""
+    """Return columns with a valid checksum, but a count, a length or a flag that does not fit, or payloads that
+    contradict their flags."""
     random = values.random
     payloads = [values.data()[:200] for _ in range(random.randrange(1, 6))]
     flags = [random.choice((0, 1, 2, 3, -1, 2**31 - 1)) for _ in payloads]
@@ -39,7 +39,7 @@ def bad_columns(values: Values) -> bytes:
 
 
 def bad_stored(values: Values) -> bytes:
-    """Return a stored pack as a fetch response has it, its head's numbers at their bounds."""
+    """Return a stored pack, as in a fetch response, with the numbers of its head at their bounds."""
     random = values.random
     numbers = [abs(values.number()) % 2**64 for _ in range(5)]
     fields = _HEAD.pack(*numbers, random.choice((0, 1, 2**32 - 1)))

@@ -1,7 +1,7 @@
-"""Sound messages of any class, which are then corrupted: requests of clients and Brokers that would be served.
+"""Correct messages of any class, to be corrupted: requests of clients and Brokers that would be served.
 
-The invariant: made from the schema, so a class or a field that is added is sent as well; numbers that are not named
-here are small.
+The invariant: messages are made from the schema, so a class or a field that is added is sent as well; numbers that are
+not named here are small.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SELDOM = frozenset({"auth_info", "authorized_info", "producer_id", "producer_epo
 
 
 def sound(cls: type, values: Values) -> Any:
-    """Return a message of class `cls` that a sound peer might send."""
+    """Return a message of class `cls` that a correct peer might send."""
     random = values.random
     chosen: dict[str, Any] = {}
     for name, spec in specs(cls).items():
@@ -43,7 +43,7 @@ def sound(cls: type, values: Values) -> Any:
 
 
 def bulk(cls: type, values: Values, *, most_bytes: int) -> tuple[Any, str]:
-    """Return a sound message in which one repeated field has as many sound values as its bound and the size allow."""
+    """Return a correct message in which one repeated field has as many values as its bound and the size allow."""
     fields = specs(cls)
     message = sound(cls, values)
     many = [name for name, spec in fields.items() if spec.label is Label.REPEATED]
@@ -96,4 +96,4 @@ NUMBER_OF: dict[str, Callable[[Values], int]] = {
     "flow_check_id": lambda values: -2,
     "config_id": lambda values: -2,
 }
-"""Numbers that a sound peer sends, where small ones would not do."""
+"""Makers of the numbers that a correct peer sends, for fields in which a small random number would be refused."""

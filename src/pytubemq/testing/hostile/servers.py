@@ -1,6 +1,6 @@
 """A hostile Master for Brokers, and a hostile Master with a Broker for clients, on loopback.
 
-The invariant: beneath the faults there is a server that works, so that its peers get as far as they can.
+The invariant: except for the injected faults the servers work, so that their peers get as far as they can.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ REMOVED_HEARTBEATS = 25
 
 
 class HostileMaster:
-    """A Master that wants to harm its Broker; every heartbeat is answered at once, with a new configuration."""
+    """A Master that tries to harm its Broker; it answers every heartbeat at once, with a new configuration."""
 
     def __init__(self, seed: int, scene: Scene, *, capabilities: Capability = OURS, sound_share: float = 0.4) -> None:
         self.scene = scene
@@ -95,13 +95,13 @@ class HostileMaster:
         raise NotImplementedError(type(request).__name__)
 
     def _removed(self) -> tuple[str, ...]:
-        """Topics to remove, mostly none that ever were; the same for some heartbeats, so that there is time for it."""
+        """Return topics to remove, most of which never existed; unchanged for some heartbeats, to leave time for it."""
         random = Random(f"{self.faults.seed}:removed:{self._conf_id // REMOVED_HEARTBEATS}")
         names = (*random.sample(NAMES, 3), *self.scene.more_topics)
         return tuple(_topic(name, status=2) for name in names)
 
     def _configuration(self) -> dict[str, Any]:
-        """What registrations and heartbeats are answered with alike: never the same twice."""
+        """Return the configuration for responses to registrations and heartbeats, never the same twice."""
         return {
             "stop_read": False,
             "stop_write": False,
@@ -123,7 +123,7 @@ def _topic(name: str, partitions: int = 1, *, status: int = 0) -> str:
 
 
 class HostileCluster:
-    """A Master and a Broker that want to harm the clients that use them; `masters` is what to give to `connect`."""
+    """A Master and a Broker that try to harm their clients; `masters` is the argument for `connect`."""
 
     def __init__(self, seed: int, scene: Scene, *, capabilities: Capability = OURS, sound_share: float = 0.6) -> None:
         self.mock = MockBroker(
@@ -147,7 +147,7 @@ class HostileCluster:
 
     @property
     def masters(self) -> str:
-        """`host:port` of the Master."""
+        """The Master's `host:port`."""
         return self.mock.masters
 
     def _script(self, call: Call, request: Any) -> Any:

@@ -1,7 +1,6 @@
-"""Values that no sound peer sends: numbers at their bounds, names that break something, texts that are nearly right.
+"""Values that no correct peer sends: numbers at their bounds, names that break something, texts that are nearly right.
 
-The invariants: the same `random.Random` gives the same values; no host that is named can be reached, but for this
-machine's own.
+The invariants: the same `random.Random` gives the same values; no host among them can be reached, except this machine.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ NUMBERS: Final = (
     0, 1, -1, 2, -2, 27, 28, 29, -28, 64, 127, 128, 255, 256, 1000, 9_999, 10_000, 10_001, 65_535, 65_536, 99_999,
     2**20, 2**24, 2**31 - 28, I32_MAX, 2**31, 2**32 - 1, 2**32, 2**53, 2**62, I64_MAX - 27, I64_MAX, -(2**31), -(2**63),
 )  # fmt: skip
-"""Bounds of types, of ids, of ports, of offsets (whole ones and others), and what lies one beyond."""
+"""Bounds of types, ids, ports and offsets (aligned and not), and the numbers next to them."""
 
 NAMES: Final = (
     "", " ", "\t", ".", "..", "../..", "../../../../etc", "/", "/etc/passwd", "/tmp", "~", "-", "--help", "a/b",
@@ -34,7 +33,7 @@ NAMES: Final = (
     "=", "a" * 64, "a" * 65, "a" * 1024, "a" * 1025, "java.lang.Runtime", "os.system", "pytubemq.errors.ConfigError",
     "__class__", "*", ".*", "(a+)+$", "[" * 50, "\ufffd", "\ud7ff",
 )  # fmt: skip
-"""Names of nothing that is: paths, bounds of lengths, line ends, escapes, patterns, and what divides other texts."""
+"""Names that do not exist: paths, longest names, line ends, escapes, patterns, and separators of other texts."""
 
 HOSTS: Final = (
     "127.0.0.1", "localhost", "127.0.0.9", "", " ", "127.0.0.1 ", "a..b", "-", ".", "a" * 64, "a" * 300,
@@ -45,7 +44,7 @@ HOSTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is really there, so that a value may be nearly right."""
+    """The topics, groups and Brokers that really exist, so that a value may be nearly right."""
 
     topic: str = "demo"
     partitions: int = 3
@@ -57,7 +56,7 @@ class Scene:
 
 
 class Values:
-    """Bad values, and good ones where a bad one would end a request too early."""
+    """A generator of bad values, and of good ones where a bad one would end a request too early."""
 
     def __init__(self, random: Random, scene: Scene, *, most_bytes: int = 64 * 1024) -> None:
         self.random = random
@@ -82,12 +81,12 @@ class Values:
         return self._long()
 
     def data(self) -> bytes:
-        """Return bytes of any content, seldom many."""
+        """Return random bytes, rarely many."""
         size = self.random.choice((0, 1, 3, 4, 5, 40, 1000, self.most_bytes if self.random.random() < 0.05 else 100))
         return self.random.randbytes(size)
 
     def count(self) -> int:
-        """Return how often to repeat something; seldom very often."""
+        """Return a number of repetitions, rarely a large one."""
         return self.random.choices((0, 1, 2, 3, 16, 500, 5_000), (10, 30, 25, 20, 10, 4, 1))[0]
 
     def _long(self) -> str:
@@ -97,7 +96,7 @@ class Values:
         )
 
     def _spoilt(self, text: str) -> str:
-        """Return the text with one thing changed: a part replaced, left out, doubled, cut or filled up."""
+        """Return the text with one change: a part replaced, left out, doubled, cut or padded."""
         roll, random = self.random.random(), self.random
         at = random.randrange(len(text) + 1)
         if roll < 0.5:
@@ -123,25 +122,25 @@ class Values:
     # --- good ones, by form ---------------------------------------------------------------------------------
 
     def form(self, name: str) -> str:
-        """Return a text of a form that is right, of things that are there or might be."""
+        """Return a correct text of a form, naming things that exist or might."""
         return FORMS[name](self)
 
     def topic(self) -> str:
-        """Return the name of a topic, mostly of one that is there."""
+        """Return the name of a topic, mostly of an existing one."""
         return self.random.choices((self.scene.topic, *self.scene.more_topics), (8, 1, 1))[0]
 
     def broker_id(self) -> int:
-        """Return the id of a Broker, mostly of the one that is there."""
+        """Return the id of a Broker, mostly of the existing one."""
         return self.scene.broker_id if self.random.random() < 0.8 else self.random.choice((2, 7, 1001, I32_MAX))
 
     def address(self) -> str:
-        """Return `host:port`, mostly the one that is there."""
+        """Return `host:port`, mostly that of the existing Broker."""
         if self.random.random() < 0.8:
             return self.scene.broker
         return f"{self.random.choice(HOSTS)}:{self.random.choice((0, 1, 8123, 65_535, 65_536, -1))}"
 
     def partition_id(self) -> int:
-        """Return the number of a partition, mostly of one that is there."""
+        """Return the id of a partition, mostly of an existing one."""
         return (
             self.random.randrange(self.scene.partitions)
             if self.random.random() < 0.8
@@ -149,7 +148,7 @@ class Values:
         )
 
     def large_or_small(self) -> int:
-        """Return how many partitions or stores a text claims."""
+        """Return a number of partitions or stores for a text to claim."""
         return self.random.choices((self.scene.partitions, 0, 100, 10_000, 1_000_000, I32_MAX), (12, 1, 1, 1, 1, 1))[0]
 
 
@@ -225,4 +224,4 @@ FORMS: Final[dict[str, Callable[[Values], str]]] = {
     "token": lambda values: str(values.random.choice(NUMBERS)),
     "word": lambda values: values.random.choice(("earliest", "latest", "time", "disk", "process", "memory", "user")),
 }
-"""Forms of texts by name, each with a maker of sound ones; `forms` says which field has which."""
+"""Forms of texts by name, each with a maker of correct ones; `forms` has the form of each field."""

@@ -49,7 +49,7 @@ def test_what_the_journal_lost_and_the_logs_have_is_kept(tmp_path: Path, how: st
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before, "a plan changes nothing"
     done = repair(root, root / "repair-1")
     assert (done.done, done.fences) == (planned.done, [])
-    assert any("taken from the logs" in line for line in done.done)
+    assert any("recovered from the logs" in line for line in done.done)
     assert verify(root).is_sound
     assert not list(root.glob("repair-recovery-*"))
     kept = {path.relative_to(root / "repair-1"): path.read_bytes() for path in (root / "repair-1").rglob("*.*")}
