@@ -2,7 +2,7 @@
 
 The invariants: one that an operator has configured must come from where the record says; one that entered by itself
 may come back at another address, but not while one of its id is at the old one and has topics of its own; one that was
-deleted while it ran does not enter by itself again.
+deleted while it ran does not register automatically again.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ ATTRIBUTE_ALLOWANCE_BYTES: Final = 10 * KIB
 """What a payload may have beyond the topic's limit: the original's allowance for the attribute block."""
 MAX_PARTITIONS_PER_TOPIC: Final = 10_000
 MAX_PARTITIONS_PER_BROKER: Final = 100_000
-"""Of all topics of one Broker; a configuration with more is not put in force (Kafka advises 4,000)."""
+"""Partitions of all topics of one Broker; a configuration with more is not put in force (Kafka advises 4,000)."""
 MAX_FLOW_RULES_CHARS: Final = 64 * KIB
 """Text of the flow-control rules of a cluster or a group."""
 MAX_FLOW_RULES: Final = 200
@@ -195,7 +195,7 @@ MAX_CONSUME_RECORDS: Final = 100_000
 MAX_GROUP_RECORDS: Final = 100_000
 """Records of what holds for groups; beyond it a new one is refused."""
 MIN_TOKEN_CHARS: Final = 22
-"""Of a token for changes over HTTP: 128 random bits take so many in base64. (The original's sample is `abc`.)"""
+"""Least characters of an HTTP token: so many hold 128 random bits in base64. (The original's sample is `abc`.)"""
 MAX_TOKEN_CHARS: Final = 128
 """The administration's token (the original's length)."""
 HTTP_REQUEST_TIMEOUT_S: Final = 10.0

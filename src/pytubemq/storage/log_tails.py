@@ -106,9 +106,9 @@ class LogTails:
                 if entry is None or entry.kind == RecordKind.HOLE:
                     continue
                 record = read_exactly(file, entry.size_bytes, segment.log_size(entry.position))
-                told = read_record(record) if record_is_sound(entry, memoryview(record)) else None
-                if told is not None and told.first_ordinal == entry.first_ordinal and told.message_id > last_id:
-                    last_id = told.message_id + told.messages - 1
+                stored = read_record(record) if record_is_sound(entry, memoryview(record)) else None
+                if stored is not None and stored.first_ordinal == entry.first_ordinal and stored.message_id > last_id:
+                    last_id = stored.message_id + stored.messages - 1
                     gathered.add(entry, record)
             return gathered.runs(), last_id
         finally:

@@ -80,7 +80,7 @@ class StoreSettings:
     checkpoint_bytes: int = 256 * MIB
     """After so much was moved into the logs comes the next checkpoint: about what a start has to replay at most."""
     replay_s: float = 1.5
-    """The same as the time that a start would take to replay it, which is long for small messages."""
+    """The same bound as time that a start would take to replay it, which is long for small messages."""
     reserve_bytes: int = MAX_UNAPPLIED_BYTES + 64 * MIB
     """Free space that sends may not use: what was accepted must still fit into its log."""
     max_open_files: int = 256

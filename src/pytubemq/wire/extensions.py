@@ -41,7 +41,7 @@ class Capability(IntFlag):
     RESET_OFFSETS = 1 << 12  # RESET_OFFSETS and RESET_HISTORY
     TOPIC_NAMES = 1 << 13  # the Master tells the names of all topics
     RANGE_FILTERS = 1 << 14  # READ_RANGE takes message types, and PARTITION_OFFSETS tells bytes
-    RESET_NOTICES = 1 << 15  # a registration ends (301) when somebody moves its group; the next one tells the epoch
+    RESET_NOTICES = 1 << 15  # a registration ends (301) when somebody moves its group; the next one has the epoch
 
 
 @unique
