@@ -226,8 +226,7 @@ async def test_every_step_of_the_page(tmp_path: Path) -> None:
         "127.0.0.1:8090": f"127.0.0.1:{free_port()}",
         "127.0.0.2:9123": f"127.0.0.2:{port}",
         "brokerPort=9123": f"brokerPort={port}",
-        "TOKEN=abc": f"TOKEN={TOKEN}",
-        'token = "abc"': f'token = "{TOKEN}"',
+        "the-token-of-your-master": TOKEN,
     })  # fmt: skip
     traffic = Traffic(master.address)
     try:
