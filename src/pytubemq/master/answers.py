@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import Code
 from pytubemq.model.ids import UNDEFINED, BrokerInfo
-from pytubemq.model.limits import MAX_CLIENT_ID_CHARS, MAX_GROUP_CHARS, MAX_HOST_CHARS, MAX_TOPICS_PER_CLIENT
+from pytubemq.model.limits import (
+    MAX_CLIENT_ID_CHARS,
+    MAX_GROUP_CHARS,
+    MAX_HOST_CHARS,
+    MAX_REGISTRATION_TEXT_BYTES,
+    MAX_TOPICS_PER_CLIENT,
+)
 from pytubemq.model.names import is_plain, shown, unplain
 from pytubemq.wire.messages.master import ApprovedClientConfig, ClusterConfig
 from pytubemq.wire.strings import format_broker_infos
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pytubemq.model.records import BrokerRecord, ClusterRecord
 
@@ -24,6 +30,8 @@ OK = "OK!"
 NO_RULES = "[]"
 UNCHANGED = " "
 SYSTEM_TOPIC = "__offset_history__"
+_ITEM_BYTES = 5
+"""The most that stands before a text of a list on the wire."""
 
 
 class RefusalError(Exception):
@@ -79,6 +87,23 @@ def check_topics(names: Iterable[str], *, client: str) -> tuple[str, ...]:
         if not is_plain(topic):
             raise RefusalError(Code.BAD_REQUEST, unplain(topic, "topicName"))
     return topics
+
+
+def check_other_text(size_bytes: int, *lists: Sequence[str], client: str) -> None:
+    """Refuse a registration of `size_bytes` in which what is not in its lists is long, known fields or unknown ones.
+
+    Raises:
+        RefusalError: 400, it is longer than `MAX_REGISTRATION_TEXT_BYTES`.
+    """
+    if size_bytes <= MAX_REGISTRATION_TEXT_BYTES:
+        return
+    listed = sum(len("".join(texts).encode()) + _ITEM_BYTES * len(texts) for texts in lists)
+    if size_bytes - listed > MAX_REGISTRATION_TEXT_BYTES:
+        raise RefusalError(
+            Code.BAD_REQUEST,
+            f"the registration of {client} has {size_bytes - listed} bytes beside its topics, filters and partitions "
+            f"(as in jdkVersion or sessionKey), {MAX_REGISTRATION_TEXT_BYTES} are allowed",
+        )
 
 
 def check_produced(names: Iterable[str], *, client: str) -> tuple[str, ...]:

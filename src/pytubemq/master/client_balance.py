@@ -72,6 +72,8 @@ class ClientBalance:
         client_id = answers.check_client_id(request.client_id)
         host = answers.check_host(request.host_name)
         name = answers.check_group_name(request.group_name)
+        parts = request.sub_rep_info.part_sub_info if request.sub_rep_info is not None else ()
+        answers.check_other_text(call.size_bytes, request.topic_list, request.topic_condition, parts, client=client_id)
         topics, conditions = check_subscription(
             self._groups.brokers, client_id, request.topic_list, request.topic_condition
         )

@@ -79,6 +79,14 @@ class Consumers:
         client_id = answers.check_client_id(request.client_id)
         host = answers.check_host(request.host_name)
         name = answers.check_group_name(request.group_name)
+        answers.check_other_text(
+            call.size_bytes,
+            request.topic_list,
+            request.topic_condition,
+            request.subscribe_info,
+            (request.required_partition or "",),
+            client=client_id,
+        )
         terms = self._terms(client_id, request)
         claims = _claims(client_id, terms, request)
         if terms.bound:

@@ -193,7 +193,6 @@ class Groups:
         """End a registration so that another client has room; the consumer may register again."""
         group = self.find(name, member)
         if group is not None:
-            logger.info("group %s: %s makes room for another client", name, member)
             GROUP.tell("left", group=name, member=member, reason="it made room for another client")
             self._forget(group, member)
             self.apply(group, Left(member))

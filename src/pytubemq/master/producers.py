@@ -94,6 +94,7 @@ class Producers:
         client_id = answers.check_client_id(request.client_id)
         host = answers.check_host(request.host_name)
         topics = answers.check_produced(request.topic_list, client=client_id)
+        answers.check_other_text(call.size_bytes, request.topic_list, client=client_id)
         self._peers.check_room(client_id, call.connection, most=self._max_per_connection)
         origin = origin_of(call.peer, call.connection)
         self._admission.check(producer_key(client_id), call.size_bytes, origin)
@@ -140,7 +141,6 @@ class Producers:
 
     def make_room(self, client_id: str) -> None:
         """End a registration so that another client has room; the producer may register again."""
-        logger.info("producer %s makes room for another client", client_id)
         self._release(client_id)
 
     def connection_lost(self, connection: Connection) -> None:

@@ -141,6 +141,12 @@ MAX_CLIENTS_PER_CONNECTION: Final = 10_000
 """Producers, and as many consumers, of one connection: a gateway has thousands; memory is bounded by the two around."""
 MAX_CLIENT_STATE_BYTES: Final = 128 * MIB
 """What all clients may have told the Master of themselves (topics, filters, partitions), as they sent it."""
+MAX_DROPPED_FOR_ONE: Final = 500
+"""Clients that never sent a heartbeat and make room for one registration; one that would need more is refused. The
+longest of a member with 10,000 partitions has 1 MB, and those that only register have a few KB each."""
+MAX_REGISTRATION_TEXT_BYTES: Final = 16 * KIB
+"""What a client's registration may have beside its topics, filters and partitions: ids, host, versions, credentials;
+of Java's and ours under 1 KiB."""
 MAX_BROKERS: Final = 1_000
 """Brokers a Master enters by itself."""
 MAX_BROKERS_PER_CONNECTION: Final = 16

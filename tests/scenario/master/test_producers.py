@@ -9,6 +9,7 @@ import pytest
 
 from pytubemq.errors import Code
 from pytubemq.master.settings import MasterSettings
+from pytubemq.model.limits import MAX_REGISTRATION_TEXT_BYTES
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.master import (
     ApprovedClientConfig,
@@ -16,11 +17,13 @@ from pytubemq.wire.messages.master import (
     CloseResponseM2P,
     HeartRequestP2M,
     HeartResponseM2P,
+    RegisterRequestC2MV2,
     RegisterRequestP2M,
+    RegisterResponseM2CV2,
     RegisterResponseM2P,
 )
 from pytubemq.wire.methods import Method
-from tests.scenario.master.town import WAIT_MS, FakeProducer, town
+from tests.scenario.master.town import WAIT_MS, FakeConsumer, FakeProducer, town
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -246,3 +249,35 @@ async def test_a_flood_of_registrations_keeps_nobody_out_and_shows() -> None:
         assert (await flood.heartbeat("demo")).err_code == Code.HB_NO_NODE, "it made room, and may register again"
         flood.client_id = "127.0.0.1-1-1-0-1.0"
         assert (await flood.heartbeat("demo")).success
+
+
+async def test_what_a_registration_says_beside_topics_and_partitions_is_bounded() -> None:
+    async with town() as place:
+        producer, consumer = await place.peer(FakeProducer), await place.peer(FakeConsumer)
+        long = "j" * (MAX_REGISTRATION_TEXT_BYTES + 1)
+        answer = await producer.ask(
+            RegisterRequestP2M(client_id="p", broker_check_sum=-1, host_name="h", jdk_version=long),
+            RegisterResponseM2P,
+            Method.PRODUCER_REGISTER_P2M,
+        )
+        assert (answer.success, answer.err_code) == (False, 400)
+        assert "beside its topics, filters and partitions" in answer.err_msg
+        refused = await consumer.register(session_key=long)
+        assert (refused.success, refused.err_code) == (False, 400)
+        assert "beside its topics, filters and partitions" in refused.err_msg
+        balanced = await consumer.ask(
+            RegisterRequestC2MV2(
+                client_id="c", group_name="g", host_name="h", source_count=1, node_id=0, jdk_version=long
+            ),
+            RegisterResponseM2CV2,
+            Method.CONSUMER_REGISTER_C2M_V2,
+        )
+        assert balanced.err_code == 400
+        assert "beside its topics, filters and partitions" in balanced.err_msg
+        many = tuple(f"topic_{number:03}_{'x' * 40}" for number in range(1_000))
+        whole = await producer.ask(
+            RegisterRequestP2M(client_id="p", broker_check_sum=-1, host_name="h", topic_list=many),
+            RegisterResponseM2P,
+            Method.PRODUCER_REGISTER_P2M,
+        )
+        assert whole.success, "many topics are no long text"

@@ -7,6 +7,7 @@ import pytest
 from pytubemq.errors import Code
 from pytubemq.master.admission import Admission
 from pytubemq.master.answers import RefusalError
+from pytubemq.model.limits import MAX_DROPPED_FOR_ONE
 
 
 def test_the_number_is_bounded_and_those_that_are_in_may_come_again() -> None:
@@ -123,4 +124,71 @@ def test_all_that_is_remembered_goes_with_the_clients() -> None:
     admission = filled([("10.0.0.9", n % 2) for n in range(8)], most=8)
     for key in range(8):
         admission.leave(key)
-    assert (len(admission), admission.total_bytes, admission._origins, admission._hosts) == (0, 0, {}, {})
+    assert (len(admission), admission.total_bytes) == (0, 0)
+    assert not any((admission._carried, admission._idle_carried, admission._connections))
+    assert not any(map(len, (admission._hosts, admission._idle)))
+
+
+class CountingKey:
+    """A client's key that counts how often it is looked at."""
+
+    looks = 0
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        CountingKey.looks += 1
+        return hash(self.number)
+
+
+def looks_to_make_room(clients: int, *, short_of_bytes: bool) -> int:
+    """Return how often keys are looked at when a registration replaces others, of so many that are registered.
+
+    They make room for bytes: 20 of those that never sent a heartbeat; or for one place, where all sent one.
+    """
+    admission = Admission(max_clients=clients + short_of_bytes, max_bytes=clients * 10)
+    for number in range(clients):
+        key = CountingKey(number)
+        admission.enter(key, 10, ("10.0.0.9", number % 7))
+        if not short_of_bytes:
+            admission.beat(key)
+    CountingKey.looks = 0
+    admission.check("new", 200 if short_of_bytes else 0, ("10.0.0.2", 1))
+    assert admission.made_room == (20 if short_of_bytes else 1)
+    return CountingKey.looks
+
+
+@pytest.mark.parametrize("short_of_bytes", [True, False])
+def test_to_make_room_costs_the_same_beside_few_clients_and_many(short_of_bytes: bool) -> None:
+    few, many = (looks_to_make_room(clients, short_of_bytes=short_of_bytes) for clients in (200, 5_000))
+    assert many <= few + 100, f"{few} looks beside 200 clients, {many} beside 5000"
+
+
+def test_one_registration_replaces_a_bounded_number_and_none_when_they_do_not_do() -> None:
+    admission = Admission(max_clients=5_000, max_bytes=10_000)
+    for number in range(1_000):
+        admission.enter(number, 10, ("10.0.0.9", 1))
+    with pytest.raises(RefusalError, match="this one 6000 more"):
+        admission.check("new", 6_000, ("10.0.0.2", 1))
+    assert (len(admission), admission.made_room) == (1_000, 0), "nobody goes for one that is refused"
+    admission.check("new", 10 * MAX_DROPPED_FOR_ONE, ("10.0.0.2", 1))
+    assert admission.made_room == MAX_DROPPED_FOR_ONE
+
+
+def test_all_that_make_room_for_one_are_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    admission = Admission(max_clients=100, max_bytes=1_000)
+    for number in range(100):
+        admission.enter(number, 10, ("10.0.0.9", 1))
+    admission.check("new", 300, ("10.0.0.2", 1))
+    assert [record.getMessage() for record in caplog.records] == [
+        "30 clients make room for new from 10.0.0.2, the first is 99"
+    ]
+
+
+def test_clients_that_come_again_and_again_leave_nothing_behind() -> None:
+    admission = Admission(max_clients=10, max_bytes=1_000)
+    for _ in range(1_000):
+        admission.enter("a", 10)
+    assert len(admission._idle._heap) < 100
