@@ -192,8 +192,21 @@ def reported_surplus(topics: Iterable[TopicConfig], placed: Callable[[str], Topi
     surplus = 0
     for topic in topics:
         if (record := placed(topic.name)) is not None:
-            surplus += max(0, topic.partitions * topic.stores - record.partitions * record.stores)
+            shared = within_record(topic, record)
+            surplus += topic.partitions * topic.stores - shared.partitions * shared.stores
     return surplus
+
+
+def within_record(reported: TopicConfig, record: TopicConfig) -> TopicConfig:
+    """Return the reported topic with the partitions that the record has as well.
+
+    A record's partitions only become more. A Broker that reports more has them from a record that was lost (as when an
+    older backup is restored): they stay on its disk, and count again once the record has them.
+    """
+    if reported.partitions <= record.partitions and reported.stores <= record.stores:
+        return reported
+    partitions = min(reported.partitions, record.partitions)
+    return replace(reported, partitions=partitions, stores=min(reported.stores, record.stores))
 
 
 def check_surplus(surplus: int) -> None:

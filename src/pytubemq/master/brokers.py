@@ -27,6 +27,7 @@ from pytubemq.master.broker_sync import (
     reported_removals,
     reported_surplus,
     reported_topics,
+    within_record,
 )
 from pytubemq.master.broker_upkeep import BrokerUpkeep
 from pytubemq.master.held_topics import unknown_topics
@@ -148,10 +149,16 @@ class Brokers:
         return not self._unheard.isdisjoint(self._catalogue.deployed(topic))
 
     def carries(self, broker_id: int, config: TopicConfig) -> bool:
-        """Whether a Broker has reported a topic with all its partitions."""
+        """Whether a Broker has reported a topic with all its partitions, or with more."""
         run = self.runs.get(broker_id)
         reported = run.topics.get(config.name) if run is not None and run.online else None
-        return reported is not None and (reported.partitions, reported.stores) == (config.partitions, config.stores)
+        return reported is not None and within_record(config, reported) == config
+
+    def beyond_record(self, broker_id: int, config: TopicConfig) -> int:
+        """Return how many partitions of a topic a Broker has reported beyond those of the record."""
+        run = self.runs.get(broker_id)
+        reported = None if run is None else run.topics.get(config.name)
+        return 0 if reported is None else reported_surplus([reported], lambda _: config)
 
     def can_take_topics(self, broker_id: int) -> bool:
         """True if new topics are placed on a Broker.
@@ -164,7 +171,10 @@ class Brokers:
         return broker_id in self._synced and (broker_id in self.runs or broker_id in self._expected_until)
 
     def serving(self, topic: str, broker_id: int) -> Serving | None:
-        """What an online Broker has reported of a topic that it is to carry, and what may be done with it."""
+        """What an online Broker has reported of a topic that it is to carry, and what may be done with it.
+
+        Partitions beyond the record are left out, however many the Broker reports, because clients learn of all.
+        """
         deploy = self._catalogue.deployed(topic).get(broker_id)
         run = self.runs.get(broker_id)
         if deploy is None or run is None or not run.online or (config := run.topics.get(topic)) is None:
@@ -172,7 +182,7 @@ class Brokers:
         wanted = self._catalogue.config(deploy)
         sound = run.read_status == 0
         return Serving(
-            config,
+            within_record(config, wanted),
             publish=sound
             and run.write_status == 0
             and deploy.topic_status is TopicStatus.NORMAL

@@ -322,6 +322,7 @@ class Groups:
     def _make(self, name: str, terms: Terms) -> Group:
         planned = terms.kind is not GroupKind.CLIENT_BALANCE
         view = GroupView(
+            name_bytes=len(name.encode()),
             planned=planned,
             reserving=terms.bound,
             select_big=terms.select_big,

@@ -113,13 +113,14 @@ class Reports:
     def _place(self, topic: str, broker_id: int, config: TopicConfig) -> TopicPlace:
         served = self._brokers.serving(topic, broker_id)
         publish, subscribe = served is not None and served.publish, served is not None and served.subscribe
+        ready, beyond = self._brokers.carries(broker_id, config), self._brokers.beyond_record(broker_id, config)
         return TopicPlace(
             broker=broker_id,
             partitions=config.partitions * config.stores,
-            ready=self._brokers.carries(broker_id, config),
+            ready=ready,
             publish=publish,
             subscribe=subscribe,
-            why="" if publish and subscribe else "; ".join(self._why_shut(topic, broker_id)),
+            why="" if publish and subscribe and ready and not beyond else "; ".join(self._why_shut(topic, broker_id)),
         )
 
     def _why_shut(self, topic: str, broker_id: int) -> Iterator[str]:
@@ -143,6 +144,11 @@ class Reports:
             yield "its acceptSubscribe is false there"
         if not self._brokers.carries(broker_id, config):
             yield f"broker {broker_id} has not reported it yet"
+        if beyond := self._brokers.beyond_record(broker_id, config):
+            yield (
+                f"broker {broker_id} has {beyond} partitions more than the record: they are not written or read until "
+                "the record has them"
+            )
 
     def defaults(self) -> DefaultsView:
         """What holds for topics that say nothing else."""

@@ -119,6 +119,10 @@ HEARTBEAT_IN_FLIGHT_S: Final = 3.0
 and Java sends another only a period later. Then the time above counts from the break."""
 EVENT_TIMEOUT_S: Final = 30.0
 """An event that its consumer has not acknowledged by then is dropped and the group balanced anew."""
+MAX_EVENT_PARTITIONS: Final = 20_000
+MAX_EVENT_BYTES: Final = MAX_REPORT_BYTES
+"""Partitions of one event, and their text: as much as a member can report, less than a client reads
+(`MAX_WIRE_SUBSCRIPTIONS`). The rest is in the events that follow."""
 EVENT_RESEND_S: Final = 5.0
 """A heartbeat that does not acknowledge the event told so long ago gets it again (the original never resends)."""
 MAX_FORGONE_EVENTS: Final = 2

@@ -21,7 +21,7 @@ from pytubemq.master.service import MasterService, MasterSettings
 from pytubemq.model.ids import Address
 from pytubemq.wire.messages.master import CloseRequestB2M, CloseResponseM2B
 from pytubemq.wire.methods import Method
-from tests.scenario.master.town import WAIT_MS, FakeBroker, town
+from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeConsumer, FakeProducer, town
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -206,3 +206,30 @@ async def test_a_master_enters_a_bounded_number_of_brokers_by_itself() -> None:
         assert "1 are allowed" in refused.err_msg
         first = await t.peer(FakeBroker, broker_id=1)
         assert (await first.register()).success
+
+
+async def test_partitions_beyond_the_record_are_shown_and_given_to_nobody() -> None:
+    async with town() as t:
+        broker = await t.broker()
+        creating = asyncio.create_task(t.master.create_topic("demo", 2))
+        await until(lambda: "demo" in t.master._catalogue.topics)
+        await broker.heartbeat()
+        broker.topics = tuple(text.replace("demo:2:", "demo:9000:") for text in broker.topics)
+        await broker.heartbeat()
+        await creating
+        consumer, producer = await t.peer(FakeConsumer), await t.peer(FakeProducer)
+        await consumer.register()
+        event = (await consumer.heartbeat()).event
+        assert event is not None
+        assert [text.rpartition(":")[2] for text in event.subscribe_info] == ["0", "1"]
+        await producer.register()
+        assert (await producer.heartbeat("demo")).topic_infos == ("demo#1:2:1#",)
+        place = (await t.master.topic("demo")).places[0]
+        assert place.ready
+        assert place.why == (
+            "broker 1 has 8998 partitions more than the record: they are not written or read until the record has them"
+        )
+        broker.topics = tuple(text.replace("demo:9000:", "demo:1:") for text in broker.topics)
+        broker.report = True
+        await broker.heartbeat()
+        assert (await producer.heartbeat("demo")).topic_infos == ("demo#1:1:1#",), "nor those that it does not report"

@@ -403,20 +403,24 @@ def _repeated(view: GroupView, member: Member, event: Event, now_s: float) -> Ev
 
 
 def _new_event(view: GroupView, member: Member, now_s: float) -> Event | None:
-    """Return the event that moves the member from its current towards its target partitions; None if none is due."""
+    """Return the event that moves the member from its current towards its target partitions; None if none is due.
+
+    It has as many partitions as one event may have; those beyond are in the events that follow.
+    """
+    room = view.event_room(member.name)
     target = view.target.get(member.name, _NOTHING)
     surplus = (member.holds - target) | member.stray
     gain = target - member.holds
     if surplus:
         op = OpType.DISCONNECT if gain else OpType.ONLY_DISCONNECT
-        return Event(view.next_rebalance_id, op, tuple(sorted(surplus)), now_s, now_s)
+        return Event(view.next_rebalance_id, op, tuple(sorted(surplus)[:room]), now_s, now_s)
     taken = {p for p in member.again if _can_be_taken_again(view, p, member, now_s)}
     if now_s >= view.settle_until_s:
         taken.update(p for p in gain if _can_be_told(view, p) and not _is_on_its_way(view, p, member, now_s))
     if not taken:
         return None
     op = OpType.CONNECT if member.after_disconnect else OpType.ONLY_CONNECT
-    return Event(view.next_rebalance_id, op, tuple(sorted(taken)), now_s, now_s)
+    return Event(view.next_rebalance_id, op, tuple(sorted(taken)[:room]), now_s, now_s)
 
 
 def _can_be_told(view: GroupView, partition: Partition) -> bool:

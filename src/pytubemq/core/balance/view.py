@@ -7,13 +7,17 @@ told to take it, or reported having it, and has not yet acknowledged giving it u
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytubemq.model.limits import (
     CLIENT_TIMEOUT_S,
     EVENT_RESEND_S,
     EVENT_TIMEOUT_S,
     LOST_CONNECTION_GRACE_S,
+    MAX_EVENT_BYTES,
+    MAX_EVENT_PARTITIONS,
+    MAX_HOST_CHARS,
+    MAX_TOPIC_CHARS,
     RESTART_GRACE_S,
 )
 
@@ -23,6 +27,10 @@ if TYPE_CHECKING:
     from pytubemq.core.balance.claims import Claim
     from pytubemq.core.balance.facts import Event
     from pytubemq.model.ids import Partition
+
+
+_PLACE_BYTES: Final = MAX_HOST_CHARS + MAX_TOPIC_CHARS + 48
+"""A partition on the wire beside the names of member and group: Broker, topic, numbers and what divides them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +97,10 @@ class GroupView:
     say, also when two say the same, and nobody is told anything.
 
     While `reserving` only `claims` are told: a bound group begins with them, decided by `select_big`. A partition of
-    `leases` is on its way back with its reader until `leases_until_s`.
+    `leases` is on its way back with its reader until `leases_until_s`. `name_bytes` is how long the group's name is.
     """
 
+    name_bytes: int = 0
     planned: bool = True
     reserving: bool = False
     select_big: bool = True
@@ -108,6 +117,10 @@ class GroupView:
     target: Mapping[str, frozenset[Partition]] = field(default_factory=dict)
     owners: Mapping[Partition, str] = field(default_factory=dict)
     strays: frozenset[Partition] = frozenset()
+
+    def event_room(self, member: str) -> int:
+        """Return how many partitions one event to a member may have, each with the names of member and group."""
+        return min(MAX_EVENT_PARTITIONS, MAX_EVENT_BYTES // (_PLACE_BYTES + self.name_bytes + len(member.encode())))
 
     @property
     def balanced(self) -> bool:

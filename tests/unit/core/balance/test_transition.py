@@ -30,6 +30,7 @@ from pytubemq.core.balance.facts import (
 from pytubemq.core.balance.transition import apply
 from pytubemq.core.balance.view import GroupView, Timing, due_s
 from pytubemq.model.ids import Partition
+from pytubemq.model.limits import MAX_EVENT_BYTES, MAX_EVENT_PARTITIONS
 
 FOUR = frozenset(Partition(1, "demo", n) for n in range(4))
 TIMING = Timing(client_timeout_s=30, lost_grace_s=3, event_timeout_s=30, resend_s=5, settle_s=15, retry_s=1)
@@ -410,3 +411,25 @@ def test_what_a_superseded_connect_may_have_done_stays_its_members_until_what_fo
     assert story.ask("b") is None, "the first may be taking them just now"
     story(Acked("a", instead.rebalance_id))
     assert len(story.told("a").partitions) == 1
+
+
+def test_one_event_has_no_more_partitions_than_a_member_can_read_and_the_others_follow() -> None:
+    everything = frozenset(Partition(1, "demo", n) for n in range(MAX_EVENT_PARTITIONS + 7))
+    story = Story(everything)
+    story(Joined("a"))
+    first, second = story.serve("a"), story.serve("a")
+    assert (len(first.partitions), len(second.partitions)) == (MAX_EVENT_PARTITIONS, 7)
+    assert story.view.balanced
+    story(Drained(frozenset(["a"]), story.now_s + 60))
+    assert [len(story.serve("a").partitions) for _ in range(2)] == [MAX_EVENT_PARTITIONS, 7]
+    assert story.ask("a") is None
+
+
+def test_long_names_make_an_event_shorter_so_that_it_fits_into_a_frame() -> None:
+    story = Story(frozenset(Partition(1, "demo", n) for n in range(6_000)))
+    story.view = replace(story.view, name_bytes=1024)
+    member = "m" * 1024
+    story(Joined(member))
+    events = [story.serve(member), story.serve(member)]
+    assert all(len(event.partitions) * 2_100 < MAX_EVENT_BYTES for event in events)
+    assert sum(len(event.partitions) for event in events) == 6_000
