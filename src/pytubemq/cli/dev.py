@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 import click
 
 from pytubemq._version import __version__
+from pytubemq.cli.api import TOKEN_VARIABLE
+from pytubemq.cli.invocation import commands_as_typed
 from pytubemq.cli.options import GlobalOptions, current, global_options, is_default
 from pytubemq.cli.output import emit_object
 from pytubemq.cli.words import count_of, size
+from pytubemq.model.names import escaped
 
 if TYPE_CHECKING:
     from pytubemq.server.dev import DevReady
@@ -76,23 +79,36 @@ def show(options: GlobalOptions, ready: DevReady, *, seconds: float, kept: bool,
             options, {**endpoints.as_dict(), "data": str(ready.data_dir), "profile": ready.profile}, name="master"
         )
     tick = click.style("✓", fg="green") if options.colour else "✓"
+    topic = f"  {tick} topic     {ready.topic}, {count_of(ready.partitions, 'partition')}    {_reached_by(ready)}"
     free = size(shutil.disk_usage(ready.data_dir).free)
     lines = [
         f"pytubemq {__version__}   Master, Broker and HTTP in one process   "
         f"data {ready.data_dir} ({'kept' if kept else 'dropped at the end'})",
-        *(f"  ! {note}" for note in ready.notes),
+        *(f"  ! {escaped(_typed(note))}" for note in ready.notes),
         f"  {tick} master    {endpoints.master}",
         f"  {tick} broker 1  {endpoints.broker}    disk free {free}",
-        f"  {tick} http      {endpoints.http}    loopback only, no login; a page of links",
+        f"  {tick} http      {endpoints.http}    {_protection(ready)}; a page of links",
         *([f"  {tick} broker 1  {endpoints.broker_http}"] if endpoints.broker_http else []),
-        f"  {tick} topic     {ready.topic}, {count_of(ready.partitions, 'partition')}    {_reached_by(ready)}",
+        topic if ready.partitions else f"  ! topic     {ready.topic} does not exist    {_reached_by(ready)}",
         f"ready in {seconds:.1f} s" + ("; Ctrl-C stops everything" if stays else ""),
     ]
-    if stays:
+    if stays and ready.partitions:
         where = "" if ready.current else f" -P {ready.profile}"
         produce, consume = (options.next(f"pytubemq {name} {ready.topic}{where}") for name in ("produce", "consume"))
         lines.append(f"Next, in another terminal:  echo hello | {produce} && {consume}")
     options.say("\n".join(lines))
+
+
+def _typed(note: str) -> str:
+    from pytubemq.cli.main import COMMANDS
+
+    return commands_as_typed(note, list(COMMANDS))
+
+
+def _protection(ready: DevReady) -> str:
+    """Return who may use the HTTP address, and whether a change needs the token."""
+    reach = "insecure = true, no TLS and no login" if ready.insecure else "loopback only, no login"
+    return f"{reach}, but changes need the token ({TOKEN_VARIABLE})" if ready.has_token else reach
 
 
 def _reached_by(ready: DevReady) -> str:

@@ -2,7 +2,8 @@
 
 The invariants: ports that are taken are named and passed over; what was found is written into the profile `dev` before
 anyone is told that it is ready, and taken back at the end; the profile of another one that runs is left alone; two on
-one directory are refused before anything is started.
+one directory are refused before anything is started. A cluster that cannot get its demo topic stays up all the same,
+because the commands that help need a Master that runs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytubemq.errors import DirectoryLockedError
+from pytubemq.errors import DirectoryLockedError, NotFoundError, TubeError
 from pytubemq.model.ids import Address
 from pytubemq.net.ports import is_free, next_free
 from pytubemq.observe.story import tell_stories
@@ -48,11 +49,16 @@ class DevReady:
     data_dir: Path
     topic: str
     partitions: int
+    """Of the demo topic; 0 if it does not exist, and `notes` then say why."""
     profile: str
     current: bool
     """Whether commands that name no cluster work with this one."""
     notes: tuple[str, ...] = field(default_factory=tuple)
-    """Ports that were taken, and by whom."""
+    """Ports that were taken, and by whom; what is wrong with the cluster, and the remedy."""
+    has_token: bool = False
+    """True if a change over HTTP needs the token of `http.token`."""
+    insecure: bool = False
+    """True if `insecure` is set: whoever reaches the cluster may use it."""
 
 
 def run_dev(
@@ -77,7 +83,8 @@ def run_dev(
     before = Profiles()
     try:
         settings, notes = free_ports(settings)
-        node = Node(settings, ROLES["all"], before_open=_make_demo_topic)
+        demo = _DemoTopic()
+        node = Node(settings, ROLES["all"], before_open=demo.create)
 
         async def on_ready() -> None:
             nonlocal written, before
@@ -85,12 +92,24 @@ def run_dev(
             assert node.master is not None
             assert endpoints.master is not None
             assert endpoints.http is not None
-            partitions = (await node.master.topic(DEMO_TOPIC)).partitions
+            partitions = await demo.partitions(node)
             before = read_profiles()
             name = free_name(before, profile, settings.data_dir)
             written = Profile(name, endpoints.master, endpoints.http, str(settings.data_dir.absolute()))
             save_profile(written, make_current=name == profile)
-            announce(DevReady(endpoints, settings.data_dir, DEMO_TOPIC, partitions, name, name == profile, notes))
+            announce(
+                DevReady(
+                    endpoints,
+                    settings.data_dir,
+                    DEMO_TOPIC,
+                    partitions,
+                    name,
+                    name == profile,
+                    (*notes, *await demo.notes(node)),
+                    has_token=bool(settings.http.token.strip()),
+                    insecure=settings.insecure,
+                )
+            )
 
         return run_node(node, on_ready=on_ready, until_ready=until_ready)
     finally:
@@ -99,11 +118,37 @@ def run_dev(
             restore_profiles(written, before)
 
 
-async def _make_demo_topic(node: Node) -> None:
-    """Create the topic that `dev` promises, unless it exists from an earlier run."""
-    assert node.master is not None
-    if DEMO_TOPIC not in {topic.name for topic in await node.master.topics()}:
-        await node.master.create_topic(DEMO_TOPIC, DEMO_PARTITIONS)
+class _DemoTopic:
+    """The topic that `dev` promises, and the error where it cannot be created."""
+
+    def __init__(self) -> None:
+        self._error: TubeError | None = None
+
+    async def create(self, node: Node) -> None:
+        """Create the topic, unless it exists from an earlier run; keep an error for `notes`."""
+        assert node.master is not None
+        if DEMO_TOPIC in {topic.name for topic in await node.master.topics()}:
+            return
+        try:
+            await node.master.create_topic(DEMO_TOPIC, DEMO_PARTITIONS)
+        except TubeError as error:
+            self._error = error
+
+    async def partitions(self, node: Node) -> int:
+        """Return how many partitions the topic has; 0 if it does not exist."""
+        assert node.master is not None
+        try:
+            return (await node.master.topic(DEMO_TOPIC)).partitions
+        except NotFoundError:
+            return 0
+
+    async def notes(self, node: Node) -> list[str]:
+        """Return a line for each reason why the cluster is degraded, else one for the error of the creation."""
+        assert node.master is not None
+        lines = [f"{reason.thing}: {reason.why}; {reason.hint}" for reason in (await node.master.health()).reasons]
+        if not lines and self._error is not None:
+            lines = [f"{self._error.message}; {self._error.hint}" if self._error.hint else self._error.message]
+        return lines
 
 
 def free_name(profiles: Profiles, wanted: str, data_dir: Path) -> str:

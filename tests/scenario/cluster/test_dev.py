@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 from pathlib import Path
@@ -150,3 +151,55 @@ def test_a_directory_and_none_is_a_contradiction(tube: CommandLine) -> None:
     assert found.returncode == ExitCode.USAGE
     assert b"give one of them" in found.stderr
     assert not (tube.home / "here").exists()
+
+
+@pytest.mark.parametrize("pattern", ["meta.db*", "meta.*"], ids=["its seal is left", "nothing is left"])
+def test_lost_metadata_comes_back_by_the_advice_of_the_program(tube: CommandLine, pattern: str) -> None:
+    process, _ = tube.dev()
+    assert tube("topic", "create", "mine", "--partitions", "2").returncode == ExitCode.DONE
+    for topic in ("demo", "mine"):
+        assert tube("produce", topic, f"in {topic}").returncode == ExitCode.DONE
+    stop(process)
+    for path in (tube.home / "tubemq-dev" / "master").glob(pattern):
+        path.unlink()
+    if pattern == "meta.db*":
+        refused = tube("dev", "--until-ready")
+        assert b"TUBE-corrupt" in refused.stderr
+        repaired = tube(*advised(refused.stderr, "store metadata"))
+        assert (repaired.returncode, b"kept 0 records" in repaired.stderr) == (ExitCode.DONE, True), repaired.stderr
+        advice = advised(repaired.stderr, "cluster adopt")
+    else:
+        advice = ["cluster", "adopt"]
+    process, _ = tube.dev()
+    health = tube("cluster", "health", "-o", "json")
+    assert health.returncode == ExitCode.UNHEALTHY
+    assert tube(*advice).returncode == ExitCode.DONE
+    assert tube("topic", "list", "-o", "name").stdout.split() == [b"demo", b"mine"]
+    assert [tube("consume", topic).stdout for topic in ("demo", "mine")] == [b"in demo\n", b"in mine\n"]
+    assert tube("produce", "mine", "more").returncode == ExitCode.DONE
+    _, said = stop(process)
+    note = next(line for line in said.splitlines() if line.startswith("  ! broker 1"))
+    assert "holds topics that this Master does not know (demo, mine)" in note
+    assert "pytubemq cluster adopt" in note
+    assert "! topic     demo does not exist" in said
+    process, _ = tube.dev()
+    assert "  ! " not in stop(process)[1]
+
+
+def advised(said: bytes, command: str) -> list[str]:
+    """Return the words of the command that a text recommends."""
+    text = said.decode()
+    begin = text.index(f"pytubemq {command}")
+    return re.split(r"[`\n:]", text[begin:])[0].split()[1:]
+
+
+def test_it_says_what_a_change_over_http_needs(tube: CommandLine) -> None:
+    token = "a-token-that-nobody-guesses-0123456789"
+    process, _ = tube.dev("--set", f"http.token={token}")
+    _, said = stop(process)
+    assert "changes need the token (PYTUBEMQ_TOKEN)" in said
+    assert token not in said
+    process, _ = tube.dev("--set", "insecure=true")
+    _, said = stop(process)
+    assert "insecure = true, no TLS and no login" in said
+    assert "loopback only" not in said
