@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import Code, FormatError
 from pytubemq.master.answers import RefusalError, check_client_id
 from pytubemq.model.ids import Address, BrokerInfo
-from pytubemq.model.limits import BROKER_TAKE_BACK_S, FOREIGN_CONNECTION_GRACE_S
-from pytubemq.model.names import check_port
+from pytubemq.model.limits import BROKER_TAKE_BACK_S, FOREIGN_CONNECTION_GRACE_S, MAX_VERSION_CHARS
+from pytubemq.model.names import check_broker_host, check_port
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -43,10 +43,10 @@ class BrokerIdentity:
 
     @classmethod
     def parse(cls, client_id: str, tls_port: int) -> BrokerIdentity:
-        """Read a Broker's client id, an IPv6 host in brackets or not.
+        """Read a Broker's client id.
 
         Raises:
-            RefusalError: 400, it is not a Broker's client id, or no peer could connect to its address.
+            RefusalError: 400, it is not a Broker's client id, or some client could not connect to its address.
         """
         text = check_client_id(client_id)
         head, _, rest = text.partition(":")
@@ -54,8 +54,14 @@ class BrokerIdentity:
         port, _, version = rest.partition(":")
         if not (bracket and _is_number(head) and _is_number(port)):
             raise RefusalError(Code.BAD_REQUEST, f"clientId {text[:200]!r} of a Broker must be {_FORM}")
+        if len(version) > MAX_VERSION_CHARS:
+            raise RefusalError(
+                Code.BAD_REQUEST,
+                f"the version of broker {head} has {len(version)} characters, {MAX_VERSION_CHARS} are allowed",
+            )
         try:
             info = BrokerInfo(int(head), Address(host, int(port))).check()
+            check_broker_host(host)
             check_port(tls_port, what="TLS port")
         except FormatError as error:
             raise RefusalError(

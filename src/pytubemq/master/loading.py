@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytubemq.errors import FormatError
 from pytubemq.model.ids import BrokerInfo
-from pytubemq.model.names import check_port, check_served_topic, escaped, is_plain, unplain
+from pytubemq.model.names import check_broker_host, check_port, check_served_topic, escaped, is_plain, unplain
 from pytubemq.model.records import BrokerRecord, ConsumeRecord, DeployRecord, GroupRecord, Record, TopicRecord
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def _check(record: Record) -> None:
     match record:
         case BrokerRecord():
             BrokerInfo(record.broker_id, record.address).check()
+            check_broker_host(record.address.host)
             check_port(record.tls_port, what="TLS port")
         case DeployRecord() | TopicRecord():
             check_served_topic(record.topic)

@@ -34,6 +34,8 @@ MAX_CLIENT_ID_CHARS: Final = 1024
 MAX_GROUP_CHARS: Final = 1024
 MAX_HOST_CHARS: Final = 256
 MAX_TOPIC_CHARS: Final = 64
+MAX_VERSION_CHARS: Final = 128
+"""The version in a Broker's client id (`2.4.0`; a build's own may be longer)."""
 MAX_FILE_NAME_BYTES: Final = 255
 """One name in a directory (the bound of Linux's file systems)."""
 MAX_SHOWN_CHARS: Final = 120

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address
 from typing import Final
 
 from pytubemq.errors import FormatError, MessageError
@@ -25,6 +25,7 @@ _NEW_GROUP: Final = re.compile(r"[a-zA-Z][\w-]{0,1023}", re.ASCII)
 _SERVED_TOPIC: Final = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)
 _DNS_LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", re.ASCII)
 _IPV6_ZONE: Final = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
+_THIS_NETWORK: Final = IPv4Network("0.0.0.0/8")
 _NO_CHILD: Final = frozenset({"", ".", ".."})
 _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 _UNPRINTABLE_JSON: Final = re.compile(r"[^ -~\n]")
@@ -109,6 +110,28 @@ def check_host(host: str) -> str:
     """
     if not is_host(host):
         raise FormatError(f"not a host: {shown(host)}", hint="use an IPv4 or IPv6 address, or a DNS name")
+    return host
+
+
+def check_broker_host(host: str) -> str:
+    """Return the host of a Broker that every client can read and connect to: an IPv4 address or a DNS name.
+
+    Raises:
+        FormatError: the host is invalid, an IPv6 address, or an address that is no single machine's.
+    """
+    if ":" in check_host(host):
+        raise FormatError(
+            f"the host {shown(host)} is an IPv6 address, and Java clients divide a Broker's address at each colon",
+            hint="use an IPv4 address, or a DNS name that has one",
+        )
+    if not host.rpartition(".")[2].isdigit():
+        return host
+    address = IPv4Address(host)
+    if address.is_multicast or address.is_reserved or address in _THIS_NETWORK:
+        raise FormatError(
+            f"no client can connect to {host}: it is an unspecified, multicast, broadcast or reserved address",
+            hint="use the address or the DNS name at which clients reach this Broker",
+        )
     return host
 
 

@@ -10,11 +10,12 @@ import pytest
 
 from pytubemq.model.ids import Address
 from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, MAX_BROKERS_PER_CONNECTION
-from pytubemq.model.records import ManageStatus
+from pytubemq.model.records import BrokerRecord, ManageStatus
+from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.master import CloseRequestB2M, CloseResponseM2B
 from pytubemq.wire.methods import Method
-from tests.scenario.master.town import WAIT_MS, FakeBroker, Town, town
+from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeProducer, Town, town
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -213,6 +214,7 @@ async def test_one_connection_registers_a_bounded_number_of_brokers() -> None:
     [
         *("0:h:1", "9999999999:h:1", "2147483648:h:1", "1:h:0", "1:h:99999", "1:a b:1", "1:a..b:1", "1:a#b:1"),
         *("1:a\x1b[2Jb:1", "1:a\nb:1", "1:a\u202eb:1", "1:[::g]:1", "1:10.1.2:1", "1:h:1:v\x1b[2J", "1::1:8123"),
+        *("1:[::1]:1", "1:0.0.0.0:1", "1:224.0.0.1:1", "1:255.255.255.255:1", "1:h:1:" + "v" * 900),
     ],
 )
 async def test_a_broker_that_nobody_could_connect_to_is_not_entered(client_id: str) -> None:
@@ -231,11 +233,14 @@ async def test_a_tls_port_is_checked_too() -> None:
         assert not t.master.catalogue.brokers
 
 
-async def test_a_broker_at_an_ipv6_address_registers() -> None:
-    async with town() as t:
-        broker = await t.peer(FakeBroker, address=Address("::1", 8123))
-        assert (await broker.register()).success
-        assert t.master.catalogue.brokers[1].address == Address("::1", 8123)
+async def test_a_record_whose_host_clients_cannot_use_is_sent_to_nobody(tmp_path: Path) -> None:
+    """An older version took an IPv6 host."""
+    store = SqliteMetaStore(tmp_path / "meta.db")
+    store.apply([BrokerRecord(7, Address("::1", 8123), 8124), BrokerRecord(8, Address("10.0.0.8", 8123), 8124)], [])
+    store.close()
+    async with town(data_dir=tmp_path) as t:
+        producer = await t.peer(FakeProducer)
+        assert (await producer.register()).broker_infos == ("8:10.0.0.8: ",)
 
 
 @pytest.mark.parametrize("topic", ["demo:1000000", "demo:10000: : : : : : :2", "demo:10000: : : : : : :1000000000"])

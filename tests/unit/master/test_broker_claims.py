@@ -82,9 +82,28 @@ def test_one_of_the_original_gives_way_to_the_address_before_alone() -> None:
     [
         ("1:10.0.0.1:8123:2.4.0", HERE, "2.4.0"),
         ("1:10.0.0.1:8123", HERE, ""),
-        ("1:[::1]:8123:1:2", Address("::1", 8123), "1:2"),
+        ("1:b.example:8123:1:2", Address("b.example", 8123), "1:2"),
     ],
 )
 def test_identities(text: str, address: Address, version: str) -> None:
     found = BrokerIdentity.parse(text, 8124)
     assert (found.broker_id, found.address, found.tls_port, found.version) == (1, address, 8124, version)
+
+
+@pytest.mark.parametrize("host", ["[::1]", "[fe80::1%eth0]", "[::ffff:1.2.3.4]"])
+def test_an_ipv6_host_is_refused_because_java_clients_cannot_read_it(host: str) -> None:
+    with pytest.raises(RefusalError, match="is an IPv6 address, and Java clients divide") as caught:
+        BrokerIdentity.parse(f"1:{host}:8123:2.4.0", 8124)
+    assert "IPv4 address, or a DNS name" in caught.value.text
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "0.1.2.3", "255.255.255.255", "224.0.0.1", "239.1.1.1", "240.0.0.1"])
+def test_an_address_that_is_no_single_machines_is_refused(host: str) -> None:
+    with pytest.raises(RefusalError, match="unspecified, multicast, broadcast or reserved"):
+        BrokerIdentity.parse(f"1:{host}:8123:2.4.0", 8124)
+
+
+def test_a_version_is_short() -> None:
+    assert BrokerIdentity.parse("1:h:8123:" + "v" * 128, 8124).version == "v" * 128
+    with pytest.raises(RefusalError, match="has 129 characters, 128 are allowed"):
+        BrokerIdentity.parse("1:h:8123:" + "v" * 129, 8124)

@@ -24,6 +24,7 @@ from pytubemq.model.limits import (
     MAX_WEBAPI_ITEMS,
     MAX_WEBAPI_PARAMS,
 )
+from pytubemq.model.names import check_broker_host
 from pytubemq.model.policy import MAX_AGE_S, check_delete_policy
 from pytubemq.model.records import ManageStatus
 
@@ -177,14 +178,14 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class IPv4:
-    """An IPv4 address in dots."""
+    """A machine's IPv4 address in dots."""
 
     shape: str = "an IPv4 address such as 10.0.0.7"
 
     def parse(self, text: str) -> str:
         try:
-            return str(IPv4Address(text))
-        except ValueError:
+            return check_broker_host(str(IPv4Address(text)))
+        except (ValueError, FormatError):
             raise BadValueError(f"is {shown(text)}: it must be {self.shape}") from None
 
 

@@ -106,6 +106,8 @@ def test_values(kind: Kind, text: str, value: object) -> None:
         (FlowRules(), '[{"type":1,"rule":[]}]'),
         (IPv4(), "10.0.0.256"),
         (IPv4(), "::1"),
+        (IPv4(), "0.0.0.0"),
+        (IPv4(), "224.0.0.1"),
         (DeletePolicy(), "delete,0"),
         (DeletePolicy(), "delete,169h"),
         (DeletePolicy(), "archive,1h"),
