@@ -10,6 +10,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import TubeError
+from pytubemq.storage.log_survey import STOP_AND_REPAIR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -93,7 +94,8 @@ def _partitions(state: BrokerState) -> Iterator[str]:
             with contextlib.suppress(TubeError):
                 problem = state.store.partition_problem(topic, partition_id)
                 if problem is not None:
-                    yield f"partition {topic}:{partition_id}: {problem}"
+                    way_out = "" if STOP_AND_REPAIR in problem else f"; restore what is missing, or {STOP_AND_REPAIR}"
+                    yield f"partition {topic}:{partition_id}: {problem}{way_out}"
 
 
 def _named(texts: Iterator[str]) -> list[str]:

@@ -158,7 +158,9 @@ def _refusal(state: BrokerState, key: PartitionKey, error: BaseException) -> Ref
     text = f"partition {key[1]} of {key[0]} cannot be read: {what}"
     faults = state.read_faults
     # Once for each partition; of more than are listed no more is said than `health` does.
-    if faults.get(key) != text and (len(faults) < MAX_READ_FAULTS or key in faults):
-        logger.error("%s", text, exc_info=None if isinstance(error, TubeError) else error)
-        faults[key] = text
+    hint = error.hint if isinstance(error, TubeError) else None
+    fault = text if hint is None else f"{text}; {hint}"
+    if faults.get(key) != fault and (len(faults) < MAX_READ_FAULTS or key in faults):
+        logger.error("%s", fault, exc_info=None if isinstance(error, TubeError) else error)
+        faults[key] = fault
     return Refusal(Code.INTERNAL_SERVER_ERROR, text)

@@ -17,6 +17,7 @@ from pytubemq.model.limits import MAX_UNAPPLIED_BYTES, MIB
 from pytubemq.storage.checkpointing import Checkpoints, Place
 from pytubemq.storage.files import LostFileError
 from pytubemq.storage.log_survey import FoundLog, damage_text, survey_log
+from pytubemq.storage.recovery import make_missing_indexes
 from pytubemq.storage.retention import roll_at
 
 if TYPE_CHECKING:
@@ -363,6 +364,8 @@ class Applier:
             self._release(lambda other: other == key)
         end = self._checkpoints.end_of(key, log)
         found = survey_log(self._disk, FoundLog(log.topic, log.partition_id, log.directory, end))
+        if found.problem is None:
+            make_missing_indexes(self._disk, found)
         if found.problem is not None:
             log.problem = found.problem
             return False

@@ -37,6 +37,13 @@ HEADER_BYTES: Final = _HEADER.size  # 64
 _CHECKED: Final = HEADER_BYTES - 4
 
 
+REPAIR_HINT: Final = (
+    "run `pytubemq store verify` and `pytubemq store repair` on the stopped Broker's directory, which keep all that the "
+    "journal or the logs still have, or restore it as a whole from a backup; nothing was changed"
+)
+"""The way out for a store that does not open because of a damaged or missing file."""
+
+
 class FileHeader(NamedTuple):
     """The first 64 bytes of a file.
 
@@ -86,5 +93,5 @@ def corrupt(path: Path, position: int, what: str) -> CorruptError:
     """The error for bytes that fail their check where nothing may be cut."""
     return CorruptError(
         f"{path} is damaged at byte {position}: {what}",
-        hint="restore the file from a backup; nothing was changed",
+        hint=REPAIR_HINT,
     )

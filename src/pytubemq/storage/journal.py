@@ -21,6 +21,7 @@ from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind
 from pytubemq.storage.record import encode_meta
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from pytubemq.storage.disk import Disk, DiskFile
@@ -40,6 +41,13 @@ UNFINISHED: Final = ".tmp"
 def journal_path(directory: Path, number: int) -> Path:
     """The file of journal `number`."""
     return directory / f"{number:020d}.journal"
+
+
+def missing_journals(first: int, numbers: Collection[int]) -> list[int]:
+    """Return which files are missing of a journal that begins with file `first`: those in front of one that exists, and
+    the first one in any case, which exists whenever a checkpoint does."""
+    there = {number for number in numbers if number >= first}
+    return [number for number in range(first, max(there, default=first) + 1) if number not in there]
 
 
 def is_padding(file: DiskFile, start: int, end: int) -> bool:

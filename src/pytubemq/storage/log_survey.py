@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 
 _SEGMENT_FILE = re.compile(r"(\d{20})\.(log|index)")
 _KINDS: Final = {"log": FileKind.LOG, "index": FileKind.INDEX}
+STOP_AND_REPAIR: Final = "stop the Broker and run `pytubemq store repair` on its directory"
+"""The way out for a partition with missing or damaged files."""
 
 
 @dataclass(slots=True)
@@ -49,6 +51,9 @@ class FoundLog:
     damage: list[str] = field(default_factory=list)
     """Files with a damaged header, or too short: only the damaged part of them is lost."""
 
+    lost_indexes: list[Path] = field(default_factory=list)
+    """Index files that are missing while their logs exist."""
+
     def trouble(self, what: str) -> None:
         """Take note of a problem; the first one is told."""
         self.problem = self.problem or what
@@ -59,7 +64,7 @@ def damage_text(log: FoundLog) -> str | None:
     if not log.damage:
         return None
     more = f", and {len(log.damage) - 1} more of its files are damaged" if len(log.damage) > 1 else ""
-    return f"{log.damage[0]}{more}; stop the Broker and run `pytubemq store repair`"
+    return f"{log.damage[0]}{more}; {STOP_AND_REPAIR}"
 
 
 def survey_logs(disk: Disk, directory: Path, ends: dict[PartitionKey, LogEnd]) -> tuple[list[FoundLog], list[Path]]:
@@ -184,7 +189,11 @@ def _survey_segment(disk: Disk, log: FoundLog, segment: Segment, following: Segm
         (segment.index_path, segment.index_size(segment.records)),
     ):
         size = log.sizes.get(path.name)
-        if size is None:
+        if size is None and path == segment.index_path and segment.log_path.name in log.sizes:
+            segment.damaged = True
+            log.lost_indexes.append(path)
+            log.damage.append(f"{path} is missing; its messages are found without it")
+        elif size is None:
             log.trouble(f"{path} is missing")
         elif size < needed:
             segment.damaged = True

@@ -183,6 +183,8 @@ class PartitionLog(PartitionReads):
         for segment in segments:  # what is held open may be files that were taken away
             files.forget(segment.log_path)
             files.forget(segment.index_path)
+        for segment in found:
+            known.get(segment.base_ordinal, segment).damaged |= segment.damaged
         with self._lock:
             self.segments = segments + tuple(segment for segment in self.segments if not segment.records)
             self.problem = None

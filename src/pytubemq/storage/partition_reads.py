@@ -14,6 +14,7 @@ from pytubemq.errors import Code, CorruptError, OffsetMovedError, StorageError
 from pytubemq.model.offset import OFFSET_UNIT, to_offset, to_ordinal
 from pytubemq.storage.files import LostFileError
 from pytubemq.storage.index import INDEX_BYTES
+from pytubemq.storage.log_survey import STOP_AND_REPAIR
 from pytubemq.storage.lookup import MendedView, Stretch, entry_at, first_since
 from pytubemq.storage.mending import Border, Mended
 from pytubemq.storage.retention import Piece
@@ -272,7 +273,7 @@ class PartitionReads:
         if self.problem is not None:
             raise CorruptError(
                 self.problem,
-                hint="restore the file, or stop the Broker and let `pytubemq store repair` look at its directory",
+                hint=f"restore the file from a backup, or {STOP_AND_REPAIR}",
                 code=Code.INTERNAL_SERVER_ERROR,
             )
 

@@ -17,6 +17,7 @@ from pytubemq.storage.disk import NotOpenedError
 from pytubemq.storage.fences import Fences
 from pytubemq.storage.files import FileCache, LostFileError
 from pytubemq.storage.journal import not_opened
+from pytubemq.storage.log_survey import STOP_AND_REPAIR
 from pytubemq.storage.record import Fence, FenceReason
 from pytubemq.storage.segment_reader import SegmentReader
 from pytubemq.storage.staging import no_partition
@@ -139,7 +140,7 @@ class StoreReads:
                 raise no_partition(topic, partition_id) from None
             raise CorruptError(
                 error.text,
-                hint="restore the file from a backup, or stop the Broker and run `pytubemq store repair`",
+                hint=f"restore the file from a backup, or {STOP_AND_REPAIR}",
                 code=Code.INTERNAL_SERVER_ERROR,
             ) from error
 

@@ -2,7 +2,7 @@
 
 The invariant: no file is changed before every file's version is known to be readable here. After it, the logs of sound
 partitions end exactly where the checkpoint says. A partition whose files are missing, short or damaged is marked, left
-as it is, and does not keep the others from being opened.
+as it is but for an empty file in the place of a missing index, and does not keep the others from being opened.
 
 Partition logs are cut back to the checkpoint, also where more of them may be sound: the journal holds all of that, as
 was proven before, or what it lacks was put into a quarantine.
@@ -19,8 +19,8 @@ from pytubemq.errors import CorruptError
 from pytubemq.storage.checkpoint import NAME as CHECKPOINT
 from pytubemq.storage.checkpoint import Checkpoint, read_checkpoint
 from pytubemq.storage.disk import NotOpenedError, open_file
-from pytubemq.storage.header import HEADER_BYTES, FileHeader, FileKind, corrupt
-from pytubemq.storage.journal import UNFINISHED, journal_path
+from pytubemq.storage.header import HEADER_BYTES, REPAIR_HINT, FileHeader, FileKind, corrupt
+from pytubemq.storage.journal import UNFINISHED, journal_path, missing_journals
 from pytubemq.storage.log_survey import read_header, survey_logs
 from pytubemq.storage.removal import remove_empty
 
@@ -75,7 +75,7 @@ def survey(disk: Disk, root: Path) -> Found:
     ):
         raise CorruptError(
             f"{root / CHECKPOINT} is missing",
-            hint="restore it from a backup, or let `pytubemq store repair` make another; nothing was changed",
+            hint=REPAIR_HINT,
         )
     first = checkpoint.journal if checkpoint else 1
     leftovers = [journal.path for journal in journals if journal.number < first]
@@ -83,12 +83,11 @@ def survey(disk: Disk, root: Path) -> Found:
         path for path in map((root / "journal").joinpath, disk.listdir(root / "journal")) if _is_unfinished(path)
     ]
     kept = [journal for journal in journals if journal.number >= first]
-    numbers = [journal.number for journal in kept]
-    if numbers != list(range(first, first + len(numbers))) or (checkpoint and not numbers):
-        missing = next(number for number in range(first, first + len(numbers) + 1) if number not in numbers)
+    missing = missing_journals(first, [journal.number for journal in kept])
+    if missing and (checkpoint or kept):
         raise CorruptError(
-            f"{journal_path(root / 'journal', missing)} is missing",
-            hint="restore it from a backup; nothing was changed",
+            f"{journal_path(root / 'journal', missing[0])} is missing; the logs may still have the messages in it",
+            hint=REPAIR_HINT,
         )
     return Found(checkpoint or Checkpoint(), checkpoint is None, logs, kept, leftovers, empty)
 
@@ -124,12 +123,13 @@ def cut_logs(disk: Disk, found: Found) -> None:
             with suppress(OSError):
                 remove_empty(disk, log.directory)
         elif log.segments and log.problem is None:
+            make_missing_indexes(disk, log)
             last = log.segments[-1]
             for path, size in (
                 (last.log_path, last.log_size(log.end.position)),
                 (last.index_path, last.index_size(last.records)),
             ):
-                if log.sizes[path.name] > size:
+                if log.sizes.get(path.name, 0) > size:
                     _cut(disk, log, path, size)
     found.logs = [log for log in found.logs if log.end.ordinal]
     for path in found.leftovers:
@@ -137,6 +137,17 @@ def cut_logs(disk: Disk, found: Found) -> None:
     for path in found.empty:
         with suppress(OSError):
             disk.rmdir(path)
+
+
+def make_missing_indexes(disk: Disk, log: FoundLog) -> None:
+    """Make an empty file in the place of each missing index: readers find in the log what an index lacks."""
+    for path in log.lost_indexes:
+        try:
+            open_file(disk, path, create=True).close()
+        except NotOpenedError:
+            raise
+        except OSError as error:
+            log.trouble(f"{path} is missing and cannot be made: {error.strerror or error}")
 
 
 def _cut(disk: Disk, log: FoundLog, path: Path, size: int) -> None:

@@ -21,7 +21,7 @@ from pytubemq.storage.block import (
     decode_block_header,
 )
 from pytubemq.storage.disk import read_exactly
-from pytubemq.storage.header import HEADER_BYTES, corrupt
+from pytubemq.storage.header import HEADER_BYTES, REPAIR_HINT, corrupt
 from pytubemq.storage.journal import failed, is_padding, journal_path
 from pytubemq.storage.log_tails import sequences_in
 from pytubemq.storage.mending import Border
@@ -454,5 +454,5 @@ def _gap(root: Path, run: Run, end_ordinal: int) -> CorruptError:
     return CorruptError(
         f"{root}: the journal goes on at message {run.base_ordinal} of {run.topic}:{run.partition_id}, "
         f"its log ends at {end_ordinal}",
-        hint="restore the directory from a backup as a whole",
+        hint=REPAIR_HINT,
     )

@@ -26,7 +26,7 @@ from pytubemq.storage.block import BLOCK_HEADER_BYTES
 from pytubemq.storage.building import Carried, build
 from pytubemq.storage.disk import Disk, OsDisk
 from pytubemq.storage.journal import FULL_ERRORS, MAX_PADDING_BYTES, Journal, block_records, full, storage_error
-from pytubemq.storage.log_survey import damage_text
+from pytubemq.storage.log_survey import STOP_AND_REPAIR, damage_text
 from pytubemq.storage.log_tails import LogTails
 from pytubemq.storage.partition_log import PartitionLog
 from pytubemq.storage.places import partition_directory, topic_directory
@@ -192,7 +192,7 @@ class BrokerStore(StoreReads):
                 _log.error("%s:%d: %s", log.topic, log.partition_id, damage)
             partition.damage = damage_text(log)
             if log.problem is not None:
-                _log.error("%s:%d cannot be used: %s", log.topic, log.partition_id, log.problem)
+                _log.error("%s:%d cannot be used: %s; %s", log.topic, log.partition_id, log.problem, STOP_AND_REPAIR)
                 partition.problem, partition.closing = log.problem, True
         self._confirmed.update(found.checkpoint.confirmed)
         self._windows.restore(found.checkpoint.windows)

@@ -44,7 +44,7 @@ def check_refused(store: BrokerStore, partition_id: int, word: str) -> None:
     assert problem in raised.value.message
 
 
-@pytest.mark.parametrize("suffix", [".log", ".index", ""])
+@pytest.mark.parametrize("suffix", [".log", ""])
 @pytest.mark.parametrize("then", ["apply", "checkpoint"])
 @pytest.mark.parametrize("restart", [False, True])
 def test_files_taken_away_while_running_stop_no_other_partition(suffix: str, then: str, restart: bool) -> None:
@@ -77,6 +77,33 @@ def test_files_taken_away_while_running_stop_no_other_partition(suffix: str, the
     assert payloads(store) == [b"a", b"b", b"d"]
     disk.kill()
     assert payloads(open_store(disk, FEW_FILES)) == [b"a", b"b", b"d"]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_an_index_taken_away_while_running_is_done_without(restart: bool) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, FEW_FILES)
+    send(store, b"a")
+    store.checkpoint()
+    payloads(store, 1)
+    send(store, b"other", partition_id=1)
+    store.checkpoint()
+    take_away(disk, 0, ".index")
+    send(store, b"b")
+    store.apply()
+    store.apply()
+    if restart:
+        disk.kill()
+        store = open_store(disk, FEW_FILES)
+    assert payloads(store) == [b"a", b"b"]
+    problem = store.partition_problem("demo", 0)
+    assert problem is not None
+    assert ".index is " in problem
+    assert "pytubemq store repair" in problem
+    send(store, b"c")
+    store.checkpoint()
+    disk.kill()
+    assert payloads(open_store(disk, FEW_FILES)) == [b"a", b"b", b"c"]
 
 
 def test_a_file_that_is_gone_before_it_was_flushed_is_flushed_once_it_is_back() -> None:

@@ -299,6 +299,8 @@ def test_a_missing_file_of_a_partition_affects_that_partition_alone() -> None:
     wanted, paths = _segments(disk)
     files = _copy(disk)
     for path in paths:
+        if path.suffix == ".index":
+            continue
         lacking = _disk_with({name: data for name, data in files.items() if name != path})
         for restart in range(3):
             store = open_store(lacking, SMALL)
@@ -318,6 +320,28 @@ def test_a_missing_file_of_a_partition_affects_that_partition_alone() -> None:
         store = open_store(lacking, SMALL)
         assert store.partition_problem("demo", 0) is None
         assert payloads(store) == [*wanted, b"in the journal alone"], "once it is restored"
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_missing_index_costs_nothing_and_is_named(closes: bool) -> None:
+    disk = FaultyDisk()
+    wanted, paths = _segments(disk)
+    files = _copy(disk)
+    indexes = [path for path in paths if path.suffix == ".index"]
+    for gone in [*([path] for path in indexes), indexes]:
+        lacking = _disk_with({name: data for name, data in files.items() if name not in gone})
+        held = [*wanted, b"in the journal alone"]
+        for restart in range(3):
+            store = open_store(lacking, SMALL)
+            problem = store.partition_problem("demo", 0)
+            assert problem is not None
+            assert str(gone[0]) in problem
+            assert "pytubemq store repair" in problem
+            assert payloads(store) == held
+            assert store.fences() == []
+            assert send(store, b"%d" % restart)[0].offset == 28 * len(held)
+            held.append(b"%d" % restart)
+            store.close() if closes else lacking.kill()
 
 
 def test_a_damaged_head_of_a_segment_costs_nothing_and_is_named() -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytubemq.model.offset import to_offset
+from pytubemq.storage.checkpoint import NAME as CHECKPOINT
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.index import decode_index_entry
-from pytubemq.storage.journal import journal_path
+from pytubemq.storage.journal import journal_path, missing_journals
 from pytubemq.storage.tools.blocks import BadBytes, FoundBlock, walk_blocks
 from pytubemq.storage.tools.findings import Finding, Severity
 
@@ -45,10 +46,11 @@ def check_journal(
     """
     check = _Check(disk, checkpoint, progress, topic, ends_known=ends_known)
     numbers = {file.number for file in files}
-    needed = range(checkpoint.journal, max(numbers, default=checkpoint.journal) + 1)
-    for number in needed if numbers or checkpoint.ends or checkpoint.next_sequence > 1 else ():
-        if number not in numbers:
-            yield Finding(path=journal_path(root / "journal", number), what="is missing, with whatever it held")
+    # A Broker makes its first journal file before its first checkpoint; without either the store was never used.
+    if numbers or disk.exists(root / CHECKPOINT):
+        for number in missing_journals(checkpoint.journal, numbers):
+            what = "is missing; a repair recovers what the logs have of it"
+            yield Finding(path=journal_path(root / "journal", number), what=what)
     for file in files:
         yield from check.file(file, is_last=file is files[-1])
 

@@ -18,6 +18,7 @@ from pytubemq.storage.checkpoint import NAME, Checkpoint
 from pytubemq.storage.disk import OsDisk, read_exactly
 from pytubemq.storage.fences import without
 from pytubemq.storage.header import HEADER_BYTES
+from pytubemq.storage.journal import missing_journals
 from pytubemq.storage.log_tails import LogTails
 from pytubemq.storage.places import partition_directory
 from pytubemq.storage.quarantine import Quarantine
@@ -170,8 +171,8 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
         repaired[key] = repair_partition(disk, files, end, say)
     if wrong:
         checkpoint.last_message_id = max(last_message_id(disk, one) for one in repaired.values()) if repaired else 0
-    for missing in _missing(journals, checkpoint):
-        say(f"journal file {missing} is missing; what it held is lost")
+    for missing in missing_journals(checkpoint.journal, [file.number for file in journals]):
+        say(f"journal file {missing} is missing; what it held and the logs do not have is lost")
     taker = JournalTaker(disk, root, checkpoint, repaired, tails, say)
     taker.take(journals)
     for key, ordinal in reach.items():
@@ -213,11 +214,6 @@ def _still_lost(fences: Sequence[Fence], back: Mapping[PartitionKey, Sequence[tu
     """What was known to be lost, without the messages that are there again."""
     for fence in fences:
         yield from without([fence], back.get((fence.topic, fence.partition_id), ()))
-
-
-def _missing(journals: Sequence[StoreFile], checkpoint: Checkpoint) -> list[int]:
-    there = {file.number for file in journals}
-    return [number for number in range(checkpoint.journal, max(there, default=0)) if number not in there]
 
 
 def _rebuilt(

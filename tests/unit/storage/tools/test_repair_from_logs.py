@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytubemq.errors import CorruptError
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.store import BrokerStore
+from pytubemq.storage.tools.findings import Severity
 from pytubemq.storage.tools.repair import plan, repair
 from pytubemq.storage.tools.verify import verify
 from pytubemq.testing.disk import FaultyDisk
@@ -75,4 +77,50 @@ def test_what_neither_has_is_named(tmp_path: Path, how: str) -> None:
     for partition_id in range(2):
         kept = [body for at, body in enumerate(sent[partition_id]) if at not in lost[partition_id]]
         assert payloads(store, partition_id) == kept
+    store.close()
+
+
+@pytest.mark.parametrize("leftover", [False, True])
+def test_the_logs_alone_are_enough_where_no_journal_file_is_left(tmp_path: Path, leftover: bool) -> None:
+    disk = FaultyDisk()
+    sent = filled(disk, applied=COUNT)
+    root = put_down(disk, tmp_path)
+    first = (root / "journal" / JOURNAL.name).read_bytes()
+    for path in (root / "journal").iterdir():
+        path.unlink()
+    if leftover:  # a file in front of the checkpoint does not count
+        repair(root, root / "repair-0")
+        next((root / "journal").iterdir()).unlink()
+        (root / "journal" / JOURNAL.name).write_bytes(first)
+    with pytest.raises(CorruptError, match=r"\.journal is missing") as raised:
+        BrokerStore.open(root, settings=SETTINGS)
+    assert "pytubemq store repair" in str(raised.value)
+    found = verify(root)
+    assert [one.path.suffix for one in found.findings if one.severity is Severity.DAMAGE] == [".journal"]
+    done = repair(root, root / "repair-1")
+    assert done.fences == []
+    assert any("is missing" in line for line in done.done)
+    store = BrokerStore.open(root, settings=SETTINGS)
+    assert found_in(store) == sent
+    store.close()
+
+
+@pytest.mark.parametrize("damage", ["journal header", "checkpoint bit", "checkpoint empty", "checkpoint gone"])
+def test_a_start_that_damage_prevents_names_the_command_that_repairs(tmp_path: Path, damage: str) -> None:
+    disk = FaultyDisk()
+    sent = filled(disk, applied=COUNT)
+    root = put_down(disk, tmp_path)
+    path = root / "journal" / JOURNAL.name if damage == "journal header" else root / "checkpoint"
+    data = bytearray(path.read_bytes())
+    data[9] ^= 8
+    path.write_bytes(b"" if damage == "checkpoint empty" else data)
+    if damage == "checkpoint gone":
+        path.unlink()
+    with pytest.raises(CorruptError) as raised:
+        BrokerStore.open(root, settings=SETTINGS)
+    assert "pytubemq store repair" in str(raised.value)
+    assert str(path) in str(raised.value)
+    repair(root, root / "repair-1")
+    store = BrokerStore.open(root, settings=SETTINGS)
+    assert found_in(store) == sent
     store.close()
