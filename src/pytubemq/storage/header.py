@@ -38,8 +38,8 @@ _CHECKED: Final = HEADER_BYTES - 4
 
 
 REPAIR_HINT: Final = (
-    "run `pytubemq store verify` and `pytubemq store repair` on the stopped Broker's directory, which keep all that the "
-    "journal or the logs still have, or restore it as a whole from a backup; nothing was changed"
+    "run `pytubemq store verify` and `pytubemq store repair` on its directory, which keep all that "
+    "journal or logs still have, or restore it as a whole from a backup; nothing was changed"
 )
 """The way out for a store that does not open because of a damaged or missing file."""
 
