@@ -162,7 +162,13 @@ class MasterSession:
 
     async def _register(self) -> None:
         request = replace(
-            reports.registration(self._client_id, self._config, self._condition, tls_port=self._tls_port),
+            reports.registration(
+                self._client_id,
+                self._config,
+                self._condition,
+                tls_port=self._tls_port,
+                stored_topics=self._orders.stored_topics,
+            ),
             own_durability=self._durability.value,
             own_web_port=self._web_port,
         )
@@ -177,7 +183,9 @@ class MasterSession:
             self.health.refusal = f"the Master refuses Broker {self._broker_id}: {answer.err_msg}"
             raise refused(answer.err_code, self.health.refusal)
         self._orders.registered(answer.enable_broker_info)
+        stored = self._orders.stored
         await self._take(answer, default_conf=answer.broker_default_conf_info)
+        self._orders.compare(stored)
         self._report = True
         if not self.health.registered:
             logger.info("Broker %d is registered at Master %s", self._broker_id, self._masters.current)

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytubemq.broker.removal import TopicRemoval
+from pytubemq.broker.stored_topics import passed_over_text, unserved
 from pytubemq.broker.topics import TopicReader
 from pytubemq.core.flow import parse_rules
 from pytubemq.observe.story import PARTITION
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytubemq.broker.state import BrokerState
+    from pytubemq.broker.stored_topics import StoredTopics
     from pytubemq.broker.topic_file import TopicFile
     from pytubemq.broker.topics import MasterConfig
     from pytubemq.model.topic import TopicConfig
@@ -30,33 +32,71 @@ logger = logging.getLogger(__name__)
 class Orders:
     """What the Master said to one Broker. Event loop only."""
 
-    def __init__(self, state: BrokerState, file: TopicFile) -> None:
+    def __init__(self, state: BrokerState, file: TopicFile, stored: StoredTopics) -> None:
+        """Prepare without serving a topic; `stored` is what the store held at the start."""
         self.removal = TopicRemoval(state, on_change=self._serve)
         self._state = state
         self._file = file
         self._reader = TopicReader()
         self._topics: tuple[TopicConfig, ...] = ()
+        self._at_start = stored
+        self._beyond: dict[str, list[int]] = {}
+        """Partitions of served topics that were stored at the start and that the configuration does not name."""
+        self._passed_over: list[str] = []
+        """Topics of the store that a Master passed over, as of `compare`; without those that it has sent since."""
 
     @property
     def problem(self) -> str | None:
-        """The reason why the topics from before the start are not served; None once the Master has sent them again."""
-        return self._file.loss
+        """The reason why topics or partitions from before the start are not served; None if there is none."""
+        if self._file.loss is not None:
+            return self._file.loss
+        return passed_over_text(self._passed_over) or unserved(self._state.store, self._beyond)
+
+    @property
+    def stored(self) -> StoredTopics:
+        """The topics of the store while no configuration names the topics; none otherwise."""
+        return self._file.stored
+
+    @property
+    def stored_topics(self) -> tuple[str, ...]:
+        """The same for a registration."""
+        return self._file.stored.confs()
+
+    def compare(self, reported: StoredTopics) -> None:
+        """Report topics of the store that a Master passed over in its answer to the registration that reported them.
+
+        A Master that reads the report sends no topics before an operator has decided; another one does.
+        """
+        if not self._file.config.has_topics:
+            return
+        known = {topic.name for topic in self._topics} | self.removal.hidden
+        self._passed_over = [name for name in reported.names() if name not in known]
+        if self._passed_over:
+            logger.error("%s", passed_over_text(self._passed_over))
 
     def serve(self, topics: Iterable[TopicConfig]) -> None:
         """Serve these topics from now on, and no others."""
         self._topics = tuple(topics)
+        if self._passed_over:
+            known = {topic.name for topic in self._topics}
+            self._passed_over = [name for name in self._passed_over if name not in known]
         self._serve()
 
     def _serve(self) -> None:
         served = [topic for topic in self._topics if topic.name not in self.removal.hidden]
         for gone in {topic.config.name for topic in self._state.topics} - {topic.name for topic in served}:
             self._state.store.set_retention(gone, None)
+            self._beyond.pop(gone, None)
         for topic in served:
             known = self._state.topics.get(topic.name)
             if known is not None and known.config is topic:
                 continue
             self._state.store.set_durability(topic.name, topic.durability)
             self._state.store.set_retention(topic.name, topic.retention)
+            if beyond := self._at_start.beyond(topic):
+                self._beyond[topic.name] = beyond
+            else:
+                self._beyond.pop(topic.name, None)
             for partition_id in topic.partition_ids():
                 self._state.store.ensure_partition(topic.name, partition_id)
         if PARTITION.on:

@@ -13,9 +13,11 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+from pytubemq.broker.checks import Refused
 from pytubemq.broker.registry import HoldKey
 from pytubemq.broker.submission import Confirmation, ConfirmSubmission, Refusal
-from pytubemq.model.limits import MAX_POSITIONS
+from pytubemq.errors import Code
+from pytubemq.model.limits import MAX_DEFERRED_REGISTRATIONS, MAX_POSITIONS
 from pytubemq.storage.record import FORGOTTEN
 
 if TYPE_CHECKING:
@@ -44,9 +46,18 @@ class _Write:
 class Positions:
     """The positions of all groups."""
 
-    def __init__(self, store: BrokerStore, path: AppendPath, *, most: int = MAX_POSITIONS) -> None:
+    def __init__(
+        self,
+        store: BrokerStore,
+        path: AppendPath,
+        *,
+        most: int = MAX_POSITIONS,
+        most_deferred: int = MAX_DEFERRED_REGISTRATIONS,
+    ) -> None:
         self.most = most
         """What is kept, of all groups; it is never forgotten."""
+        self.most_deferred = most_deferred
+        """Callbacks that may wait for confirms in flight at a time."""
         self._store = store
         self._path = path
         self._writes: dict[HoldKey, list[_Write]] = {}
@@ -54,6 +65,7 @@ class Positions:
         self._unwritten: set[HoldKey] = set()
         self._deferred: dict[HoldKey, list[Callable[[], None]]] = {}
         """Callbacks that wait until no confirm of a position is in flight."""
+        self._deferred_count = 0
 
     @property
     def unwritten(self) -> int:
@@ -87,9 +99,19 @@ class Positions:
         """Call `then` once no confirm of this position is in flight; False if none is, and `then` is not called.
 
         A consumer that began while a confirm is in flight might begin at the wrong side of it.
+
+        Raises:
+            Refused: as many callbacks wait as may; `then` is not called.
         """
         if not self._is_undecided(key):
             return False
+        if self._deferred_count >= self.most_deferred:
+            raise Refused(
+                Code.SERVICE_UNAVAILABLE,
+                f"{self._deferred_count} registrations wait for confirms that are being written, which is as many as "
+                "may; try again",
+            )
+        self._deferred_count += 1
         self._deferred.setdefault(key, []).append(then)
         return True
 
@@ -174,7 +196,9 @@ class Positions:
                     done(refusal)
             finally:
                 if key in self._deferred and not self._is_undecided(key):
-                    for then in self._deferred.pop(key):
+                    waiting = self._deferred.pop(key)
+                    self._deferred_count -= len(waiting)
+                    for then in waiting:
                         then()
 
         offset = FORGOTTEN if write.offset is None else write.offset

@@ -46,7 +46,9 @@ class Condition:
         return _STOPPED_BY_MASTER if self.write_stopped else 0
 
 
-def registration(client_id: str, config: MasterConfig, condition: Condition, *, tls_port: int) -> RegisterRequestB2M:
+def registration(
+    client_id: str, config: MasterConfig, condition: Condition, *, tls_port: int, stored_topics: tuple[str, ...] = ()
+) -> RegisterRequestB2M:
     """A registration. It asks for the flow-control rules anew, since another Master may have others under the same id.
 
     A Broker that knows topics from before says that it is on line: it serves them already, and a Java Master then
@@ -64,6 +66,7 @@ def registration(client_id: str, config: MasterConfig, condition: Condition, *, 
         broker_topic_set_conf_info=config.topic_confs,
         held_durability=config.topic_durability,
         held_retention=config.topic_retention,
+        stored_topics=stored_topics,
         flow_check_id=UNDEFINED,
         qry_priority_id=UNDEFINED,
         tls_port=tls_port,

@@ -33,6 +33,7 @@ from pytubemq.broker.reset_epochs import ResetEpochs
 from pytubemq.broker.reset_history import ResetHistory
 from pytubemq.broker.settings import BrokerSettings
 from pytubemq.broker.state import BrokerState
+from pytubemq.broker.stored_topics import StoredTopics
 from pytubemq.broker.sweep import Sweep
 from pytubemq.broker.topic_file import TopicFile
 from pytubemq.broker.topics import TopicTable
@@ -137,8 +138,11 @@ class BrokerService:
         )
         resets = await loop.run_in_executor(None, ResetHistory.open, self._disk, self.directory)
         state = self._state = self._make_state(self._store, resets)
-        known = await loop.run_in_executor(None, TopicFile.open, self._disk, self.directory)
-        orders = self._orders = Orders(state, known)
+        stored = StoredTopics(state.store.partitions() if settings.masters else ())
+        known = await loop.run_in_executor(None, TopicFile.open, self._disk, self.directory, stored)
+        if known.stored.names():
+            known.stored.widen(state.store.position_keys())
+        orders = self._orders = Orders(state, known, stored)
         if settings.masters:
             orders.restore(known.config)
         else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from pytubemq.broker.stored_topics import StoredTopics, named
 from pytubemq.broker.topics import MasterConfig
 from pytubemq.errors import CorruptError, FormatError, NewerVersionError
 from pytubemq.storage.aside import set_aside
@@ -47,18 +48,24 @@ class TopicFile:
         """The configuration that `open` read or `save` wrote last; without topics if there was none."""
         self.loss: str | None = None
         """The reason why this Broker's topics are unknown; None once the Master has sent them again."""
+        self.stored = StoredTopics()
+        """The topics of the store while the configuration is unknown, for the Master; none otherwise."""
 
     @classmethod
-    def open(cls, disk: Disk, directory: Path) -> TopicFile:
+    def open(cls, disk: Disk, directory: Path, stored: StoredTopics | None = None) -> TopicFile:
         """Read the configuration that `save` wrote last; a file that cannot be read is renamed.
+
+        Args:
+            stored: the topics of the store, which the Master is asked about if the file says nothing of topics.
 
         Raises:
             NewerVersionError: a newer version wrote it; it is left untouched. OSError: the disk failed.
         """
-        found = cls(disk, directory)
+        found, stored = cls(disk, directory), stored or StoredTopics()
         path = found._path
         data = read_whole(disk, path)
         if data is None:
+            found._missing(stored)
             return found
         try:
             found.config = decode(path, data)
@@ -68,8 +75,11 @@ class TopicFile:
                 f"topics: {error.message}; the file is now {target}, and no topic is served until the Master has "
                 "sent them again"
             )
+            found.stored = stored
             logger.error("%s", found.loss)
             return found
+        if not found.config.has_topics:
+            found._missing(stored)
         if unseal(data) is None:
             try:
                 found.save(found.config)
@@ -84,7 +94,20 @@ class TopicFile:
             OSError: the disk failed; the previous file is intact.
         """
         replace_whole(self._disk, self._path, encode(config))
-        self.config, self.loss = config, None
+        self.config = config
+        if config.has_topics:
+            self.loss, self.stored = None, StoredTopics()
+
+    def _missing(self, stored: StoredTopics) -> None:
+        """Record that the configuration of the topics in the store is not there."""
+        if not (names := stored.names()):
+            return
+        self.stored = stored
+        self.loss = (
+            f"topics: {self._path} is missing, and the store holds {named(names)}; no topic is served until the "
+            "Master has sent its configuration again"
+        )
+        logger.error("%s", self.loss)
 
 
 def encode(config: MasterConfig) -> bytes:

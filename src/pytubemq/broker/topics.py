@@ -75,6 +75,11 @@ class MasterConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster's flow-control rules in their normal form; empty for none."""
     qry_priority_id: int = UNDEFINED
 
+    @property
+    def has_topics(self) -> bool:
+        """True if a Master has sent the topics, even if there are none; False while only the rest is known."""
+        return bool(self.default_conf.strip())
+
     def topics(self) -> list[TopicConfig]:
         """The topics it describes.
 
@@ -101,7 +106,7 @@ class TopicReader:
 
     def topics(self, config: MasterConfig) -> list[TopicConfig]:
         """Return the topics that a configuration describes. Raises the errors of `MasterConfig.topics`."""
-        if not config.default_conf.strip():
+        if not config.has_topics:
             return []
         default = parse_broker_default_conf(config.default_conf)
         durability = parse_topic_values(config.topic_durability, "a topic's durability")

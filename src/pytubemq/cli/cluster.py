@@ -92,7 +92,9 @@ def alter(http: str | None, **settings: str | int | None) -> None:
 def adopt(http: str | None, discard: bool, yes: bool) -> None:
     """Take over the topics that Brokers hold and the Master does not know, as after a loss of its metadata.
 
-    They get the settings that their Brokers report; rules about groups are not among them.
+    They get the settings that their Brokers report; rules about groups are not among them. A Broker that has lost its
+    topics.json too knows only how many partitions it stores: such a topic keeps its messages forever until you set its
+    retention with `topic alter`.
     """
     if discard and not yes:
         raise click.UsageError("with --discard the Brokers stop serving these topics: confirm with --yes")
@@ -101,7 +103,7 @@ def adopt(http: str | None, discard: bool, yes: bool) -> None:
     found = api.post("cluster", "adopt", body={"discard": discard})
     rows = found["discarded" if discard else "adopted"]
     if options.output:
-        emit_rows(options, rows, ["topic", "broker", "partitions"], name="topic")
+        emit_rows(options, rows, ["topic", "broker", "partitions", "retention"], name="topic")
     done = "let go" if discard else "took over"
     options.say(f"{done} {count_of(len({row['topic'] for row in rows}), 'topic')}" if rows else
                 "every topic that a Broker holds is known: nothing to do")  # fmt: skip

@@ -219,7 +219,7 @@ class HeldPartition:
         """Register anew at an offset; returns where the Broker put us. A batch in hand is not held any more.
 
         Raises:
-            StaleBatchError: the partition was given to another consumer meanwhile.
+            StaleBatchError: the partition was revoked meanwhile.
         """
         while self.marks.hold is Hold.SETTLING or self._confirms.under_way is not None:
             self._settled.clear()
@@ -238,16 +238,26 @@ class HeldPartition:
             self._give_back(reason)
         self.marks.leave()
 
-    async def release(self, *, wait_s: float, timeout_s: float) -> None:
-        """Let a batch in the user's hands be settled for `wait_s`, then unregister. Never confirms."""
+    async def release(self, *, wait_s: float, timeout_s: float, reason: str | None = None) -> None:
+        """Let a batch in the user's hands be settled for `wait_s`, then unregister. Never confirms.
+
+        Args:
+            reason: why a batch in hand cannot be confirmed any more; None if the Master revoked the partition.
+        """
         if wait_s > 0:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     while self._in_use:
                         self._settled.clear()
                         await self._settled.wait()
-        self._finish("its partition was given to another consumer of the group")
+        self._finish(reason or self._revoked)
         await self._registration.give_back(timeout_s=timeout_s)
+
+    @property
+    def _revoked(self) -> str:
+        if self.registered:
+            return "the Master assigned its partition anew"
+        return "its Broker could not be reached, and the Master has taken the partition back meanwhile"
 
     @property
     def _in_use(self) -> bool:
@@ -422,7 +432,7 @@ class HeldPartition:
         """A registration to confirm in: its connection and its number; waits for one.
 
         Raises:
-            StaleBatchError: the partition was given to another consumer meanwhile.
+            StaleBatchError: the partition was revoked meanwhile.
         """
         while not self.registered:
             if self._outcomes.over is not None:

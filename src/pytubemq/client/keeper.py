@@ -145,7 +145,10 @@ class PartitionKeeper:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.options.close_timeout_s):
                 await asyncio.gather(
-                    *(held.release(wait_s=0.0, timeout_s=UNREGISTER_TIMEOUT_S) for held in self._held.values())
+                    *(
+                        held.release(wait_s=0.0, timeout_s=UNREGISTER_TIMEOUT_S, reason="its consumer was closed")
+                        for held in self._held.values()
+                    )
                 )
                 if self._membership is not None:
                     await self._membership.close()

@@ -16,11 +16,17 @@ from pytubemq.master.broker_sync import DEFAULTS, PROPS
 from pytubemq.master.views import TopicsAdopted, UnknownTopic
 from pytubemq.model.durability import parse_durability
 from pytubemq.model.names import check_topic
+from pytubemq.model.policy import KEEP
 from pytubemq.model.records import DeployRecord, Stamp, TopicProps, TopicRecord, TopicStatus
-from pytubemq.wire.confstrings import parse_broker_default_conf, parse_broker_topic_conf, parse_topic_values
+from pytubemq.wire.confstrings import (
+    check_layout,
+    parse_broker_default_conf,
+    parse_broker_topic_conf,
+    parse_topic_values,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from pytubemq.master.brokers import Brokers
     from pytubemq.master.catalogue import Catalogue
@@ -65,6 +71,18 @@ def unknown_topics(request: RegisterRequestB2M, known: Collection[str]) -> dict[
             found[conf.topic] = HeldTopic(conf.topic, TopicStatus(conf.status), props, conf.max_message_bytes)
         except (MessageError, BadRequestError, ValueError) as error:
             logger.warning("a topic in a Broker's registration cannot be read and is ignored: %s", error)
+    return _stored_topics(request.stored_topics, known) | found
+
+
+def _stored_topics(texts: Iterable[str], known: Collection[str]) -> dict[str, HeldTopic]:
+    """Return the topics of a Broker's store, whose settings nobody knows: nothing of them is deleted by a guess."""
+    found = {}
+    for conf in map(parse_broker_topic_conf, texts):
+        if conf.topic in known or conf.topic == SYSTEM_TOPIC:
+            continue
+        check_layout(conf.topic, conf.partitions or 1, conf.stores or 1)
+        props = replace(_props(conf, DEFAULTS, None, KEEP), num_partitions=conf.partitions or 1)
+        found[conf.topic] = HeldTopic(conf.topic, TopicStatus.NORMAL, props, None)
     return found
 
 
@@ -109,7 +127,12 @@ class Adoption:
         for broker_id in held:
             self._brokers.waiting.wake(broker_id)
         found = [
-            UnknownTopic(topic=name, broker=broker_id, partitions=topic.props.num_partitions or 1)
+            UnknownTopic(
+                topic=name,
+                broker=broker_id,
+                partitions=topic.props.num_partitions or 1,
+                retention=topic.props.delete_policy or "",
+            )
             for broker_id, topics in sorted(held.items())
             for name, topic in sorted(topics.items())
         ]

@@ -113,11 +113,15 @@ class TopicsCreated(View, frozen=True, kw_only=True):
 
 
 class UnknownTopic(View, frozen=True, kw_only=True):
-    """A topic on a Broker that the Master had no record of; `partitions` in each of its stores."""
+    """A topic on a Broker that the Master had no record of; `partitions` in each of its stores.
+
+    Its `retention` is `keep` if the Broker does not know its settings either.
+    """
 
     topic: str
     broker: int
     partitions: int
+    retention: str
 
 
 class TopicsAdopted(View, frozen=True, kw_only=True):

@@ -276,6 +276,9 @@ MAX_WINDOW_PARTS: Final = 1_000_000
 those who were silent longest keep few places, and then go."""
 MAX_POSITIONS: Final = 1_000_000
 """Confirmed offsets one Broker keeps, one for each group and partition; beyond it a new one is refused with 400."""
+MAX_DEFERRED_REGISTRATIONS: Final = 10_000
+"""Registrations and farewells that wait for a confirm in flight, of all connections of a Broker; beyond it they are
+refused with 503. As many as consumers of a whole topic that register at once."""
 MAX_POSITIONS_TOLD_CHARS: Final = 6 * MIB
 """Text in one answer that tells positions of groups, so that it is a frame in any script; beyond it: 400."""
 MAX_RESETS: Final = 10_000

@@ -1,7 +1,8 @@
 """Whether there is room to go on: a cheap guard in front of every journal write.
 
 The invariant: new messages are refused while so much space is left that what was accepted can still be applied, and
-the file system is asked about once per tens of MiB, not per write.
+the file system is asked about once per tens of MiB, not per write. A check that finds less than what may still be
+claimed makes the next write ask anew, so that writes are refused as soon as the shortage is reported.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class SpaceGuard:
         self._root = root
         self._reserve_bytes = reserve_bytes
         self._budget = 0
+        self._is_stale = False
+        """True after `check` found less than the budget; set by its thread and cleared by the writer's."""
 
     def take(self, size: int, *, least_bytes: int | None = None) -> None:
         """Claim room for `size` bytes.
@@ -40,7 +43,8 @@ class SpaceGuard:
             DiskFullError: it would leave less than the reserve; asked anew at the next call.
         """
         need = size * COPIES
-        if need > self._budget:
+        if need > self._budget or self._is_stale:
+            self._is_stale = False
             free = self._free_bytes()
             spare = free - self._reserve_bytes
             if spare < need:
@@ -53,12 +57,14 @@ class SpaceGuard:
         self._budget -= need
 
     def check(self) -> None:
-        """Check that there is room for any message at all.
+        """Check that there is room for any message at all; if not, the next `take` is refused too.
 
         Raises:
             DiskFullError: no more than the reserve is free. DiskFailedError: the free space cannot be read.
         """
         free = self._free_bytes()
+        if free - self._reserve_bytes < max(self._budget, 1):
+            self._is_stale = True  # others took what the budget counts on
         if free <= self._reserve_bytes:
             raise reserved(self._root, free, self._reserve_bytes)
 

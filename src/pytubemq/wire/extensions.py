@@ -79,6 +79,8 @@ class ExtensionField(IntEnum):
     # RegisterRequestB2M: what the strings of the configuration in force cannot say, as topic:value
     HELD_DURABILITY = 1003
     HELD_RETENTION = 1004
+    # RegisterRequestB2M, from a Broker without a configuration: the topics of its store, as topics' settings
+    STORED_TOPICS = 1005
     # RegisterResponseM2B, HeartResponseM2B, with the configuration: what its strings cannot say, as topic:value
     TOPIC_DURABILITY = 1002
     TOPIC_RETENTION = 1003

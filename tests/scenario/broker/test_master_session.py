@@ -353,6 +353,26 @@ async def test_damaged_topics_are_named_set_aside_and_sent_again_by_the_master()
         assert disk.exists(broker.directory / "topics.json.damaged")
 
 
+@pytest.mark.parametrize("topics", [(), (topic("demo", 1),)])
+async def test_topics_of_the_store_that_a_master_passes_over_are_shown(topics: tuple[str, ...]) -> None:
+    """Such a Master does not read the report; it sends what it knows in its answer to the registration."""
+    disk = FaultyDisk()
+    async with master(topic("demo", 2), topic("lost", 2)) as scripted:
+        async with running(disk, masters=(scripted.address,)) as broker, connected(broker) as peer:
+            for name in ("demo", "lost"):
+                assert (await peer.send(topic=name, partition_id=1)).success
+            path = broker.directory / "topics.json"
+        disk.unlink(path)
+        scripted.topics, scripted.conf_id = topics, 7
+        async with running(disk, masters=(scripted.address,)) as broker:
+            assert [text[:6] for text in scripted.registrations[-1].stored_topics] == ["demo:2", "lost:2"]
+            problems = broker.health()["problems"]
+            missing = "lost" if topics else "demo, lost"
+            assert f"the store holds {missing}, which the Master does not know" in str(problems)
+            scripted.push(topic("demo", 2), topic("lost", 2))
+            await until(lambda: broker.health()["status"] == "ok")
+
+
 async def test_an_answer_that_was_not_waited_for_is_asked_for_again_at_once() -> None:
     """The Master took the list of removals for told: it would say it again with its next news only."""
     disk = FaultyDisk()

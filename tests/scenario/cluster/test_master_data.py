@@ -36,7 +36,8 @@ async def fill(place: Path, copy: Path) -> None:
         await asyncio.to_thread(Api(cluster.http, timeout_s=30).patch, "topics", "demo", body=body)
         async with pytubemq.connect(cluster.master) as tube:
             async with tube.producer("demo") as producer:
-                await producer.send_many(BODIES)
+                await producer.send_many(BODIES[:10], partition=0)
+                await producer.send_many(BODIES[10:], partition=1)
             async with tube.consumer("g", "demo", start=pytubemq.Start.EARLIEST) as consumer:
                 taken = 0
                 async for batch in consumer.batches():
@@ -78,7 +79,8 @@ async def test_what_brokers_hold_is_served_again_when_it_is_taken_over(tmp_path:
         with pytest.raises(pytubemq.errors.TubeError, match="holds topics that this Master does not know"):
             await cluster.create_topic("other")
         found = await asyncio.to_thread(api.post, "cluster", "adopt", body={})
-        assert found == {"adopted": [{"topic": "demo", "broker": 1, "partitions": 2}], "discarded": []}
+        demo = {"topic": "demo", "broker": 1, "partitions": 2, "retention": "keep"}
+        assert found == {"adopted": [demo], "discarded": []}
         assert (await asyncio.to_thread(api.health))["status"] == "healthy"
         demo = await asyncio.to_thread(api.get, "topics", "demo")
         assert (demo["retention"], demo["durability"], demo["partitions"]) == ("forever", "process", 2)
@@ -91,3 +93,64 @@ async def test_what_brokers_hold_is_served_again_when_it_is_taken_over(tmp_path:
                     assert [message.body for message in batch] == [b"next"], "the group goes on where it stood"
                     await batch.confirm()
                     break
+
+
+def spoil(file: Path, how: str) -> None:
+    if how == "deleted":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes().replace(b"demo", b"dent"))
+
+
+@pytest.mark.parametrize("how", ["deleted", "damaged"])
+async def test_topics_that_only_the_store_knows_are_reported_and_taken_over(tmp_path: Path, how: str) -> None:
+    place = tmp_path / "data"
+    await fill(place, tmp_path / "copy.db")
+    lose(place)
+    spoil(place / "broker-1" / "topics.json", how)
+    async with EmbeddedCluster(data_dir=place, settings={"broker.retention_check_s": 0.2}) as cluster:
+        api = Api(cluster.http, timeout_s=30)
+        health = await asyncio.to_thread(api.health)
+        assert "it holds topics that this Master does not know (demo)" in str(health["reasons"])
+        with pytest.raises(pytubemq.errors.TubeError, match="holds topics that this Master does not know"):
+            await cluster.create_topic("demo", partitions=1)
+        found = await asyncio.to_thread(api.post, "cluster", "adopt", body={})
+        demo = {"topic": "demo", "broker": 1, "partitions": 2, "retention": "keep"}
+        assert found == {"adopted": [demo], "discarded": []}
+        async with pytubemq.connect(cluster.master) as tube:
+            assert await bodies(tube) == sorted(BODIES)
+        async with asyncio.timeout(30):
+            while (await asyncio.to_thread(api.health))["status"] != "healthy":  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+
+async def test_topics_of_the_store_that_are_let_go_are_not_asked_about_again(tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    await fill(place, tmp_path / "copy.db")
+    lose(place)
+    spoil(place / "broker-1" / "topics.json", "deleted")
+    async with EmbeddedCluster(data_dir=place) as cluster:
+        api = Api(cluster.http, timeout_s=30)
+        found = await asyncio.to_thread(api.post, "cluster", "adopt", body={"discard": True})
+        assert [topic["topic"] for topic in found["discarded"]] == ["demo"]
+        await cluster.create_topic("other")
+    assert (place / "broker-1" / "logs" / "demo").is_dir()
+    async with EmbeddedCluster(data_dir=place) as cluster:
+        assert (await asyncio.to_thread(Api(cluster.http, timeout_s=30).health))["status"] == "healthy"
+
+
+async def test_stored_partitions_that_a_topic_does_not_name_are_reported(tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    await fill(place, tmp_path / "copy.db")
+    lose(place)
+    spoil(place / "broker-1" / "topics.json", "deleted")
+    async with EmbeddedCluster(data_dir=place) as cluster:
+        await asyncio.to_thread(Api(cluster.http, timeout_s=30).post, "cluster", "adopt", body={"discard": True})
+        await cluster.create_topic("demo", partitions=1)
+    async with EmbeddedCluster(data_dir=place) as cluster:
+        api = Api(cluster.http, timeout_s=30)
+        reasons = str((await asyncio.to_thread(api.health))["reasons"])
+        assert "holds messages in partitions beyond those of the Master's configuration (demo:1)" in reasons
+        await asyncio.to_thread(api.patch, "topics", "demo", body={"partitions": 2})
+        async with pytubemq.connect(cluster.master) as tube:
+            assert await bodies(tube) == sorted(BODIES)

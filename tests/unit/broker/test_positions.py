@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from pytubemq.broker.checks import Refused
 from pytubemq.broker.positions import Positions
 from pytubemq.broker.registry import HoldKey
 from pytubemq.errors import Code
@@ -81,3 +84,21 @@ def test_choosing_the_place_where_it_is_or_is_not_takes_no_write() -> None:
     positions.choose(key, 28, ends.append)
     assert ends == [None, None]
     assert path.under_way == []
+
+
+def test_only_so_many_registrations_wait_for_confirms_in_flight() -> None:
+    store, path = Store(), Path()
+    positions = Positions(store, path, most_deferred=2)  # type: ignore[arg-type]
+    keys = [HoldKey("g", "demo", number) for number in range(3)]
+    for key in keys:
+        positions.commit(key, 28, lambda refusal: None)
+    begun: list[int] = []
+    assert positions.when_decided(keys[0], lambda: begun.append(0))
+    assert positions.when_decided(keys[1], lambda: begun.append(1))
+    with pytest.raises(Refused, match="2 registrations wait for confirms"):
+        positions.when_decided(keys[2], lambda: begun.append(2))
+    path.under_way[0].refused((Code.SERVER_RECEIVE_OVERFLOW, "full"))
+    assert positions.when_decided(keys[2], lambda: begun.append(3)), "one has gone on, so there is room"
+    for submission in path.under_way[1:]:
+        submission.refused((Code.SERVER_RECEIVE_OVERFLOW, "full"))
+    assert begun == [0, 1, 3]

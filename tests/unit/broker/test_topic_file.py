@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pytubemq.broker.stored_topics import StoredTopics
 from pytubemq.broker.topic_file import TopicFile, encode
 from pytubemq.broker.topics import MasterConfig
 from pytubemq.errors import NewerVersionError
@@ -117,3 +118,27 @@ def test_a_file_of_a_newer_version_is_refused_by_name_and_left_untouched(disk: F
     with pytest.raises(NewerVersionError, match=r"topics\.json"):
         TopicFile.open(disk, ROOT)
     assert disk.content(FILE) == newer
+
+
+def test_a_missing_file_of_a_store_with_topics_is_a_loss(disk: FaultyDisk) -> None:
+    stored = StoredTopics([("demo", 0), ("demo", 10_002), ("other", 1)])
+    file = TopicFile.open(disk, ROOT, stored)
+    assert file.loss is not None
+    assert f"{FILE} is missing, and the store holds demo, other" in file.loss
+    assert [text.split(":")[:2] for text in file.stored.confs()] == [["demo", "3"], ["other", "2"]]
+    assert [text.split(":")[8] for text in file.stored.confs()] == ["2", "1"], "stores"
+    file.save(MasterConfig(cluster_id=3))
+    assert file.loss is not None, "a configuration without topics says nothing of them"
+    assert TopicFile.open(disk, ROOT, stored).loss is not None
+    file.save(config())
+    assert (file.loss, file.stored.confs()) == (None, ())
+    again = TopicFile.open(disk, ROOT, stored)
+    assert (again.loss, again.stored.confs()) == (None, ()), "the Master knows that there are none"
+
+
+def test_the_topics_of_the_store_stand_for_a_damaged_file(disk: FaultyDisk) -> None:
+    TopicFile.open(disk, ROOT).save(config("demo"))
+    disk.put(FILE, disk.content(FILE).replace(b"demo", b"dent"))
+    file = TopicFile.open(disk, ROOT, StoredTopics([("demo", 0)]))
+    assert file.loss is not None
+    assert len(file.stored.confs()) == 1

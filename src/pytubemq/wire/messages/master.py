@@ -243,6 +243,7 @@ class RegisterRequestB2M:
     held_durability: tuple[str, ...] = repeated(ExtensionField.HELD_DURABILITY, STR, most=MAX_WIRE_SETTINGS, default=())
     held_retention: tuple[str, ...] = repeated(ExtensionField.HELD_RETENTION, STR, most=MAX_WIRE_SETTINGS, default=())
     own_web_port: int | None = optional(ExtensionField.OWN_WEB_PORT, I32, default=None)
+    stored_topics: tuple[str, ...] = repeated(ExtensionField.STORED_TOPICS, STR, most=MAX_WIRE_SETTINGS, default=())
 
 
 @message
