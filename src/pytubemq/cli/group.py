@@ -40,7 +40,7 @@ def list_groups(http: str | None) -> None:
 @group.command("show")
 @click.argument("name", callback=group_name)
 @click.option("--topic", callback=optional_topic_name, metavar="TOPIC",
-              help="Say what this topic is for the group, also of a group that there is not.")  # fmt: skip
+              help="Show this topic alone: its lag, and whether the group is kept out of it.")  # fmt: skip
 @http_option
 @global_options
 def show(name: str, topic: str | None, http: str | None) -> None:

@@ -47,9 +47,9 @@ class GroupReports:
         return [self._group(name, offsets) for name in names]
 
     async def group(self, name: str, *, topic: str | None = None) -> GroupDetail | None:
-        """Return one group; None if it does not exist and no record names it.
+        """Return one group; None if it does not exist and nothing keeps it out of a topic.
 
-        With a topic the group is always returned, as that topic sees it.
+        With a topic only that topic's rows are returned.
 
         Raises:
             UntoldError: a Broker that may know it cannot be asked, and nobody else knows it.
@@ -58,41 +58,42 @@ class GroupReports:
         offsets.unreachable += self._layout.away()
         group = self._groups.groups.get(name)
         has_confirmed = bool(offsets.confirmed.get(name))
-        asked = [] if topic is None else [topic]
-        if group is None and not has_confirmed:
-            asked = asked or self._recorded(name)
-        if group is None and not has_confirmed and not asked:
+        view = self._group(name, offsets, topic)
+        forbidden = self._recorded(name)
+        topics = sorted({*view.topics, *forbidden}) if topic is None else [topic]
+        closed = closed_topics(self._layout.catalogue, self._layout.brokers, name, topics)
+        if group is None and not has_confirmed and not forbidden and not closed:
             if offsets.unreachable:
                 raise _untold(f"whether there is a group {name}", offsets)
             return None
-        view = self._group(name, offsets)
+        # A topic that its members do not read is no reason why they get nothing.
+        wanted = topics if group is None or topic is not None else view.topics
         fields = {field: getattr(view, field) for field in GroupView.__struct_fields__}
-        topics = sorted({*view.topics, *asked})
-        closed = closed_topics(self._layout.catalogue, self._layout.brokers, name, topics)
         return GroupDetail(
             **fields,
             why=why_nothing(
                 group,
                 self._layout.brokers,
-                topics,
-                closed,
+                wanted,
+                [one for one in closed if one.topic in wanted],
                 confirmed="" if has_confirmed else CONFIRMS_UNKNOWN if offsets.unreachable else NOTHING_CONFIRMED,
             ),
             closed=closed,
             member_list=_members(group),
-            lag=self._lag(name, offsets),
+            lag=self._lag(name, offsets, topic),
         )
 
     def _recorded(self, name: str) -> list[str]:
-        """Return the topics that a record forbids to a group, though the group does not exist."""
+        """Return the topics that a record forbids to a group, whether it reads them or not."""
         consumes = self._layout.catalogue.consumes.values()
         return sorted(record.topic for record in consumes if record.group == name and not record.consume_enable)
 
-    def _group(self, name: str, offsets: Offsets) -> GroupView:
+    def _group(self, name: str, offsets: Offsets, topic: str | None = None) -> GroupView:
         group = self._groups.groups.get(name)
-        lag = self._lag(name, offsets)
+        lag = self._lag(name, offsets, topic)
         known = [line.lag_messages for line in lag if line.lag_messages is not None]
-        topics = group.terms.topics if group is not None else {line.topic for line in lag}
+        positions = offsets.confirmed.get(name, {})
+        topics = group.terms.topics if group is not None else {partition.topic for partition in positions}
         if group is None:
             state = "empty" if offsets.confirmed.get(name) or offsets.unreachable else "absent"
         else:
@@ -108,13 +109,15 @@ class GroupReports:
             cannot_tell=offsets.cannot_tell,
         )
 
-    def _lag(self, name: str, offsets: Offsets) -> list[LagView]:
-        """Per partition: all of the group's topics, and wherever else it has confirmed something."""
+    def _lag(self, name: str, offsets: Offsets, topic: str | None = None) -> list[LagView]:
+        """Per partition: all of the group's topics, and wherever else it has confirmed something; or only `topic`."""
         group = self._groups.groups.get(name)
         confirmed = offsets.confirmed.get(name, {})
         partitions = set(confirmed)
-        for topic in group.terms.topics if group is not None else ():
-            partitions.update(self._layout.partitions(topic))
+        for read in group.terms.topics if group is not None else ():
+            partitions.update(self._layout.partitions(read))
+        if topic is not None:
+            partitions = {partition for partition in partitions if partition.topic == topic}
         owners = group.view.owners if group is not None else {}
         lines = []
         for partition in sorted(partitions, key=lambda p: (p.topic, p.broker_id, p.partition_id)):

@@ -300,10 +300,11 @@ class MasterService:
         return await self._group_reports.groups()
 
     async def group(self, name: str, *, topic: str | None = None) -> GroupDetail:
-        """Return a group with members, assignment and lag; with a topic also one that does not exist.
+        """Return a group with members, assignment and lag; with a topic only that topic's rows.
 
         Raises:
-            NotFoundError: there is none, or no such topic. UntoldError: that cannot be told, as Brokers are away.
+            NotFoundError: there is none and nothing keeps it out of a topic, or there is no such topic.
+            UntoldError: that cannot be told, as Brokers are away.
         """
         if topic is not None:
             check_group(name)
@@ -311,10 +312,10 @@ class MasterService:
                 raise no_topic(topic)
         found = await self._group_reports.group(name, topic=topic)
         if found is None:
+            allowed = "no record forbids it anything" if topic is None else f"nothing keeps it out of {topic}"
             raise NotFoundError(
-                f"no group {name}: {ABSENT}, {NOTHING_CONFIRMED}, and no record forbids it anything",
-                hint="`pytubemq group list` names the groups; to see what a topic allows this one, run "
-                f"`pytubemq group show {name} --topic TOPIC`",
+                f"no group {name}: {ABSENT}, {NOTHING_CONFIRMED}, and {allowed}",
+                hint="`pytubemq group list` names the groups",
                 code=Code.NOT_FOUND,
             )
         return found

@@ -200,6 +200,8 @@ class ClosedTopic(View, frozen=True, kw_only=True):
 class GroupDetail(GroupView, frozen=True, kw_only=True):
     """A group with its members, the topics that are closed for it, and the lag per partition.
 
+    `closed` also names topics that a record forbids to it and that it does not read now.
+
     `why` says why it, or some of its members, gets no messages; blank if all do.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -49,12 +49,36 @@ def test_a_group_that_nobody_knows_is_told_apart_from_one_that_gets_nothing(tube
     unknown = tube("group", "show", "nobody")
     assert unknown.returncode == ExitCode.NOT_FOUND
     assert b"no record forbids it anything" in unknown.stderr
-    shown = tube("group", "show", "nobody", "--topic", "demo", "-o", "json")
-    found = json.loads(shown.stdout)
-    assert (shown.returncode, found["state"], found["closed"]) == (ExitCode.DONE, "absent", [])
-    assert found["why"] == "no consumer of it is registered, and it has confirmed nothing"
+    unknown = tube("group", "show", "nobody", "--topic", "demo")
+    assert unknown.returncode == ExitCode.NOT_FOUND, "the same with a topic that lets every group in"
+    assert b"nothing keeps it out of demo" in unknown.stderr
     assert tube("group", "show", "nobody", "--topic", "nosuch").returncode == ExitCode.NOT_FOUND
     assert tube("group", "show", "nobody", "--topic", "no such").returncode == ExitCode.USAGE
+
+
+def test_a_group_shows_all_topics_that_it_is_kept_out_of_and_with_a_topic_only_its_rows(tube: CommandLine) -> None:
+    _, where = tube.dev()
+    assert tube("topic", "create", "secret").returncode == ExitCode.DONE
+    assert tube("topic", "create", "other", "--partitions", "1").returncode == ExitCode.DONE
+    for topic in ("demo", "other"):
+        assert tube("produce", topic, "hello").returncode == ExitCode.DONE
+        assert tube("consume", topic, "--group", "g", "-n", "1").returncode == ExitCode.DONE
+    change(where["http"], "admin_add_black_consumergroup_info", topicName="secret", groupName="g")
+
+    def show(*arguments: str) -> dict[str, Any]:
+        shown = tube("group", "show", "g", *arguments, "-o", "json")
+        assert shown.returncode == ExitCode.DONE, shown.stderr
+        found: dict[str, Any] = json.loads(shown.stdout)
+        return found
+
+    found = show()
+    assert [one["topic"] for one in found["closed"]] == ["secret"]
+    assert {line["topic"] for line in found["lag"]} == {"demo", "other"}
+    found = show("--topic", "other")
+    assert (found["closed"], [line["topic"] for line in found["lag"]]) == ([], ["other"])
+    assert (found["topics"], found["lag_messages"]) == (["demo", "other"], 0)
+    found = show("--topic", "secret")
+    assert ([one["topic"] for one in found["closed"]], found["lag"]) == (["secret"], [])
 
 
 def test_a_broker_that_is_offline_reads_so_wherever_it_is_listed(tube: CommandLine) -> None:

@@ -69,7 +69,7 @@ async def test_a_blocked_group_is_explained_with_members_and_without() -> None:
         assert (await why(t, "g")).startswith(closed)
 
 
-async def test_a_group_that_is_not_there_is_none_unless_a_record_forbids_it_something_or_a_topic_is_named() -> None:
+async def test_a_group_that_is_not_there_is_none_unless_a_record_or_the_topic_keeps_it_out() -> None:
     async with town() as t:
         await t.master.catalogue.apply([TopicRecord("demo")])
         allowed = ConsumeRecord("allowed", "demo", consume_enable=True)
@@ -80,6 +80,7 @@ async def test_a_group_that_is_not_there_is_none_unless_a_record_forbids_it_some
                 await t.master.group(name)
             shown = await t.master.group(name, topic="demo")
             assert (shown.state, shown.topics) == ("absent", [])
+            assert shown.closed[0].why == "it is on no Broker any more"
             assert shown.why.startswith("no consumer of it is registered, and it has confirmed nothing")
         assert (await t.master.group("blocked")).closed[0].topic == "demo"
 
