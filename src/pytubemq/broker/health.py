@@ -70,6 +70,8 @@ def problems(
         found.append(f"journal: {path.unopened.message}")
     if applier is not None and applier.error is not None:
         found.append(f"partition logs: {applier.error}")
+    if state.store.lost_records is not None:
+        found.append(f"journal: {state.store.lost_records}")
     found += troubles.problems(state)
     said = (
         orders.problem if orders is not None else None,

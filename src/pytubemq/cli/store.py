@@ -203,7 +203,8 @@ def repair_command(directory: Path, dry_run: bool, yes: bool) -> int:
     ]  # fmt: skip
     after = found.after or found.before
     whole = {
-        "directory": str(directory), "dry_run": dry_run, "done": found.done, "lost": lost, "sound": after.is_sound,
+        "directory": str(directory), "dry_run": dry_run, "done": found.done, "lost": lost,
+        "lost_records": found.lost_records, "sound": after.is_sound,
         "copies": None if dry_run or not found.done else str(copies),
         "changed": [str(path.relative_to(directory)) for path in found.changed],
     }  # fmt: skip

@@ -70,6 +70,15 @@ class Loss(NamedTuple):
         )
 
 
+def lost_records(path: Path, position: int) -> str:
+    """Return a text on the positions and sequences in whole blocks that are lost, the first at this byte."""
+    return (
+        f"{path} lost whole blocks from byte {position} on: messages that the logs have were kept, but positions that "
+        "groups confirmed there, and the sequences by which repeats of producers are known, may be gone; compare "
+        "`pytubemq group show` with what the groups had done, before groups without a position begin anew"
+    )
+
+
 @dataclass(slots=True)
 class Resume:
     """Where the journal goes on, in a file that is yet to be made."""
@@ -89,15 +98,37 @@ class Resume:
     """Damage that was passed over."""
     fences: list[Fence] = field(default_factory=list)
     """Messages that are lost, as far as a damaged block itself tells them."""
+    unread_from: tuple[Path, int] | None = None
+    """The first byte of whole blocks that are lost and that the checkpoint does not cover."""
+    _unread: tuple[Path, int] | None = None
+    """The same, until the next block shows whether the checkpoint covers them."""
+
+    @property
+    def lost_records(self) -> str | None:
+        """A text on positions and sequences that may be lost with whole blocks; None if none are."""
+        return None if self.unread_from is None else lost_records(*self.unread_from)
+
+    def reach(self, sequence: int, known_sequence: int) -> None:
+        """Note that block `sequence` is the next one after lost blocks, if there are any."""
+        if self._unread is not None and sequence > known_sequence:
+            self.lose_records(*self._unread)
+        self._unread = None
+
+    def lose_records(self, path: Path, position: int) -> None:
+        """Note that blocks from here on are lost which the checkpoint does not cover."""
+        self.unread_from = self.unread_from or (path, position)
 
     @property
     def is_clean(self) -> bool:
         """Whether the checkpoint has everything."""
         return not (self.blocks or self.cut_bytes or self.losses)
 
-    def lose(self, path: Path, start: int, end: int, *, is_end: bool = False) -> None:
-        """Take note of damage at a place where the next block should have been."""
+    def lose(self, path: Path, start: int, end: int, *, is_end: bool = False, has_records: bool = False) -> None:
+        """Take note of damage at a place where the next block should have been. `has_records`: its records are sound,
+        only messages are lost."""
         self.losses.append(Loss(path, start, end - start, self.next_sequence, is_end))
+        if not has_records:
+            self._unread = self._unread or (path, start)
 
     def skip_to(self, path: Path, end: int, sequence: int) -> None:
         """Go on with a block that is known to come next; those before it that are not in a file which ends there are
@@ -202,6 +233,7 @@ def _walk(
             file.close()
         before, resume.number, resume.end = journal.path, journal.number + 1, end
     resume.skip_to(before, end, checkpoint.known_sequence)
+    resume.reach(checkpoint.known_sequence + 1, checkpoint.known_sequence)  # whatever followed is unknown
     return resume
 
 
@@ -252,7 +284,7 @@ class _Scan:
                 resume.cut_bytes = self._size - position
                 break
             if block is not None:
-                resume.lose(self._path, position, block.journal_end)
+                resume.lose(self._path, position, block.journal_end, has_records=True)
                 position = self._take(self._salvaged(block))
             elif following is not None:
                 resume.lose(self._path, position, following[0])
@@ -264,6 +296,7 @@ class _Scan:
 
     def _take(self, block: Prepared) -> int:
         resume = self._resume
+        resume.reach(block.next_sequence - 1, self._known_sequence)
         resume.blocks += 1
         resume.next_sequence = block.next_sequence
         resume.last_message_id = max(resume.last_message_id, block.last_message_id)

@@ -25,7 +25,15 @@ from pytubemq.storage.applier import Applier
 from pytubemq.storage.block import BLOCK_HEADER_BYTES
 from pytubemq.storage.building import Carried, build
 from pytubemq.storage.disk import Disk, OsDisk
-from pytubemq.storage.journal import FULL_ERRORS, MAX_PADDING_BYTES, Journal, block_records, full, storage_error
+from pytubemq.storage.journal import (
+    FULL_ERRORS,
+    MAX_PADDING_BYTES,
+    Journal,
+    block_records,
+    full,
+    journal_path,
+    storage_error,
+)
 from pytubemq.storage.log_survey import STOP_AND_REPAIR, damage_text
 from pytubemq.storage.log_tails import LogTails
 from pytubemq.storage.partition_log import PartitionLog
@@ -124,6 +132,8 @@ class BrokerStore(StoreReads):
         self._ahead: Prepared | None = None
         """The one prepared behind `_in_flight`, on what that one will leave."""
         self._failure: DiskFailedError | None = None
+        self.lost_records: str | None = None
+        """A text on positions of groups and sequences of producers that a damaged journal may have lost."""
         self._closed = False
         self._space = SpaceGuard(disk, root, reserve_bytes=settings.reserve_bytes)
         self._journal: Journal
@@ -226,6 +236,7 @@ class BrokerStore(StoreReads):
         resume.last_message_id = max(resume.last_message_id, tails.last_message_id)
         self.stats.recovered_messages = tails.messages
         if behind.runs:
+            resume.lose_records(journal_path(self.root / "journal", max(1, resume.number - 1)), resume.end)
             self._make_readable(behind.block(resume))
             self._windows.replay(behind.sequences)
 
@@ -245,6 +256,9 @@ class BrokerStore(StoreReads):
             _log.info("%s: replayed %d messages", self.root, self.stats.replayed_messages)
         for fence in resume.fences:
             self._fence(fence)
+        self.lost_records = resume.lost_records
+        if self.lost_records is not None:
+            _log.error("%s", self.lost_records)
         self.stats.lost_journal_bytes = sum(loss.size_bytes for loss in resume.losses)
         for loss in resume.losses[:MOST_TOLD]:
             _log.error("%s", loss.text(resume.synced))

@@ -243,3 +243,52 @@ def test_a_missing_journal_file_is_refused_still() -> None:
     disk.unlink(JOURNAL)
     with pytest.raises(CorruptError, match=f"{JOURNAL} is missing"):
         open_store(disk, SETTINGS)
+
+
+def confirmed(disk: FaultyDisk) -> None:
+    """Confirm a position in the last block of the journal of a Broker that is then killed."""
+    store = open_store(disk, SETTINGS)
+    for number in range(COUNT):
+        send(store, b"%d" % number * 40, partition_id=number % 2)
+    staging = store.staging()
+    staging.confirm("readers", "demo", 0, 28 * 5)
+    commit(store, staging)
+    send(store, b"after")
+    store.apply()
+    assert store.checkpoints == 1
+    disk.kill()
+
+
+@pytest.mark.parametrize("how", ["tail", "gone", "middle"])
+def test_positions_that_went_with_blocks_of_the_journal_are_named(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    disk = FaultyDisk()
+    confirmed(disk)
+    last = journals(disk)[-1]
+    data = disk.content(last)
+    if how == "tail":
+        disk.put(last, data[: HEADER_BYTES + (len(data) - HEADER_BYTES) // 2])
+    elif how == "gone":
+        disk.unlink(last)
+    else:
+        at = data.index(b"readers")
+        disk.flip_bit(last, at)
+    store = open_store(disk, SETTINGS)
+    assert store.fences() == []
+    assert store.positions() == {}
+    assert store.lost_records is not None
+    assert store.lost_records in caplog.text
+    assert str(last if how != "gone" else last.parent) in store.lost_records
+    assert "positions" in store.lost_records
+    store.close()
+    assert open_store(disk, SETTINGS).lost_records is None, "the next start finds nothing wrong"
+
+
+def test_no_positions_are_said_to_be_lost_where_the_checkpoint_has_them_or_messages_alone_went() -> None:
+    disk = FaultyDisk()
+    confirmed(disk)
+    path = next(path for path in journals(disk) if b"100" * 40 in disk.content(path))
+    disk.flip_bit(path, disk.content(path).index(b"100" * 40) + 20)
+    store = open_store(disk, SETTINGS)
+    assert store.stats.lost_journal_bytes > 0
+    assert store.lost_records is None
+    assert store.positions() == {("readers", "demo", 0): 28 * 5}

@@ -15,6 +15,7 @@ from pytubemq.storage.disk import flush_directory
 from pytubemq.storage.files import FileCache
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.index import decode_index_entry, encode_index_entry
+from pytubemq.storage.journal import journal_path, missing_journals
 from pytubemq.storage.log_tails import sequences_in
 from pytubemq.storage.mending import Border
 from pytubemq.storage.partition_log import Dirty, PartitionLog
@@ -73,16 +74,23 @@ class JournalTaker:
             self._log(key).restore(partition.segments, partition.end)
         self.fences: list[Fence] = []
         """Messages that are lost."""
+        self.unread_from: tuple[Path, int] | None = None
+        """The first byte of whole blocks that are lost and that the checkpoint does not cover."""
+        self._end = journal_path(root / "journal", checkpoint.journal), checkpoint.journal_position
+        """The end of the last block."""
         self.taken = 0
         """Messages that only the journal had."""
 
     def take(self, files: Sequence[StoreFile]) -> None:
         """All files behind the checkpoint, in the order of their numbers."""
+        for number in missing_journals(self._checkpoint.journal, [file.number for file in files]):
+            self._say(f"journal file {number} is missing; what it held and the logs do not have is lost")
+            self._lose_records(journal_path(self._root / "journal", number), HEADER_BYTES)
         for file in files:
             if file.number >= self._checkpoint.journal:
                 opened = self._disk.open(file.path)
                 try:
-                    self._file(file, opened)
+                    self._file(file, opened, is_last=file is files[-1])
                 finally:
                     opened.close()
 
@@ -97,6 +105,8 @@ class JournalTaker:
         behind = read_remainder(self._tails, self._logs)
         for run in behind.runs:
             self._publish((run.topic, run.partition_id), run)
+        if behind.runs:
+            self._lose_records(*self._end)
         self._note_lost(behind.fences)
         self._windows.replay(behind.sequences)
         self._checkpoint.last_message_id = max(self._checkpoint.last_message_id, self._tails.last_message_id)
@@ -112,11 +122,12 @@ class JournalTaker:
         self._checkpoint.ends |= {key: log.applied_end for key, log in self._logs.items() if log.applied_ordinal}
         self._checkpoint.windows = self._windows.snapshot()
 
-    def _file(self, file: StoreFile, opened: DiskFile) -> None:
+    def _file(self, file: StoreFile, opened: DiskFile, *, is_last: bool) -> None:
         salt = file.header.salt if file.header is not None else find_salt(opened)
         if salt is None:
             if file.size_bytes > HEADER_BYTES:
                 self._say(f"{file.path}: {file.size_bytes} bytes cannot be read: the header is damaged")
+                self._lose_records(file.path, HEADER_BYTES)
             return
         start = HEADER_BYTES
         if file.number == self._checkpoint.journal:
@@ -124,8 +135,11 @@ class JournalTaker:
         for found in walk_blocks(opened, salt, start, file.size_bytes):
             if isinstance(found, BadBytes):
                 self._bad(file, opened, found)
+                if not is_last or found.position + found.size_bytes < file.size_bytes:  # else the end is torn
+                    self._lose_records(file.path, found.position)
             else:
                 self._block(found)
+                self._end = file.path, found.end
             if self._waiting_bytes > _STEP_BYTES:
                 self._apply()
 
@@ -133,12 +147,13 @@ class JournalTaker:
         checkpoint = self._checkpoint
         for run in block.records.runs:
             self._run(run)
-        self._windows.replay(block.records.sequences)
-        for key, offset in block.records.confirmed.items():
-            if offset == FORGOTTEN:
-                checkpoint.confirmed.pop(key, None)
-            else:
-                checkpoint.confirmed[key] = offset
+        if block.head.sequence >= checkpoint.known_sequence:  # the checkpoint has what came of those before
+            self._windows.replay(block.records.sequences)
+            for key, offset in block.records.confirmed.items():
+                if offset == FORGOTTEN:
+                    checkpoint.confirmed.pop(key, None)
+                else:
+                    checkpoint.confirmed[key] = offset
         checkpoint.last_message_id = max(checkpoint.last_message_id, block.head.last_message_id)
         checkpoint.next_sequence = max(checkpoint.next_sequence, block.head.sequence + 1)
 
@@ -154,6 +169,9 @@ class JournalTaker:
                 taken += run.count
         self._checkpoint.next_sequence += 1
         self._say(f"{file.path}: a damaged block at byte {bad.position}, {taken} messages of it are proven and kept")
+
+    def _lose_records(self, path: Path, position: int) -> None:
+        self.unread_from = self.unread_from or (path, position)
 
     def _run(self, run: Run) -> None:
         key = (run.topic, run.partition_id)

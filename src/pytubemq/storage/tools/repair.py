@@ -18,11 +18,11 @@ from pytubemq.storage.checkpoint import NAME, Checkpoint
 from pytubemq.storage.disk import OsDisk, read_exactly
 from pytubemq.storage.fences import without
 from pytubemq.storage.header import HEADER_BYTES
-from pytubemq.storage.journal import missing_journals
 from pytubemq.storage.log_tails import LogTails
 from pytubemq.storage.places import partition_directory
 from pytubemq.storage.quarantine import Quarantine
 from pytubemq.storage.record import LogEnd, PartitionKey
+from pytubemq.storage.replay import lost_records
 from pytubemq.storage.tools.copies import put_back
 from pytubemq.storage.tools.files import PartitionFiles, find_journals, find_partitions
 from pytubemq.storage.tools.findings import Severity
@@ -57,6 +57,8 @@ class Plan:
     """Files that are there now and will be changed or removed."""
     fences: list[Fence] = field(default_factory=list)
     """Messages that are lost afterwards, all of them, also those that were known before."""
+    lost_records: str | None = None
+    """A text on positions of groups and sequences of producers that may be lost."""
     after: Verified | None = None
     """What `verify` says of the result."""
 
@@ -113,7 +115,7 @@ def _plan(root: Path, progress: Callable[[int, int], None] | None, beside: Decod
     disk = OverlayDisk()
     found = Plan(verify_files(disk, root, progress=progress))
     if not found.before.is_sound:
-        found.fences = _mend(disk, root, found.done.append)
+        found.fences, found.lost_records = _mend(disk, root, found.done.append)
     put_aside(disk, root, beside, found.done.append)
     if not found.done:
         return found
@@ -139,8 +141,8 @@ def _nothing_in_the_way() -> Iterator[None]:
 
 
 @_nothing_in_the_way()
-def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
-    """Repair whatever lies below `root` on `disk`; returns what is lost."""
+def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> tuple[list[Fence], str | None]:
+    """Repair whatever lies below `root` on `disk`; returns what is lost, and a text on records that may be."""
     for directory in (root / "journal", root / "logs"):
         disk.makedirs(directory)
     journals, partitions = find_journals(disk, root), find_partitions(disk, root)
@@ -171,8 +173,6 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
         repaired[key] = repair_partition(disk, files, end, say)
     if wrong:
         checkpoint.last_message_id = max(last_message_id(disk, one) for one in repaired.values()) if repaired else 0
-    for missing in missing_journals(checkpoint.journal, [file.number for file in journals]):
-        say(f"journal file {missing} is missing; what it held and the logs do not have is lost")
     taker = JournalTaker(disk, root, checkpoint, repaired, tails, say)
     taker.take(journals)
     for key, ordinal in reach.items():
@@ -185,7 +185,7 @@ def _mend(disk: Disk, root: Path, say: Callable[[str], None]) -> list[Fence]:
     put_checkpoint(disk, root, checkpoint)
     quarantine.discard()
     say(f"{root / NAME}: written, with an empty journal behind it; {taker.taken} messages came from the old one")
-    return checkpoint.fences
+    return checkpoint.fences, None if taker.unread_from is None else lost_records(*taker.unread_from)
 
 
 def _make_lost_files(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.errors import CorruptError
+from pytubemq.storage.checkpoint import read_checkpoint, write_checkpoint
+from pytubemq.storage.disk import OsDisk
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.store import BrokerStore
 from pytubemq.storage.tools.findings import Severity
@@ -14,7 +16,7 @@ from pytubemq.storage.tools.repair import plan, repair
 from pytubemq.storage.tools.verify import verify
 from pytubemq.testing.disk import FaultyDisk
 from tests.unit.storage.helpers import ROOT, payloads
-from tests.unit.storage.test_log_tails import COUNT, JOURNAL, SETTINGS, filled, found_in
+from tests.unit.storage.test_log_tails import COUNT, JOURNAL, SETTINGS, confirmed, filled, found_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,3 +126,36 @@ def test_a_start_that_damage_prevents_names_the_command_that_repairs(tmp_path: P
     store = BrokerStore.open(root, settings=SETTINGS)
     assert found_in(store) == sent
     store.close()
+
+
+@pytest.mark.parametrize("how", ["tail", "gone"])
+def test_a_repair_says_that_positions_may_be_lost_with_the_journal_s_end(tmp_path: Path, how: str) -> None:
+    disk = FaultyDisk()
+    confirmed(disk)
+    root = put_down(disk, tmp_path)
+    journals = sorted((root / "journal").iterdir())
+    data = journals[-1].read_bytes()
+    journals[-1].write_bytes(data[: HEADER_BYTES + (len(data) - HEADER_BYTES) // 2])
+    if how == "gone":
+        journals[0].unlink()
+    done = repair(root, root / "repair-1")
+    assert done.fences == []
+    assert done.lost_records is not None
+    assert str(journals[0 if how == "gone" else -1]) in done.lost_records
+
+
+def test_a_repair_keeps_positions_of_a_checkpoint_that_is_newer_than_the_journal_behind_it(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    confirmed(disk)
+    root = put_down(disk, tmp_path)
+    checkpoint = read_checkpoint(OsDisk(), root)
+    assert checkpoint is not None
+    checkpoint.known_sequence, checkpoint.confirmed = 10_000, {("readers", "demo", 0): 28 * 50}
+    write_checkpoint(OsDisk(), root, checkpoint)
+    first = bytearray((root / "journal" / JOURNAL.name).read_bytes())
+    first[9] ^= 8
+    (root / "journal" / JOURNAL.name).write_bytes(first)
+    repair(root, root / "repair-1")
+    repaired = read_checkpoint(OsDisk(), root)
+    assert repaired is not None
+    assert repaired.confirmed == {("readers", "demo", 0): 28 * 50}
