@@ -7,7 +7,7 @@ handed out again; a fetch that was held belongs to the registration that asked f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytubemq.broker import checks, told
@@ -15,7 +15,7 @@ from pytubemq.broker.checks import Refused
 from pytubemq.broker.cursor import NOT_GIVEN, whole
 from pytubemq.broker.flow import FEW_LEFT_MESSAGES, Meter
 from pytubemq.broker.pacing import Pacer
-from pytubemq.broker.reading import ReadLimits, read
+from pytubemq.broker.reading import ReadLimits, expected_size, read
 from pytubemq.broker.registry import Hold, HoldKey
 from pytubemq.broker.submission import Refusal
 from pytubemq.core.flow import rule_clock
@@ -106,12 +106,14 @@ class FetchHandlers:
         """Read when the connection's turn comes, or hold the fetch if there is nothing and it may wait."""
         key = fetch.hold.key
         max_offset = self._state.store.ends(key.topic, key.partition_id)[1]
-        if fetch.hold.cursor.request(manual=fetch.manual) == max_offset:
+        offset = fetch.hold.cursor.request(manual=fetch.manual)
+        if offset == max_offset:
             self._wait_or_end(fetch)
         else:
-            Pacer.of(fetch.call.connection).run(lambda: self._read(fetch), fetch.limits.max_bytes)
+            size = expected_size(self._state, (key.topic, key.partition_id), offset, fetch.limits.max_bytes)
+            Pacer.of(fetch.call.connection).run(lambda most_bytes: self._read(fetch, most_bytes), size)
 
-    def _read(self, fetch: _Fetch) -> None:
+    def _read(self, fetch: _Fetch, most_bytes: int) -> None:
         state, hold = self._state, fetch.hold
         cursor, key = hold.cursor, hold.key
         pacer = Pacer.of(fetch.call.connection)
@@ -129,7 +131,7 @@ class FetchHandlers:
             self._wait_or_end(fetch)
             pacer.ended()
             return
-        max_bytes = fetch.limits.max_bytes
+        max_bytes = min(fetch.limits.max_bytes, most_bytes)
         if state.flow.limits and not fetch.escapes:
             meter = hold.meter = hold.meter or Meter()
             if self._too_fast(fetch, meter):
@@ -147,7 +149,7 @@ class FetchHandlers:
             finally:
                 pacer.ended()
 
-        limits = fetch.limits if max_bytes == fetch.limits.max_bytes else replace(fetch.limits, max_bytes=max_bytes)
+        limits = fetch.limits.within(max_bytes)
         read(state, key.topic, key.partition_id, offset, limits, done, codes=hold.codes)
 
     def _overtaken(self, key: HoldKey, offset: int, result: Slice | Refusal) -> bool:

@@ -11,11 +11,12 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.model.limits import MAX_FETCH_BYTES, MAX_READS_PER_CONNECTION
+from pytubemq.model.limits import MAX_READS_PER_CONNECTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytubemq.net.response_budget import ReadSize
     from pytubemq.net.server_connection import ServerConnection
 
 _KEY: Final = "broker.pacer"
@@ -28,7 +29,7 @@ class Pacer:
         """Use `of`."""
         self._connection = connection
         self._budget = connection.server.responses
-        self._waiting: deque[tuple[Callable[[], None], int]] = deque()
+        self._waiting: deque[tuple[Callable[[int], None], ReadSize]] = deque()
         self._reserved: deque[int] = deque()
         """Sizes reserved for the reads under way. Reads end in any order, so reservations are released in the order in
         which the reads began."""
@@ -45,9 +46,9 @@ class Pacer:
             pacer = connection.context[_KEY] = cls(connection)
         return pacer
 
-    def run(self, start: Callable[[], None], size_bytes: int = MAX_FETCH_BYTES) -> None:
-        """Call `start`, which reads up to `size_bytes`, now or in its turn; never if the connection ends first."""
-        self._waiting.append((start, size_bytes))
+    def run(self, start: Callable[[int], None], size: ReadSize) -> None:
+        """Call `start` with the limit in bytes of its read, now or in its turn; never if the connection ends first."""
+        self._waiting.append((start, size))
         self._advance()
 
     def ended(self) -> None:
@@ -70,15 +71,16 @@ class Pacer:
                     return
                 elif self._budget.is_tight and self._under_way:
                     return  # one at a time then; the end of that one leads here again
-                elif not self._budget.can_read(connection):
-                    self._wait_for_room()
+                elif (most_bytes := self._budget.grant(connection, waiting[0][1])) is None:
+                    self._wait_for_room(waiting[0][1])
                     return
                 else:
                     self._under_way += 1
-                    start, size_bytes = waiting.popleft()
-                    self._reserved.append(size_bytes)
-                    self._budget.reserve(size_bytes)
-                    start()
+                    start, size = waiting.popleft()
+                    reserved_bytes = min(size.most_bytes, max(most_bytes, size.message_bytes))
+                    self._reserved.append(reserved_bytes)
+                    self._budget.reserve(reserved_bytes)
+                    start(most_bytes)
         finally:
             self._advancing = False
 
@@ -88,11 +90,11 @@ class Pacer:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._turn)
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_room(self, size: ReadSize) -> None:
         """Wait until the server's budget has room again."""
         if not self._scheduled:
             self._scheduled = True
-            self._budget.wait(self._turn)
+            self._budget.wait(self._connection, size, self._turn)
 
     def _turn(self) -> None:
         self._scheduled = False

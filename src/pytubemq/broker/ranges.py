@@ -14,7 +14,7 @@ from pytubemq.broker import checks, told
 from pytubemq.broker.checks import Refused
 from pytubemq.broker.cursor import whole
 from pytubemq.broker.pacing import Pacer
-from pytubemq.broker.reading import ReadLimits, read
+from pytubemq.broker.reading import ReadLimits, expected_size, read
 from pytubemq.broker.registry import HoldKey
 from pytubemq.broker.submission import Refusal
 from pytubemq.errors import Code, NotFoundError, StorageError, TubeError
@@ -108,9 +108,10 @@ class RangeHandlers:
             if not (may_wait and self._hold(wanted)):
                 self._refuse(wanted, Refusal(Code.NOT_FOUND, f"there is nothing at offset {wanted.offset} yet"))
         else:
-            Pacer.of(wanted.call.connection).run(lambda: self._read(wanted), wanted.limits.max_bytes)
+            size = expected_size(state, wanted.key, wanted.offset, wanted.limits.max_bytes)
+            Pacer.of(wanted.call.connection).run(lambda most_bytes: self._read(wanted, most_bytes), size)
 
-    def _read(self, wanted: _Range) -> None:
+    def _read(self, wanted: _Range, most_bytes: int) -> None:
         pacer = Pacer.of(wanted.call.connection)
 
         def done(result: Slice | Refusal) -> None:
@@ -129,7 +130,7 @@ class RangeHandlers:
                 self._state,
                 *wanted.key,
                 wanted.offset,
-                wanted.limits,
+                wanted.limits.within(most_bytes),
                 done,
                 end_offset=wanted.end_offset,
                 codes=wanted.codes,

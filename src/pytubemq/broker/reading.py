@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytubemq.broker.submission import Refusal
@@ -28,6 +28,7 @@ from pytubemq.model.limits import (
     MAX_PACK_MESSAGES,
 )
 from pytubemq.model.offset import OFFSET_UNIT
+from pytubemq.net.response_budget import ReadSize
 from pytubemq.wire.extensions import Capability
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class ReadLimits:
     packs: bool
     """Whether the peer takes packs."""
 
+    def within(self, max_bytes: int) -> ReadLimits:
+        """Return these limits with no more bytes than this."""
+        return self if max_bytes >= self.max_bytes else replace(self, max_bytes=max_bytes)
+
     @classmethod
     def of(
         cls, call: Call, *, now_s: float, max_bytes: int | None, max_messages: int | None, max_wait_ms: int | None
@@ -80,6 +85,21 @@ class ReadLimits:
             most_bytes=_MOST_PLAIN_BYTES if call.connection.block_bytes is not None else MAX_FRAME_BYTES,
             packs=Capability.PACKS in call.connection.capabilities,
         )
+
+
+def expected_size(state: BrokerState, key: PartitionKey, offset: int, max_bytes: int) -> ReadSize:
+    """Estimate the size of a read from `offset` by the average size of the partition's messages.
+
+    Raises:
+        NotFoundError: no such partition.
+    """
+    extent = state.store.extent(*key)
+    kept = extent.max_offset - extent.min_offset
+    left = min(extent.max_offset - offset, kept)
+    if left <= 0:
+        return ReadSize(0)
+    kept_bytes = extent.max_position - extent.min_position
+    return ReadSize(min(kept_bytes * left // kept, max_bytes), kept_bytes * OFFSET_UNIT // kept)
 
 
 def read(

@@ -97,7 +97,15 @@ RESPONSE_LEAST_BYTES: Final = 64 * KIB
 because a reader may work on one batch for a minute (Redis closes subscribers after 60 s, NATS after 10 s)."""
 STALLED_PERIOD_S: Final = 5.0
 STALLED_LEAST_BYTES: Final = 64 * KIB
-"""The same while the budget above is used up and others wait."""
+"""The same while the budget above is used up."""
+CROWDED_PERIOD_S: Final = 2.0
+"""The period instead, with its part of the bytes, while others wait that have read all their responses."""
+CROWDED_DEBT_S: Final = 20.0
+"""Meanwhile a peer must also read so fast that what it owes is read within this time."""
+SMALL_READ_BYTES: Final = 64 * KIB
+"""While half of the budget above is used, the most that is read at once for a peer without proof that it reads (one
+message always). Such a read may begin beyond the budget if the peer has read all its responses: the buffer of the
+operating system takes its response, so a consumer of small messages is served beside any crowd."""
 PROVEN_READER_BYTES: Final = 16 * MIB
 """A peer that has taken this much really reads: the buffers of both operating systems together hold less."""
 SILENT_UNTIL_CLOSED_S: Final = 30.0

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from pytubemq.model.limits import (
+    CROWDED_DEBT_S,
+    CROWDED_PERIOD_S,
     KIB,
     MAX_FETCH_BYTES,
+    MAX_FRAME_BYTES,
     MIB,
     PROVEN_READER_BYTES,
     RESPONSE_LEAST_BYTES,
     RESPONSE_PERIOD_S,
+    SMALL_READ_BYTES,
     STALLED_LEAST_BYTES,
     STALLED_PERIOD_S,
 )
-from pytubemq.net.response_budget import ResponseBudget
+from pytubemq.net.response_budget import ReadSize, ResponseBudget
+
+BIG = ReadSize(MAX_FETCH_BYTES, MAX_FETCH_BYTES)
+FEW = ReadSize(KIB, KIB)
 
 
 class Peer:
@@ -114,7 +121,7 @@ def test_reads_under_way_count_and_the_next_ones_wait_their_turn() -> None:
         total.reserve(MAX_FETCH_BYTES)
 
     for number in range(3):
-        total.wait(lambda number=number: begin(number))  # type: ignore[misc]
+        total.wait(Peer(total), BIG, lambda number=number: begin(number))  # type: ignore[misc]
     total.admit()
     assert order == []
     total.release(MAX_FETCH_BYTES)
@@ -129,15 +136,90 @@ def test_those_that_have_taken_all_go_on_beside_a_crowd_that_does_not_read() -> 
     honest, newcomer = Peer(total, KIB), Peer(total)
     honest.take(KIB, 1.0)
     honest.taken_bytes = PROVEN_READER_BYTES
-    assert total.can_read(newcomer)
+    assert total.grant(newcomer, BIG)
     deaf = [Peer(total, MAX_FETCH_BYTES) for _ in range(5)]
     assert total.is_tight
-    assert not total.can_read(deaf[0]), "it has something to take first"
-    assert total.can_read(newcomer)
+    assert not total.grant(deaf[0], BIG), "it has something to take first"
+    assert total.grant(newcomer, BIG)
     deaf += [Peer(total, MAX_FETCH_BYTES) for _ in range(5)]
     assert total.is_used_up
-    assert not total.can_read(newcomer), "nothing shows yet that it reads"
-    assert total.can_read(honest)
+    assert not total.grant(newcomer, BIG), "nothing shows yet that it reads"
+    assert total.grant(honest, BIG)
     deaf += [Peer(total, MAX_FETCH_BYTES) for _ in range(5)]
-    assert not total.can_read(honest), "there is an end for everybody"
+    assert not total.grant(honest, BIG), "there is an end for everybody"
     assert len(deaf) == 15
+
+
+def test_small_reads_of_those_that_owe_nothing_go_on_beside_a_crowd_that_does_not_read() -> None:
+    total = budget(10 * MAX_FETCH_BYTES)
+    small = Peer(total)
+    deaf = [Peer(total, MAX_FETCH_BYTES) for _ in range(12)]
+    assert total.is_used_up
+    assert total.grant(small, ReadSize(MAX_FETCH_BYTES, SMALL_READ_BYTES)) == SMALL_READ_BYTES
+    assert not total.grant(small, ReadSize(MAX_FETCH_BYTES, SMALL_READ_BYTES + 1))
+    assert not total.grant(deaf[0], FEW)
+    deaf += [Peer(total, MAX_FETCH_BYTES) for _ in range(3)]
+    assert not total.grant(small, FEW), "there is an end for everybody"
+
+
+def test_those_that_owe_nothing_do_not_wait_behind_those_that_do() -> None:
+    total = budget(10 * MAX_FETCH_BYTES)
+    order: list[str] = []
+    deaf = [Peer(total, MAX_FETCH_BYTES) for _ in range(16)]
+    newcomer, small = Peer(total), Peer(total)
+    for peer in deaf:
+        total.wait(peer, BIG, lambda: order.append("deaf"))
+    total.wait(newcomer, BIG, lambda: order.append("newcomer"))
+    total.wait(small, FEW, lambda: order.append("small"))
+    total.admit()
+    assert order == [], "all is used up"
+    for peer in deaf[:2]:
+        total.forget(peer)
+    total.admit(1)
+    assert order == ["small"], "it may use the share beyond the limit"
+    for peer in deaf[2:7]:
+        total.forget(peer)
+    total.admit(2)
+    assert order == ["small", "newcomer"]
+    deaf[7].take(MAX_FETCH_BYTES, 1.0)
+    total.admit()
+    assert order == ["small", "newcomer", "deaf"], "who has read all joins the others"
+    for peer in deaf[8:13]:
+        total.forget(peer)
+    total.admit()
+    assert order[3:] == ["deaf"] * 3, "there is room again for who owes"
+    total.admit()
+    assert len(order) == 6, "nobody is resumed twice, and who has ended is never"
+
+
+def test_only_those_that_have_proven_that_they_read_get_much_at_once_while_it_is_tight() -> None:
+    total = budget(10 * MAX_FETCH_BYTES)
+    honest, newcomer = Peer(total), Peer(total)
+    honest.taken_bytes = PROVEN_READER_BYTES
+    assert total.grant(newcomer, BIG) == MAX_FRAME_BYTES
+    assert Peer(total, 6 * MAX_FETCH_BYTES).unsent_bytes
+    assert total.grant(newcomer, BIG) == SMALL_READ_BYTES
+    assert total.grant(honest, BIG) == MAX_FRAME_BYTES
+
+
+def test_while_someone_waits_that_owes_nothing_all_that_stand_still_go() -> None:
+    total = budget()
+    peers = [Peer(total, MIB) for _ in range(12)]
+    total.wait(Peer(total), BIG, lambda: None)
+    assert total.slow_readers(CROWDED_PERIOD_S - 0.1) == []
+    assert len(total.slow_readers(CROWDED_PERIOD_S)) == len(peers)
+
+
+def test_while_someone_waits_a_trickle_is_too_slow_for_who_owes_much() -> None:
+    total = budget()
+    fast, trickling, little = Peer(total, 20 * MIB), Peer(total, 20 * MIB), Peer(total, 100 * KIB)
+
+    def pass_period(now_s: float) -> list[object]:
+        fast.take(int(20 * MIB * STALLED_PERIOD_S / CROWDED_DEBT_S), now_s - 1)
+        trickling.take(2 * STALLED_LEAST_BYTES, now_s - 1)
+        little.take(STALLED_LEAST_BYTES, now_s - 1, more=STALLED_LEAST_BYTES)
+        return list(total.slow_readers(now_s))
+
+    assert pass_period(STALLED_PERIOD_S) == [], "nobody waits"
+    total.wait(Peer(total), BIG, lambda: None)
+    assert pass_period(2 * STALLED_PERIOD_S) == [trickling]
