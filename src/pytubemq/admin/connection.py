@@ -84,6 +84,17 @@ class HttpConnection(H11Protocol):
         self._taken()
         super().resume_writing()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse malformed bytes; what is being served for the same request ends without a response of its own."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:  # a response has begun: another cannot follow
+            self.transport.close()
+
     @property
     def _asking(self) -> bool:
         """Whether a whole request has still to come."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import FrameError, TubeError
+from pytubemq.errors import EnvelopeError, FrameError, TubeError
 from pytubemq.wire.rpc import Request, encode_exception, encode_response
 
 if TYPE_CHECKING:
@@ -78,6 +78,10 @@ class Call:
             )
         )
 
+    def refuse(self, error: EnvelopeError) -> None:
+        """Answer that the request cannot be read or served."""
+        self.fail(exception_name=error.exception_name, text=error.text, fatal=error.fatal)
+
     def drop(self) -> None:
         """Let it go unanswered, because its caller has given up before its turn came; counted as late."""
         if not self.answered:
@@ -87,6 +91,9 @@ class Call:
 
     def crash(self, error: BaseException) -> None:
         """Answer for a handler that raised: the caller learns that it failed, the log learns why."""
+        if isinstance(error, EnvelopeError):  # the peer's fault, wherever in the handler it shows
+            self.refuse(error)
+            return
         server = self.connection.server
         if isinstance(error, TubeError):
             logger.warning("%s: method %d from %s failed: %s", server.name, self.request.method, self.peer, error)

@@ -287,8 +287,6 @@ class ServerConnection(asyncio.Protocol):
             return
         try:
             result = handler(call)
-        except EnvelopeError as error:
-            call.fail(exception_name=error.exception_name, text=error.text, fatal=error.fatal)
         except Exception as error:  # a handler's fault must not end the connection of a sound peer
             call.crash(error)
         else:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
+from starlette.requests import ClientDisconnect
+from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
 from pytubemq.admin.guard import read_bounded
@@ -22,6 +23,8 @@ from pytubemq.model.limits import MIB
 from tests.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from starlette.requests import Request
 
 pytestmark = pytest.mark.anyio
@@ -235,3 +238,47 @@ def narrow(address: Address) -> socket.socket:
     client.sendall(GET)
     client.recv(1)
     return client
+
+
+@pytest.mark.parametrize(
+    "chunk", [b"-1\r\n\r\n", b"zz\r\n\r\n", b"1\r\nxyz\r\n"], ids=["negative", "no number", "long"]
+)
+@pytest.mark.parametrize("path", [b"/", b"/begun"])
+async def test_a_malformed_chunk_is_refused_without_an_error_of_ours(
+    chunk: bytes, path: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = asyncio.Event()
+
+    async def begun(request: Request) -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            try:
+                yield b"begun"
+                with contextlib.suppress(ClientDisconnect):
+                    await request.body()
+                yield b"all"
+            finally:
+                ended.set()
+
+        return StreamingResponse(parts())
+
+    async def whole(request: Request) -> PlainTextResponse:
+        with contextlib.suppress(ClientDisconnect):
+            await request.body()
+        ended.set()
+        return PlainTextResponse("whole")
+
+    routes = [Route("/", whole, methods=["POST"]), Route("/begun", begun, methods=["POST"])]
+    server = HttpServer(Starlette(routes=routes), LISTEN)
+    address = await server.start()
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(HEAD.replace(b"/ HTTP", path + b" HTTP") + b"Transfer-Encoding: chunked\r\n\r\n")
+    response = b""
+    if path == b"/begun":
+        response = await reader.readuntil(b"begun")
+    writer.write(chunk)
+    response += await reader.read()
+    assert response.startswith(b"HTTP/1.1 200" if path != b"/" else b"HTTP/1.1 400"), response
+    await asyncio.wait_for(ended.wait(), 10)
+    writer.close()
+    await server.close()
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []

@@ -576,3 +576,25 @@ async def test_unanswered_calls_count_as_well_and_nothing_is_left_of_a_connectio
 async def test_an_address_that_cannot_be_is_one_that_is_not_reached(address: Address) -> None:
     with pytest.raises(UnreachableError, match="the address is not valid"):
         await RpcConnection.connect(address)
+
+
+async def test_a_malformed_message_is_refused_alike_by_functions_and_coroutines(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def later(call: Call) -> None:
+        decode(CloseRequestP2M, call.request.body)
+
+    def at_once(call: Call) -> None:
+        decode(CloseRequestP2M, call.request.body)
+
+    found: list[tuple[str, str]] = []
+    for handler in (at_once, later):
+        async with serving(handler) as (_, address):
+            connection = await RpcConnection.connect(address)
+            with pytest.raises(RemoteError) as caught:
+                await connection.call(CLOSE, 1, b"\xff", timeout_s=5)
+            found.append((caught.value.exception_name, str(caught.value).partition(" failed ")[2]))
+            await connection.close()
+    assert found[0] == found[1]
+    assert "InvalidProtocolBuffer" in found[0][0]
+    assert "failed" not in caplog.text
