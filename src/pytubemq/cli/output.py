@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pytubemq.cli.text_table import terminal_width, text_field, text_table
 from pytubemq.model.names import escaped, escaped_json, escaped_text
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def emit_rows(options: GlobalOptions, rows: Sequence[Row], columns: Sequence[str
         for row in rows:
             _write(escaped(str(row[name])))
     else:
-        _write(table(rows, columns))
+        _write(table(rows, columns, terminal_width()))
 
 
 def emit_object(options: GlobalOptions, value: Row, *, name: str) -> None:
@@ -52,9 +53,9 @@ def emit_object(options: GlobalOptions, value: Row, *, name: str) -> None:
     elif form == "name":
         _write(escaped(str(value[name])))
     else:
-        width = max((len(key) for key in value), default=0)
+        name_width = max((len(key) for key in value), default=0)
         for key, item in value.items():
-            _write(_field(key, item, width))
+            _write(_field(key, item, name_width, terminal_width()))
 
 
 def emit_lines(lines: Iterable[str]) -> None:
@@ -63,27 +64,21 @@ def emit_lines(lines: Iterable[str]) -> None:
         _write(escaped_text(line))
 
 
-def table(rows: Iterable[Row], columns: Sequence[str]) -> str:
-    """Columns of text under their names; numbers to the right."""
-    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
-    numeric = [all(_is_number(line[index]) for line in cells) and bool(cells) for index in range(len(columns))]
-    widths = [max(len(line[index]) for line in [list(columns), *cells]) for index in range(len(columns))]
-    lines = []
-    for line in [list(columns), *cells]:
-        padded = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(line, widths, numeric, strict=True)
-        ]
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines)
+def table(rows: Iterable[Row], columns: Sequence[str], width: int | None = None) -> str:
+    """Return rows as columns of text, no wider than `width`."""
+    return text_table(columns, [[_cell(row.get(column)) for column in columns] for row in rows], width)
 
 
-def _field(key: str, item: Any, width: int) -> str:
+def _field(key: str, item: Any, name_width: int, width: int | None) -> str:
     if isinstance(item, list) and item and all(isinstance(entry, dict) for entry in item):
         columns = list(dict.fromkeys(column for entry in item for column in entry))
-        body = table(item, columns)
-        return f"{key}\n" + "\n".join(f"  {line}" for line in body.splitlines())
-    return f"{key.ljust(width)}  {_cell(item)}"
+        body = table(item, columns, None if width is None else width - 2)
+        return f"{key}\n" + "\n".join(f"  {line}".rstrip() for line in body.splitlines())
+    if isinstance(item, list) and any(" " in entry for entry in item if isinstance(entry, str)):
+        first, *rest = [_cell(entry) for entry in item]  # sentences: one below the other
+        lines = [text_field(key, first, name_width, width)]
+        return "\n".join([*lines, *(text_field("", line, name_width, width) for line in rest)])
+    return text_field(key, _cell(item), name_width, width)
 
 
 def _cell(value: Any) -> str:
@@ -98,10 +93,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, list | dict):
         return escaped_json(json.dumps(value, ensure_ascii=False))
     return escaped(str(value))
-
-
-def _is_number(cell: str) -> bool:
-    return cell == "-" or cell.replace(",", "").replace(".", "", 1).removeprefix("-").isdigit()
 
 
 def _csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
