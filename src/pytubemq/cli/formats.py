@@ -1,6 +1,7 @@
 """Messages as text: `-f` formats going out, lines and JSON coming in.
 
-The invariant: what `-f json` prints, `produce --input json` reads back byte for byte, whatever the body.
+The invariants: what `-f json` prints, `produce --input json` reads back byte for byte, whatever the body; a terminal
+shows what is in a message and obeys nothing of it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytubemq.core.reset_target import utc
 from pytubemq.errors import ConfigError, MessageError
+from pytubemq.model.names import escaped, escaped_json
 
 if TYPE_CHECKING:
     from pytubemq.model.message import Message
@@ -41,24 +43,41 @@ class Outgoing(NamedTuple):
     key: str | None
 
 
-def renderer(text: str) -> Render:
+def renderer(text: str, *, plain: bool = False) -> Render:
     """How a message is printed: `json`, `raw`, or a text with % fields.
+
+    With `plain` control characters of the message are escaped, so that no terminal obeys them.
 
     Raises:
         ConfigError: an unknown field or escape.
     """
     if text == "json":
+        if plain:
+            return lambda message: escaped_json(json.dumps(to_dict(message), ensure_ascii=False)).encode() + b"\n"
         return lambda message: json.dumps(to_dict(message), ensure_ascii=False).encode() + b"\n"
     if text == "raw":
-        return lambda message: message.body
+        return plainly(lambda message: message.body) if plain else lambda message: message.body
     parts: list[Render] = []
     position = 0
     for token in _TOKEN.finditer(text):
         parts.append(_literal(text[position : token.start()]))
-        parts.append(_part(token))
+        part = _part(token)
+        parts.append(plainly(part) if plain and token["escape"] is None else part)
         position = token.end()
     parts.append(_literal(text[position:]))
     return lambda message: b"".join([part(message) for part in parts])
+
+
+def plainly(render: Render) -> Render:
+    r"""Escape what a terminal would obey or cannot show, as `\x1b` or `\xff`; line feeds and tabs stay."""
+
+    def rendered(message: Message) -> bytes:
+        text = render(message).decode("utf-8", "backslashreplace")
+        if text.isprintable():
+            return text.encode()
+        return "\n".join("\t".join(map(escaped, line.split("\t"))) for line in text.split("\n")).encode()
+
+    return rendered
 
 
 def to_dict(message: Message) -> dict[str, Any]:

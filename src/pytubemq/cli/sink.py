@@ -16,7 +16,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from pytubemq.cli.formats import COLUMNS, Render, renderer, to_dict
+from pytubemq.cli.formats import COLUMNS, Render, plainly, renderer, to_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,8 +38,8 @@ class Sink:
         """
         self.written = 0
         self._array = form is None and output == "json"
-        self._head, self._render = _choose(output, form)
         self._descriptor = sys.stdout.fileno() if descriptor is None else descriptor
+        self._head, self._render = _choose(output, form, plain=os.isatty(self._descriptor))
         self._jobs: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -99,20 +99,22 @@ def _settle(done: asyncio.Future[None], error: OSError | None) -> None:
         done.set_exception(error)
 
 
-def _choose(output: str | None, form: str | None) -> tuple[bytes, Render]:
+def _choose(output: str | None, form: str | None, *, plain: bool) -> tuple[bytes, Render]:
+    """Return what is written first, and how a message is written; `plain` where a terminal shows it."""
     if form is not None:
-        return b"", renderer(form)
+        return b"", renderer(form, plain=plain)
     if output == "json":
-        return b"[", renderer("json")
+        return b"[", renderer("json", plain=plain)
     if output == "jsonl":
-        return b"", renderer("json")
+        return b"", renderer("json", plain=plain)
     if output == "csv":
-        return _csv_line(COLUMNS), _csv_row
+        return _csv_line(COLUMNS), plainly(_csv_row) if plain else _csv_row
     if output == "name":
-        return b"", renderer("%b:%t:%p:%o\\n")
+        return b"", renderer("%b:%t:%p:%o\\n", plain=plain)
     if output == "table":
-        return f"{'PARTITION':>9}  {'OFFSET':>12}  {'ARRIVED':24}  {'TYPE':10}  BODY\n".encode(), _table_row
-    return b"", renderer(DEFAULT_FORMAT)
+        head = f"{'PARTITION':>9}  {'OFFSET':>12}  {'ARRIVED':24}  {'TYPE':10}  BODY\n"
+        return head.encode(), plainly(_table_row) if plain else _table_row
+    return b"", renderer(DEFAULT_FORMAT, plain=plain)
 
 
 def _csv_row(message: Message) -> bytes:

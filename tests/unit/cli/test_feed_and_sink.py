@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pty
 import tempfile
+import termios
 import threading
 
 import pytest
@@ -114,3 +116,45 @@ def test_nobody_reads_any_more() -> None:
         asyncio.run(main())
     finally:
         os.close(writing)
+
+
+HOSTILE = b"a\x1b[2J\tb\nc\r\xc2\x9b\xff \xe2\x80\xae \xc3\xa9"
+ESCAPED = "a\\x1b[2J\tb\nc\\r\\x9b\\xff \\u202e \u00e9"
+
+
+@pytest.mark.parametrize("output", [None, "table", "json", "jsonl", "csv", "name"])
+@pytest.mark.parametrize("form", [None, "raw", "json", "%v %m %a{k} %a %v{json}\\n"])
+def test_a_terminal_obeys_nothing_that_a_message_says(output: str | None, form: str | None) -> None:
+    shown = _shown(output, form, terminal=True)
+    assert all(line.replace("\t", "").isprintable() for line in shown.decode().replace("\r\n", "\n").split("\n"))
+
+
+def test_a_terminal_shows_what_it_does_not_obey_and_a_pipe_gets_the_bytes() -> None:
+    assert _shown(None, "raw", terminal=True).decode().replace("\r\n", "\n") == ESCAPED
+    assert _shown(None, "raw", terminal=False) == HOSTILE
+    assert _shown(None, None, terminal=False) == HOSTILE + b"\n"
+
+
+def _shown(output: str | None, form: str | None, *, terminal: bool) -> bytes:
+    """Write one hostile message and return the bytes that arrive."""
+    reading, writing = pty.openpty() if terminal else os.pipe()
+    if terminal:
+        mode = termios.tcgetattr(writing)
+        mode[1] &= ~termios.OPOST & ~termios.ONLCR
+        mode[3] &= ~termios.ECHO
+        termios.tcsetattr(writing, termios.TCSANOW, mode)
+    attributes = {"k": "v\x1b[2J\x9b"}
+    message = Message(Partition(1, "demo", 0), HOSTILE, attributes, offset=0, msg_type="t\x1b[2J")
+
+    async def write() -> None:
+        sink = Sink(output=output, form=form, descriptor=writing)
+        await sink.open()
+        await sink.put([message])
+        await sink.close()
+
+    try:
+        asyncio.run(write())
+        return os.read(reading, 65536)
+    finally:
+        os.close(writing)
+        os.close(reading)
