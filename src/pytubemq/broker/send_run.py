@@ -171,7 +171,7 @@ class _SendRun:
         state.counters.put_s.add(state.clock.now_s() - run.received_s, len(run.serials))
 
     def refused(self, refusal: Refusal) -> None:
-        self._run.reply(self._refusals(self._run.serials, refusal.code, refusal.text))
+        self._run.reply(self._refusals(self._run.serials, refusal.code, refusal.text), refused=True)
 
     def expired(self) -> None:
         self._state.path.stats.expired += len(self._run.serials) - 1  # the path counts one

@@ -119,7 +119,7 @@ class MasterService:
         self._reports = Reports(self._layout, self._groups, self._producers, inspector, started_ms=self.started_ms)
         self._group_reports = GroupReports(self._layout, self._groups, inspector)
         self._verdict = Verdict(
-            self._reports, self._groups, self._producers, rooms.admission, insecure=settings.insecure
+            self._reports, self._groups, self._producers, rooms.admission, self._server, insecure=settings.insecure
         )
 
     @property

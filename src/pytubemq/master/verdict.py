@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytubemq.master.producers import Producers
     from pytubemq.master.reports import Reports
     from pytubemq.master.views import BrokerView
+    from pytubemq.net.server import RpcServer
 
 _MOST_SHOWN = 8
 """Topics in one reason; the others are counted."""
@@ -31,7 +32,14 @@ class Verdict:
     """Reads the other rooms; changes nothing but `fault`."""
 
     def __init__(
-        self, reports: Reports, groups: Groups, producers: Producers, admission: Admission, *, insecure: bool = False
+        self,
+        reports: Reports,
+        groups: Groups,
+        producers: Producers,
+        admission: Admission,
+        server: RpcServer,
+        *,
+        insecure: bool = False,
     ) -> None:
         self.fault: str | None = None
         """What went wrong inside this Master."""
@@ -41,6 +49,7 @@ class Verdict:
         self._groups = groups
         self._producers = producers
         self._admission = admission
+        self._server = server
         self._insecure = insecure
 
     def health(self) -> Health:
@@ -68,6 +77,12 @@ class Verdict:
         )
 
     def _client_reasons(self) -> Iterable[Reason]:
+        if (full := self._server.problem) is not None:
+            yield Reason(
+                thing="connections",
+                why=full,
+                hint="see with `ss` from where so many come and stop them, or allow more open files",
+            )
         if (problem := self._admission.problem) is not None:
             yield Reason(
                 thing="clients",

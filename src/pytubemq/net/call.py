@@ -6,10 +6,11 @@ The invariant: a call is answered at most once, and never after its caller's tim
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from pytubemq.errors import EnvelopeError, FrameError, TubeError
+from pytubemq.errors import Code, EnvelopeError, FrameError, TubeError
 from pytubemq.wire.rpc import Request, encode_exception, encode_response
+from pytubemq.wire.varint import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
     from pytubemq.net.server_connection import ServerConnection
 
 logger = logging.getLogger(__name__)
+
+
+_SUCCESS: Final = b"\x08\x01"
+_NOTHING_THERE: Final = b"\x08\x00\x10" + encode_varint(Code.NOT_FOUND)
+"""How responses begin that say so: `success` is field 1 of each, the code is field 2."""
+
+
+def _is_served(body: bytes) -> bool:
+    """True if a response does not refuse its request; a read at the end of its partition is served too."""
+    return body.startswith((_SUCCESS, _NOTHING_THERE))
 
 
 class Call:
@@ -60,6 +71,8 @@ class Call:
             self.crash(error)
             return
         if self._take():
+            if connection.is_unused and _is_served(body if isinstance(body, bytes) else body[0]):
+                connection.mark_used()
             connection.send(buffers)
 
     def fail(self, *, exception_name: str, text: str, fatal: bool = False) -> None:

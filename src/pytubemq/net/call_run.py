@@ -79,8 +79,8 @@ class CallRun:
         request = next(self.requests(), self.first)
         return Call(request, self.connection, self.received_s, self.deadline_s)
 
-    def reply(self, frames: Sequence[bytes]) -> None:
-        """Answer all of them with whole frames."""
+    def reply(self, frames: Sequence[bytes], *, refused: bool = False) -> None:
+        """Answer all of them with whole frames; `refused` says that none of them was served."""
         if self.answered:
             return
         self.answered = True
@@ -91,6 +91,8 @@ class CallRun:
         if connection.server.clock.now_s() >= self.deadline_s:
             connection.server.stats.late += len(self.serials)
             return
+        if connection.is_unused and not refused:
+            connection.mark_used()
         connection.send((b"".join(frames),))
 
     def drop(self) -> None:

@@ -112,7 +112,7 @@ class RpcServer:
         self.faults = PeerWarnings(logger, name)
         self.connections: set[ServerConnection] = set()
         self.unused: dict[ServerConnection, None] = {}
-        """Connections without a request so far, the oldest first."""
+        """Connections of which no request was served so far, the oldest first."""
         self._silent: deque[ServerConnection] = deque()
         """Silent connections, as found while all places were taken, the longest silent first."""
         self.responses = ResponseBudget(max_bytes=max_unsent_bytes)
@@ -220,8 +220,15 @@ class RpcServer:
         self.stats.connections = len(self.connections)
         return True
 
+    @property
+    def problem(self) -> str | None:
+        """Why new connections may be refused; None while there is room."""
+        if len(self.connections) < self._max_connections:
+            return None
+        return f"all {self._max_connections} places for connections are taken; {self.stats.refused} were refused so far"
+
     def _make_room(self) -> bool:
-        """Close the oldest connection without a request, or else one that has been silent for long."""
+        """Close the oldest connection of which no request was served, or else one that has been silent for long."""
         victim = next(iter(self.unused), None)
         while victim is None and self._silent:
             silent = self._silent.popleft()
@@ -231,7 +238,7 @@ class RpcServer:
             return False
         self.stats.made_room += 1
         self._warnings.warning(
-            f"{len(self.connections)} connections are open: closing {victim.peer}, which sends no requests",
+            f"{len(self.connections)} connections are open: closing {victim.peer} to make room",
             self.clock.now_s(),
         )
         self._drop(victim)

@@ -56,7 +56,7 @@ class ServerConnection(asyncio.Protocol):
         """Called when `paused` has ended."""
         self.closed = False
         self.is_unused = True
-        """True until it has sent a request that is served here."""
+        """True until a request of it was served; refused ones do not count."""
         self.open_calls = 0
         self.buffered_bytes = 0
         """What came with its unanswered calls and lies in a frame that is not whole yet."""
@@ -234,8 +234,6 @@ class ServerConnection(asyncio.Protocol):
         if shown or (first.method, first.service) not in server.served:
             self._serve_each(parts, now_s)
             return
-        if self.is_unused:
-            self._mark_used()
         run.deadline_s += _timeout_s(first.timeout_ms)
         server.stats.calls += len(run.serials)
         self.open_calls += len(run.serials)
@@ -269,8 +267,6 @@ class ServerConnection(asyncio.Protocol):
         except EnvelopeError as error:
             self._refuse(item.serial, error, request)
             return
-        if self.is_unused:
-            self._mark_used()
         call = Call(request, self, now_s, now_s + _timeout_s(request.timeout_ms))
         self.open_calls += 1
         self._buffer(call.size_bytes)
@@ -331,8 +327,8 @@ class ServerConnection(asyncio.Protocol):
             )
         )
 
-    def _mark_used(self) -> None:
-        """Mark the connection as used: it has sent a request that is served here."""
+    def mark_used(self) -> None:
+        """Mark the connection as used: a request of it was served, not refused."""
         self.is_unused = False
         self.server.unused.pop(self, None)
 

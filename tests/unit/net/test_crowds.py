@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.errors import ConnectionLostError
+from pytubemq.errors import Code, ConnectionLostError
 from pytubemq.model.limits import KIB, MAX_CALLS_PER_CONNECTION, MIB, RESPONSE_PERIOD_S, SILENT_UNTIL_CLOSED_S
 from pytubemq.net import freed_memory
 from pytubemq.net.connection import RpcConnection
 from pytubemq.wire.codec import encode
-from pytubemq.wire.messages.master import CloseRequestP2M
+from pytubemq.wire.messages.extension import ReadRangeResponseB2C
+from pytubemq.wire.messages.master import CloseRequestP2M, CloseResponseM2P
 from pytubemq.wire.rpc import encode_request
 from tests.unit.net.test_rpc import CLOSE, OK, HandClock, ask, serving
 from tests.waiting import until
@@ -233,3 +234,39 @@ async def test_memory_is_given_back_after_a_flood(monkeypatch: pytest.MonkeyPatc
 
 def test_giving_back_memory_works_or_does_nothing() -> None:
     assert freed_memory.release_free_memory() in (True, False)
+
+
+async def test_requests_that_are_refused_hold_no_place() -> None:
+    refuse = [True]
+
+    def handle(call: Call) -> None:
+        call.reply(encode(CloseResponseM2P(success=not refuse[0], err_code=400 if refuse[0] else 200, err_msg="")))
+
+    async with serving(handle, max_connections=5) as (server, address):
+        crowd = [await RpcConnection.connect(address) for _ in range(5)]
+        for connection in crowd:
+            assert not (await ask(connection)).success
+        assert server.problem is not None
+        assert "all 5 places" in server.problem
+        refuse[0] = False
+        known = [await RpcConnection.connect(address) for _ in range(5)]
+        for connection in known:
+            assert (await ask(connection)).success
+        assert server.stats.refused == 0
+        for connection in crowd:
+            with pytest.raises(ConnectionLostError):
+                await ask(connection)
+        refuse[0] = True
+        for connection in known:
+            assert not (await ask(connection)).success, "one served request is enough"
+        for connection in [*known, *crowd]:
+            await connection.close()
+
+
+async def test_who_waits_at_the_end_of_a_partition_is_served() -> None:
+    nothing_there = ReadRangeResponseB2C(success=False, err_code=Code.NOT_FOUND, err_msg="nothing there yet")
+    async with serving(lambda call: call.reply(encode(nothing_there)), max_connections=5) as (server, address):
+        reader = await RpcConnection.connect(address)
+        await reader.call(CLOSE, 1, BODY, timeout_s=5)
+        assert not server.unused
+        await reader.close()
