@@ -6,13 +6,16 @@ the strings until then and only the pair after; what a Broker carries is what it
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from pytubemq.errors import FormatError
 from pytubemq.model.ids import UNDEFINED
-from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_PARTITIONS_PER_TOPIC
+from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_STRAY_PARTITIONS, REPORT_SLICE
 from pytubemq.model.names import is_served_topic
 from pytubemq.model.policy import original_form
 from pytubemq.model.topic import TopicConfig
@@ -28,7 +31,7 @@ from pytubemq.wire.confstrings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.model.records import DeployRecord, TopicProps, TopicStatus
@@ -182,16 +185,43 @@ def reported_topics(
             found[text] = same
             continue
         found[text] = _reported(parse_broker_topic_conf(text), base)
-    if len({topic.name for topic in found.values()}) != len(found):
-        raise FormatError("a topic is reported twice", hint="report each topic once")
+    check_reported_once(topics, found)
     return found
 
 
-def reported_surplus(topics: Iterable[TopicConfig], placed: Callable[[str], TopicConfig | None]) -> int:
-    """Return how many partitions a Broker reports of some topics beyond those that the records place there."""
+def check_reported_once(texts: Sequence[str], found: Mapping[str, TopicConfig]) -> None:
+    """Refuse a report of a topic twice, in the same words or in others.
+
+    Raises:
+        FormatError: a topic is reported twice.
+    """
+    names = Counter(map(attrgetter("name"), map(found.__getitem__, texts)))
+    if len(names) != len(texts):
+        raise FormatError(f"topic {names.most_common(1)[0][0]} is reported twice", hint="report each topic once")
+
+
+async def read_report(defaults: str | None, topics: Sequence[str]) -> dict[str, TopicConfig]:
+    """Return what `reported_topics` does, read in slices between which the loop runs. Raises FormatError."""
+    found: dict[str, TopicConfig] = {}
+    for at in range(0, len(topics), REPORT_SLICE):
+        found.update(reported_topics(defaults, topics[at : at + REPORT_SLICE]))
+        await asyncio.sleep(0)
+    check_reported_once(topics, found)
+    return found
+
+
+def reported_surplus(
+    topics: Iterable[TopicConfig], placed: Callable[[str], TopicConfig | None], *, held: Container[str] | None = None
+) -> int:
+    """Return how many partitions a Broker reports of some topics beyond those that the records place there.
+
+    Topics without a record count in full, except for `held` ones, which are counted elsewhere; None is all of them.
+    """
     surplus = 0
     for topic in topics:
-        if (record := placed(topic.name)) is not None:
+        if (record := placed(topic.name)) is None:
+            surplus += 0 if held is None or topic.name in held else topic.partitions * topic.stores
+        else:
             shared = within_record(topic, record)
             surplus += topic.partitions * topic.stores - shared.partitions * shared.stores
     return surplus
@@ -210,12 +240,12 @@ def within_record(reported: TopicConfig, record: TopicConfig) -> TopicConfig:
 
 
 def check_surplus(surplus: int) -> None:
-    """Refuse more partitions beyond the records than one topic can have, because clients would learn of all of them.
+    """Refuse more partitions beyond the records than a change of these explains.
 
     Raises:
         FormatError: there are more.
     """
-    if surplus > MAX_PARTITIONS_PER_TOPIC:
+    if surplus > MAX_STRAY_PARTITIONS:
         raise FormatError(
             f"{surplus} more partitions are reported than the topics have",
             hint="apply and report the configuration that the Master sent",

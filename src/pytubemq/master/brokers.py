@@ -11,6 +11,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from pytubemq.core.return_deadline import return_deadline_s
 from pytubemq.errors import Code
 from pytubemq.master import answers
 from pytubemq.master.absent_brokers import AbsentBrokers, is_unused
@@ -24,6 +25,7 @@ from pytubemq.master.broker_sync import (
     SyncId,
     broker_conf,
     check_surplus,
+    read_report,
     reported_removals,
     reported_surplus,
     reported_topics,
@@ -40,6 +42,7 @@ from pytubemq.model.limits import (
     MAX_BROKERS_PER_CONNECTION,
     MAX_PROBLEM_CHARS,
     MAX_REPORTED_PROBLEMS,
+    MAX_STRAY_PARTITIONS,
 )
 from pytubemq.model.names import escaped, shown
 from pytubemq.model.records import ManageStatus, TopicStatus
@@ -89,7 +92,7 @@ class Brokers:
         self._settings = settings
         self._clock = clock
         self._on_change = on_change
-        self._peers = Peers(self._lost)
+        self._peers = Peers(self._lost, on_foreign_lost=self._foreign_lost)
         self.forbidding = Forbidding(most=settings.max_auto_forbidden)
         self._absent_brokers = AbsentBrokers(catalogue, self.runs)
         self.admission = BrokerAdmission(catalogue, settings, clock, self.runs, self._absent_brokers)
@@ -240,9 +243,11 @@ class Brokers:
         who = BrokerIdentity.parse(request.client_id, tls_port)
         broker_id = who.broker_id
         self._peers.check_room(broker_id, call.connection, most=MAX_BROKERS_PER_CONNECTION)
-        report = reported_topics(request.broker_default_conf_info, request.broker_topic_set_conf_info)
+        report = await read_report(request.broker_default_conf_info, request.broker_topic_set_conf_info)
+        unknown = await unknown_topics(request, broker_id, report, self._catalogue, self.runs)
         surplus = self._surplus(broker_id, report, ())
         check_surplus(surplus)
+        readers = read_leases(request.leases)
         topics = _by_name(report)
         source = call.peer.rpartition(":")[0]
         known = self._peers.carries(broker_id, call.connection)
@@ -269,13 +274,12 @@ class Brokers:
             reported_defaults=request.broker_default_conf_info or "",
             reported_topics=report,
             surplus=surplus,
-            unknown=unknown_topics(request, {deploy.topic for deploy in self._catalogue.deployed_on(broker_id)}),
+            unknown={name: held for name, held in unknown.items() if broker_id not in self._catalogue.deployed(name)},
             durability=escaped((request.own_durability or "")[:MAX_PROBLEM_CHARS]),
             web_port=request.own_web_port if 1 <= (request.own_web_port or 0) <= 65_535 else None,
             since_ms=self._clock.wall_ms(),
             heard_ms=self._clock.wall_ms(),
         )
-        readers = read_leases(request.leases)
         if broker_id in self._unheard:
             self.leases.told(readers, until_s=now_s + self._settings.restart_grace_s)
         self.runs[broker_id] = run
@@ -358,14 +362,20 @@ class Brokers:
             )
         return run
 
-    def _surplus(self, broker_id: int, report: Mapping[str, TopicConfig], known: Container[str]) -> int:
+    def _surplus(
+        self,
+        broker_id: int,
+        report: Mapping[str, TopicConfig],
+        known: Container[str],
+        held: Container[str] | None = None,
+    ) -> int:
         """Return how many partitions the strings that are not `known` report beyond those of the records."""
 
         def placed(topic: str) -> TopicConfig | None:
             deploy = self._catalogue.deployed(topic).get(broker_id)
             return None if deploy is None else self._catalogue.config(deploy)
 
-        return reported_surplus([topic for text, topic in report.items() if text not in known], placed)
+        return reported_surplus([topic for text, topic in report.items() if text not in known], placed, held=held)
 
     def _book(self, run: BrokerRun, request: HeartRequestB2M) -> None:
         """Take in what the heartbeat says about the Broker."""
@@ -374,8 +384,14 @@ class Brokers:
         if request.take_conf_info:
             defaults = request.broker_default_conf_info or ""
             known = report if defaults == run.reported_defaults else {}
-            report = reported_topics(defaults, request.broker_topic_set_conf_info, known)
-            surplus = self._surplus(run.broker_id, report, known) + (surplus if known else 0)
+            texts = request.broker_topic_set_conf_info
+            # before they are read: each topic has a partition
+            expected = len(self._catalogue.deployed_on(run.broker_id)) + len(known)
+            check_surplus(len(texts) - expected)
+            report = reported_topics(defaults, texts, known)
+            surplus = self._surplus(run.broker_id, report, known, run.unknown) + (surplus if known else 0)
+            if surplus > MAX_STRAY_PARTITIONS:  # the sum counts what was reported before and is no longer
+                surplus = self._surplus(run.broker_id, report, (), run.unknown)
             check_surplus(surplus)
         self._unheard.discard(run.broker_id)
         run.reported = SyncId(request.cur_broker_conf_id, request.conf_check_sum_id)
@@ -434,11 +450,23 @@ class Brokers:
         return self._answers.registration(run, request, push=push)
 
     def _lost(self, key: Hashable) -> None:
+        """The connection of one of ours broke: it comes back at once, or never."""
+        self._connection_lost(key, self._settings.lost_connection_grace_s)
+
+    def _foreign_lost(self, key: Hashable) -> None:
+        """The connection of another one broke: it does not notice before its next heartbeat."""
+        run = self.runs.get(key) if isinstance(key, int) else None
+        if run is not None:
+            now_s = self._clock.now_s()
+            until_s = return_deadline_s(lost_s=now_s, beat_s=run.heard_s, grace_s=FOREIGN_CONNECTION_GRACE_S)
+            self._connection_lost(key, until_s - now_s)
+
+    def _connection_lost(self, key: Hashable, grace_s: float) -> None:
         run = self.runs.get(key) if isinstance(key, int) else None
         self.waiting.drop(key)
         if run is not None:
             run.lost = True
-            run.deadline_s = min(run.deadline_s, self._clock.now_s() + self._settings.lost_connection_grace_s)
+            run.deadline_s = min(run.deadline_s, self._clock.now_s() + grace_s)
 
     def _release(self, broker_id: int, reason: str) -> None:
         logger.info("broker %d is gone: %s", broker_id, reason)

@@ -16,7 +16,7 @@ from pytubemq.master import answers
 from pytubemq.master.answers import UNCHANGED, RefusalError
 from pytubemq.master.group import MemberInfo
 from pytubemq.master.peers import origin_of
-from pytubemq.master.subscription import check_subscription
+from pytubemq.master.subscription import check_partitions, check_subscription
 from pytubemq.master.waiting import allowed_wait_s
 from pytubemq.model.ids import UNDEFINED, Partition
 from pytubemq.model.limits import MAX_HEARTBEAT_WAIT_S, META_FORCE_UPDATE_S
@@ -78,6 +78,7 @@ class ClientBalance:
             self._groups.brokers, client_id, request.topic_list, request.topic_condition
         )
         _check_node(client_id, request.source_count, request.node_id)
+        check_partitions(self._groups.brokers, client_id, topics, sum(text.count(",") for text in parts))
         holds = _reported(request.sub_rep_info)
         self._authorization.check(name, topics, conditions)
         origin = origin_of(call.peer, call.connection)
@@ -110,6 +111,8 @@ class ClientBalance:
     def heartbeat(self, call: Call, request: HeartRequestC2MV2) -> None:
         """Method 21: what is held, and what has changed; held back while nothing has, if its sender allows."""
         client_id, group = self._known(request.client_id, request.group_name)
+        parts = request.sub_rep_info.part_sub_info if request.sub_rep_info is not None else ()
+        check_partitions(self._groups.brokers, client_id, group.terms.topics, sum(text.count(",") for text in parts))
         reported = _reported(request.sub_rep_info)
         self._groups.seen(group, client_id, call.connection)
         if reported is not None:

@@ -14,7 +14,7 @@ from pytubemq.master import answers
 from pytubemq.master.answers import RefusalError
 from pytubemq.master.group import MemberInfo
 from pytubemq.master.peers import origin_of
-from pytubemq.master.subscription import check_subscription
+from pytubemq.master.subscription import check_partitions, check_subscription
 from pytubemq.master.waiting import allowed_wait_s
 from pytubemq.model.ids import DEFAULT_BROKER_PORT, Address, BrokerInfo, Partition
 from pytubemq.model.limits import MAX_HEARTBEAT_WAIT_S
@@ -33,12 +33,10 @@ from pytubemq.wire.strings import (
     SubscribeInfo,
     format_subscribe_info,
     parse_required_partition,
-    parse_subscribe_info,
+    parse_subscribed,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pytubemq.master.authorization import Authorization
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.master.flow_answers import FlowAnswers
@@ -88,13 +86,15 @@ class Consumers:
             client=client_id,
         )
         terms = self._terms(client_id, request)
+        check_partitions(self._groups.brokers, client_id, terms.topics, len(request.subscribe_info))
+        check_partitions(self._groups.brokers, client_id, terms.topics, (request.required_partition or "").count(","))
         claims = _claims(client_id, terms, request)
         if terms.bound:
             self._groups.check_rate(name, terms.topics, terms.total_count)
         self._authorization.check(name, terms.topics, terms.conditions)
         origin = origin_of(call.peer, call.connection)
         self._groups.check_room(name, client_id, call.connection, call.size_bytes, origin)
-        holds = _held(request.subscribe_info)
+        holds = parse_subscribed(request.subscribe_info)
         mismatch = self._groups.join(
             name,
             client_id,
@@ -133,7 +133,8 @@ class Consumers:
                 f"consumer {client_id} registered as {group.kind.text}: its heartbeats are method 21, not 5",
             )
         self._groups.seen(group, client_id, call.connection)
-        held = _held(request.subscribe_info) if request.report_subscribe_info else None
+        check_partitions(self._groups.brokers, client_id, group.terms.topics, len(request.subscribe_info))
+        held = parse_subscribed(request.subscribe_info) if request.report_subscribe_info else None
         if held is not None:  # only then: what is not told anew is still remembered
             self._groups.said(name, client_id, call.size_bytes)
         if request.event is not None and (request.event.rebalance_id or 0) > 0:
@@ -228,11 +229,6 @@ def _claims(client_id: str, terms: Terms, request: RegisterRequestC2M) -> dict[P
                 Code.BAD_REQUEST, f"{client_id} wants {partition}, a topic that it does not subscribe to"
             )
     return claims
-
-
-def _held(texts: Sequence[str]) -> frozenset[Partition]:
-    """The partitions of subscriptions. Raises FormatError."""
-    return frozenset(parse_subscribe_info(text).partition for text in texts)
 
 
 def refused_heartbeat(code: int, text: str) -> HeartResponseM2C:

@@ -6,15 +6,17 @@ operator decides; a topic that is taken over has the settings that the Broker re
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import BadRequestError, MessageError
-from pytubemq.master.answers import SYSTEM_TOPIC
+from pytubemq.errors import BadRequestError, Code, MessageError
+from pytubemq.master.answers import SYSTEM_TOPIC, RefusalError
 from pytubemq.master.broker_sync import DEFAULTS, PROPS
 from pytubemq.master.views import TopicsAdopted, UnknownTopic
 from pytubemq.model.durability import parse_durability
+from pytubemq.model.limits import MAX_UNKNOWN_TOPICS, REPORT_SLICE
 from pytubemq.model.names import check_topic
 from pytubemq.model.policy import KEEP
 from pytubemq.model.records import DeployRecord, Stamp, TopicProps, TopicRecord, TopicStatus
@@ -26,11 +28,13 @@ from pytubemq.wire.confstrings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
+    from pytubemq.master.broker_run import BrokerRun
     from pytubemq.master.brokers import Brokers
     from pytubemq.master.catalogue import Catalogue
     from pytubemq.model.records import Record
+    from pytubemq.model.topic import TopicConfig
     from pytubemq.net.clock import Clock
     from pytubemq.wire.confstrings import BrokerDefaultConf, BrokerTopicConf
     from pytubemq.wire.messages.master import RegisterRequestB2M
@@ -51,19 +55,39 @@ class HeldTopic:
     max_message_bytes: int | None
 
 
-def unknown_topics(request: RegisterRequestB2M, known: Collection[str]) -> dict[str, HeldTopic]:
-    """Return the topics that a registration reports beyond the `known` ones, by name.
+async def unknown_topics(
+    request: RegisterRequestB2M,
+    broker_id: int,
+    report: Mapping[str, TopicConfig],
+    catalogue: Catalogue,
+    runs: Mapping[int, BrokerRun],
+) -> dict[str, HeldTopic]:
+    """Return the topics of a Broker's registration that no record places there, by name.
+
+    They are read in slices between which the loop runs.
 
     Raises:
+        RefusalError: 400, Brokers hold more of them than the Master keeps.
         FormatError: a string is not in the form of the protocol.
     """
+    texts = [text for text, topic in report.items() if broker_id not in catalogue.deployed(topic.name)]
+    others = sum(len(run.unknown) for run in runs.values() if run.broker_id != broker_id)
+    if others + len(texts) > MAX_UNKNOWN_TOPICS:
+        raise RefusalError(
+            Code.BAD_REQUEST,
+            f"broker {broker_id} reports {len(texts)} topics that no record has, other Brokers {others}, and "
+            f"{MAX_UNKNOWN_TOPICS} are allowed; take these over or discard them first",
+        )
     text = request.broker_default_conf_info
     defaults = parse_broker_default_conf(text) if text and text.strip() else DEFAULTS
     durability = parse_topic_values(request.held_durability, "a topic's durability")
     retention = parse_topic_values(request.held_retention, "a topic's retention")
     found = {}
-    for conf in map(parse_broker_topic_conf, request.broker_topic_set_conf_info):
-        if conf.topic in known or conf.topic == SYSTEM_TOPIC:
+    for number, text in enumerate(texts, 1):
+        if number % REPORT_SLICE == 0:
+            await asyncio.sleep(0)
+        conf = parse_broker_topic_conf(text)
+        if conf.topic == SYSTEM_TOPIC:
             continue
         try:
             check_topic(conf.topic)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from pytubemq.errors import Code
 from pytubemq.master import answers
 from pytubemq.master.answers import RefusalError
-from pytubemq.model.limits import MAX_TOPIC_CHARS
+from pytubemq.model.limits import MAX_STRAY_PARTITIONS, MAX_TOPIC_CHARS
 from pytubemq.wire.strings import parse_topic_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytubemq.master.brokers import Brokers
 
@@ -43,6 +43,22 @@ def check_subscription(
     if strangers:
         raise RefusalError(Code.BAD_REQUEST, f"{client_id} filters topics it does not subscribe to: {_some(strangers)}")
     return frozenset(topics), {condition.topic: frozenset(condition.items) for condition in said if condition.items}
+
+
+def check_partitions(brokers: Brokers, client_id: str, topics: Iterable[str], count: int) -> None:
+    """Refuse more partitions of some topics than there are, and `MAX_STRAY_PARTITIONS`, before they are read.
+
+    Raises:
+        RefusalError: 400, there are more.
+    """
+    if count <= MAX_STRAY_PARTITIONS:
+        return
+    there = sum(place.partitions * place.stores for topic in topics for place in brokers.deployed(topic))
+    if count > there + MAX_STRAY_PARTITIONS:
+        raise RefusalError(
+            Code.BAD_REQUEST,
+            f"{client_id} names {count} partitions, its topics have {there}: name each that it has once",
+        )
 
 
 def _some(names: Sequence[str]) -> str:

@@ -161,6 +161,13 @@ longest of a member with 10,000 partitions has 1 MB, and those that only registe
 MAX_REGISTRATION_TEXT_BYTES: Final = 16 * KIB
 """What a client's registration may have beside its topics, filters and partitions: ids, host, versions, credentials;
 of Java's and ours under 1 KiB."""
+MAX_STRAY_PARTITIONS: Final = 10_000
+"""Partitions that a member or a Broker may report beyond those of the records: from before a change of these."""
+MAX_UNKNOWN_TOPICS: Final = 200_000
+"""Topics that no record has, of all Brokers together, which a Master keeps until an operator decides, in about 120 MB:
+two Brokers full of topics of one partition. Beyond it a Broker that reports such topics is refused with 400."""
+REPORT_SLICE: Final = 1_000
+"""Texts of a Broker's registration that are read in one turn of the loop, in about 10 ms."""
 MAX_BROKERS: Final = 1_000
 """Brokers a Master enters by itself."""
 MAX_BROKERS_PER_CONNECTION: Final = 16

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 B = TypeVar("B")
 
 _MAX_PARTITION_ID: Final = 2**31 - 1
+_LEAST_LONG_DIGITS: Final = len(str(_MAX_PARTITION_ID))
+"""Numbers with fewer digits are ids of partitions."""
 _BROKER_SHAPE: Final = "brokerId:host:port"
 
 
@@ -288,6 +290,25 @@ def parse_subscribe_info(text: str) -> SubscribeInfo:
     return SubscribeInfo(consumer_id.strip(), group.strip(), held.broker, held.partition)
 
 
+def parse_subscribed(texts: Iterable[str]) -> frozenset[Partition]:
+    """The partitions of many subscriptions; what stands before the partition's number is read once if it is the same.
+
+    Raises:
+        FormatError: one is none.
+    """
+    read: dict[str, Partition] = {}
+    found = set()
+    for text in texts:
+        head, _, number = text.rpartition(":")
+        before = read.get(head)
+        if before is None or not (number.isascii() and number.isdecimal() and len(number) < _LEAST_LONG_DIGITS):
+            partition = read[head] = parse_subscribe_info(text).partition
+        else:
+            partition = Partition(before.broker_id, before.topic, int(number))
+        found.add(partition)
+    return frozenset(found)
+
+
 def format_subscribe_info(info: SubscribeInfo) -> str:
     """`consumerId@group#brokerId:host:port#topic:partitionId`."""
     held = format_partition_info(PartitionInfo(info.broker, info.partition))
@@ -324,6 +345,10 @@ def parse_part_sub_info(text: str) -> tuple[str, list[tuple[int, int]]]:
     topic, divider, rest = text.partition("#")
     if not divider:
         raise _not(what, text, shape)
+    if rest.count(",") >= MAX_WIRE_SUBSCRIPTIONS:
+        raise FormatError(
+            f"a topic's subscription has {rest.count(',') + 1} partitions", hint=f"{MAX_WIRE_SUBSCRIPTIONS} are allowed"
+        )
     held = []
     for item in _items(rest):
         broker_id, _, number = item.partition(":")

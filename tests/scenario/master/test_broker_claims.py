@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytubemq.master.broker_sync import read_report
 from pytubemq.model.ids import Address
-from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, MAX_BROKERS_PER_CONNECTION
+from pytubemq.model.limits import FOREIGN_CONNECTION_GRACE_S, MAX_BROKERS_PER_CONNECTION, MAX_STRAY_PARTITIONS
 from pytubemq.model.records import BrokerRecord, ManageStatus
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore
 from pytubemq.wire.extensions import Capability
-from pytubemq.wire.messages.master import CloseRequestB2M, CloseResponseM2B
+from pytubemq.wire.messages.master import CloseRequestB2M, CloseResponseM2B, RegisterResponseM2B
 from pytubemq.wire.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeProducer, Town, town
 from tests.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from pytubemq.model.topic import TopicConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -301,3 +305,83 @@ async def test_a_record_that_no_peer_can_read_is_named_and_told_to_nobody(
         again = await t.peer(FakeBroker, broker_id=2, address=ELSEWHERE)
         assert (await again.register()).success, "one that can be read takes its place"
         assert set(t.master.catalogue.brokers) == {1, 2}
+
+
+async def test_a_topic_reported_twice_is_refused_by_its_name() -> None:
+    async with town() as t:
+        text = "twin:1: : : : : : : :0: : : : : "
+        broker = await t.peer(FakeBroker, reports=("", ("other" + text[4:], text, text)))
+        answer = await broker.register()
+        assert (answer.err_code, answer.err_msg) == (400, "topic twin is reported twice; report each topic once")
+        assert not t.master.catalogue.brokers
+
+
+async def test_a_heartbeat_reports_no_more_topics_than_the_records_explain() -> None:
+    async with town() as t:
+        broker = await with_topic(t)
+        texts = tuple(f"t{number}:1: : : : : : : :0: : : : : " for number in range(MAX_STRAY_PARTITIONS + 2))
+        answer = await broker.heartbeat(take_conf_info=True, broker_topic_set_conf_info=texts)
+        assert answer.err_code == 400
+        assert "more partitions are reported than the topics have" in answer.err_msg
+        assert set(t.master.broker_room.runs[1].topics) == {"demo"}
+        few = ("a:9000: : : : : : : :0: : : : : ", "b:9000: : : : : : : :0: : : : : ")
+        answer = await broker.heartbeat(take_conf_info=True, broker_topic_set_conf_info=few)
+        assert (answer.err_code, "18000 more partitions" in answer.err_msg) == (400, True)
+
+
+async def test_topics_that_no_record_has_are_bounded_over_all_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.master.held_topics.MAX_UNKNOWN_TOPICS", 5)
+    async with town() as t:
+
+        async def holder(broker_id: int) -> RegisterResponseM2B:
+            texts = tuple(f"t{number}:1: : : : : : : :0: : : : : " for number in range(3))
+            address = Address("127.0.0.9", 8122 + broker_id)
+            broker = await t.peer(FakeBroker, broker_id=broker_id, address=address, reports=("", texts))
+            return await broker.register()
+
+        assert (await holder(1)).success
+        answer = await holder(2)
+        assert answer.err_code == 400
+        assert "broker 2 reports 3 topics that no record has, other Brokers 3, and 5 are allowed" in answer.err_msg
+
+
+async def test_the_loop_runs_while_a_long_registration_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytubemq.master.broker_sync.REPORT_SLICE", 10)
+    async with town() as t:
+        texts = tuple(f"t{number}:1: : : : : : : :0: : : : : " for number in range(1_000))
+        broker = await t.peer(FakeBroker, reports=("", texts))
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        read: list[int] = []
+
+        async def counted(defaults: str | None, topics: Sequence[str]) -> dict[str, TopicConfig]:
+            before = turns
+            found = await read_report(defaults, topics)
+            read.append(turns - before)
+            return found
+
+        monkeypatch.setattr("pytubemq.master.brokers.read_report", counted)
+        counting = asyncio.create_task(count())
+        assert (await broker.register()).success
+        counting.cancel()
+        assert read[0] >= 99
+
+
+async def test_a_foreign_broker_whose_connection_broke_makes_way_at_once() -> None:
+    async with town() as t:
+        await with_topic(t)
+        old = t.peers[0]
+        fake = await t.peer(FakeBroker, capabilities=Capability(0), address=ELSEWHERE)
+        await old.close()
+        await until(lambda: t.master.broker_room.runs[1].lost)
+        assert (await fake.register()).success
+        await fake.close()
+        await until(lambda: t.master.broker_room.runs[1].lost)
+        real = await t.peer(FakeBroker, address=Address("127.0.0.9", 8123))
+        assert (await real.register()).success

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytubemq.errors import Code, NotFoundError
+from pytubemq.model.limits import MAX_STRAY_PARTITIONS
 from pytubemq.model.records import ConsumeRecord, GroupRecord
 from pytubemq.wire.extensions import Capability
 from pytubemq.wire.messages.master import (
+    ClientSubRepInfo,
     CloseRequestC2M,
     CloseResponseM2C,
     EventProto,
+    HeartRequestC2MV2,
     HeartResponseM2C,
+    HeartResponseM2CV2,
+    RegisterRequestC2MV2,
+    RegisterResponseM2CV2,
 )
 from pytubemq.wire.methods import Method
 from tests.scenario.master.town import WAIT_MS, FakeBroker, FakeConsumer, Town, town
@@ -487,4 +493,60 @@ async def test_consumers_are_bounded_in_number_and_in_what_they_say() -> None:
             CloseRequestC2M(client_id=first.client_id, group_name="g"), CloseResponseM2C, Method.CONSUMER_CLOSE_C2M
         )
         assert (await second.register()).success
+        serving.cancel()
+
+
+async def test_a_member_names_no_more_partitions_than_its_topics_have() -> None:
+    async with town() as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topic("demo", 2)
+        consumer = await t.peer(FakeConsumer)
+        many = tuple(f"c@g#1:127.0.0.9:8123#demo:{number}" for number in range(MAX_STRAY_PARTITIONS + 3))
+        refused = await consumer.register(holds=many)
+        assert refused.err_code == 400
+        assert "names 10003 partitions, its topics have 2: name each that it has once" in refused.err_msg
+        assert (await consumer.register(holds=many[:2])).success
+        answer = await consumer.heartbeat(holds=many)
+        assert (answer.err_code, "names 10003 partitions" in answer.err_msg) == (400, True)
+        serving.cancel()
+
+
+async def test_a_client_balanced_member_names_no_more_partitions_than_its_topics_have() -> None:
+    async with town() as t:
+        broker = await t.broker()
+        serving = asyncio.create_task(broker.serve())
+        await t.master.create_topic("demo", 2)
+        consumer = await t.peer(FakeConsumer)
+        many = "demo#" + ",".join(f"1:{number}" for number in range(MAX_STRAY_PARTITIONS + 4))
+
+        def said(text: str) -> ClientSubRepInfo:
+            return ClientSubRepInfo(
+                broker_config_id=0, topic_meta_info_id=0, report_sub_info=True, part_sub_info=(text,)
+            )
+
+        async def register(text: str) -> RegisterResponseM2CV2:
+            return await consumer.ask(
+                RegisterRequestC2MV2(
+                    client_id="c",
+                    group_name="g",
+                    host_name="h",
+                    source_count=1,
+                    node_id=0,
+                    topic_list=("demo",),
+                    sub_rep_info=said(text),
+                ),
+                RegisterResponseM2CV2,
+                Method.CONSUMER_REGISTER_C2M_V2,
+            )
+
+        refused = await register(many)
+        assert (refused.err_code, "its topics have 2" in refused.err_msg) == (400, True)
+        assert (await register("demo#1:0,1:1")).err_code == 200
+        answer = await consumer.ask(
+            HeartRequestC2MV2(client_id="c", group_name="g", sub_rep_info=said(many)),
+            HeartResponseM2CV2,
+            Method.CONSUMER_HEARTBEAT_C2M_V2,
+        )
+        assert (answer.err_code, "its topics have 2" in answer.err_msg) == (400, True)
         serving.cancel()

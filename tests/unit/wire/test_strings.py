@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pytubemq.errors import FormatError
 from pytubemq.model.ids import Address, BrokerInfo, Partition
+from pytubemq.model.limits import MAX_WIRE_SUBSCRIPTIONS
 from pytubemq.wire import strings
 from pytubemq.wire.confstrings import (
     BrokerDefaultConf,
@@ -290,3 +291,23 @@ def test_client_ids_that_break_a_server(text: str):
 def test_filter_items_that_cannot_be_written(item: str):
     with pytest.raises(FormatError, match="not a filter item"):
         strings.format_topic_condition(strings.TopicCondition("demo", (item,)))
+
+
+def test_many_subscriptions_are_read_as_each_alone() -> None:
+    texts = [f"c@g#1:h:8123#{topic}:{n}" for topic in ("demo", "other") for n in (0, 7, 10_000, 2**31 - 1)]
+    texts += ["d@g#2:h: #demo:3", "c@g#1:h:8123#demo: 5"]
+    assert strings.parse_subscribed(texts) == {strings.parse_subscribe_info(text).partition for text in texts}
+    for bad in (
+        "c@g#1:h:8123#demo:x",
+        "c@g#1:h:8123#demo:",
+        "c@g#1:h:8123#demo:-1",
+        "c@g#1:h:8123#demo:2147483648",
+        "",
+    ):
+        with pytest.raises(FormatError):
+            strings.parse_subscribed(["c@g#1:h:8123#demo:0", f"c@g#1:h:8123#demo:{bad}"])
+
+
+def test_a_subscription_of_very_many_partitions_is_refused_before_they_are_read() -> None:
+    with pytest.raises(FormatError, match="has 100001 partitions"):
+        strings.parse_part_sub_info("demo#" + "x," * MAX_WIRE_SUBSCRIPTIONS + "x")
