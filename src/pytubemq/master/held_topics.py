@@ -28,7 +28,7 @@ from pytubemq.wire.confstrings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from pytubemq.master.broker_run import BrokerRun
     from pytubemq.master.brokers import Brokers
@@ -72,12 +72,7 @@ async def unknown_topics(
     """
     texts = [text for text, topic in report.items() if broker_id not in catalogue.deployed(topic.name)]
     others = sum(len(run.unknown) for run in runs.values() if run.broker_id != broker_id)
-    if others + len(texts) > MAX_UNKNOWN_TOPICS:
-        raise RefusalError(
-            Code.BAD_REQUEST,
-            f"broker {broker_id} reports {len(texts)} topics that no record has, other Brokers {others}, and "
-            f"{MAX_UNKNOWN_TOPICS} are allowed; take these over or discard them first",
-        )
+    _check_room(broker_id, len(texts), others)
     text = request.broker_default_conf_info
     defaults = parse_broker_default_conf(text) if text and text.strip() else DEFAULTS
     durability = parse_topic_values(request.held_durability, "a topic's durability")
@@ -95,13 +90,29 @@ async def unknown_topics(
             found[conf.topic] = HeldTopic(conf.topic, TopicStatus(conf.status), props, conf.max_message_bytes)
         except (MessageError, BadRequestError, ValueError) as error:
             logger.warning("a topic in a Broker's registration cannot be read and is ignored: %s", error)
-    return _stored_topics(request.stored_topics, known) | found
+    stored = await _stored_topics(request.stored_topics, {deploy.topic for deploy in catalogue.deployed_on(broker_id)})
+    held = stored | found
+    _check_room(broker_id, len(held), others)
+    return held
 
 
-def _stored_topics(texts: Iterable[str], known: Collection[str]) -> dict[str, HeldTopic]:
+def _check_room(broker_id: int, count: int, others: int) -> None:
+    """Refuse more topics that no record has than a Master keeps. Raises RefusalError."""
+    if count and others + count > MAX_UNKNOWN_TOPICS:
+        raise RefusalError(
+            Code.BAD_REQUEST,
+            f"broker {broker_id} reports {count} topics that no record has, other Brokers {others}, and "
+            f"{MAX_UNKNOWN_TOPICS} are allowed; take these over or discard them first",
+        )
+
+
+async def _stored_topics(texts: Iterable[str], known: Collection[str]) -> dict[str, HeldTopic]:
     """Return the topics of a Broker's store, whose settings nobody knows: nothing of them is deleted by a guess."""
     found = {}
-    for conf in map(parse_broker_topic_conf, texts):
+    for number, text in enumerate(texts, 1):
+        if number % REPORT_SLICE == 0:
+            await asyncio.sleep(0)
+        conf = parse_broker_topic_conf(text)
         if conf.topic in known or conf.topic == SYSTEM_TOPIC:
             continue
         check_layout(conf.topic, conf.partitions or 1, conf.stores or 1)
