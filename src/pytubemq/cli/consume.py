@@ -19,7 +19,16 @@ from pytubemq.cli.unread import Unread
 from pytubemq.cli.waiting import asking
 from pytubemq.cli.why_nothing import Why
 from pytubemq.cli.words import count_of
-from pytubemq.errors import CorruptError, StaleBatchError, TransportError, TubeError, UnavailableError, UnreachableError
+from pytubemq.errors import (
+    Code,
+    CorruptError,
+    NotFoundError,
+    StaleBatchError,
+    TransportError,
+    TubeError,
+    UnavailableError,
+    UnreachableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -185,7 +194,23 @@ async def _in_group(
                 return
         await _say_silent(options, tube, topic, nothing_came=not wanted.sink.written)
         if not consumer.assignment:
+            await _check_exists(options, tube, topic)
             await why.check(nothing_came=not wanted.sink.written)
+
+
+async def _check_exists(options: GlobalOptions, tube: Tube, topic: str) -> None:
+    """Raise NotFoundError if the Master says that the topic is gone; pass if that cannot be found out."""
+    try:
+        async with asyncio.timeout(options.timeout_s):
+            await tube.partitions(topic)
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"topic {topic} is gone: it was deleted while this member was in the group",
+            hint=error.hint,
+            code=Code.TOPIC_NOT_DEPLOYED,
+        ) from None
+    except (TubeError, TimeoutError):
+        pass  # its Brokers or the Master are away: what that means for this member is said elsewhere
 
 
 async def _silent(options: GlobalOptions, tube: Tube, topic: str) -> tuple[list[str], int]:

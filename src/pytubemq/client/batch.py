@@ -87,7 +87,8 @@ class Batch:
         return len(self.messages)
 
     def __repr__(self) -> str:
-        return f"Batch({self.partition}, {len(self.messages)} messages from {self.start_offset})"
+        count = "1 message" if len(self.messages) == 1 else f"{len(self.messages)} messages"
+        return f"Batch({self.partition}, {count} from {self.start_offset})"
 
     @property
     def held(self) -> bool:

@@ -38,10 +38,13 @@ class Outcomes:
 
     def stale(self, ticket: int, *, confirm_timeout_s: float | None) -> StaleBatchError:
         """Return the error that says why a batch cannot be settled."""
-        within = "" if confirm_timeout_s is None else f"confirm within {confirm_timeout_s:g} s and "
+        if self.over is not None or ticket <= self._left[0]:  # no fault of who holds it: being faster changes nothing
+            hint = "go on with the next batch: reading goes on from where the group now is"
+        else:
+            within = "" if confirm_timeout_s is None else f"confirm within {confirm_timeout_s:g} s and "
+            hint = f"{within}settle each batch once; what was not confirmed comes again"
         return StaleBatchError(
-            f"this batch of {self._partition} is not held any more: {self._reason(ticket)}",
-            hint=f"{within}settle each batch once; what was not confirmed comes again",
+            f"this batch of {self._partition} is not held any more: {self._reason(ticket)}", hint=hint
         )
 
     def _reason(self, ticket: int) -> str:

@@ -87,7 +87,9 @@ class GroupResets:
             more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
             raise BadRequestError(
                 f"nothing was moved: {'; '.join(faults[:SHOWN_FAULTS])}{more}",
-                hint="choose a place that every partition has: earliest, latest or a time",
+                hint="choose earliest, latest or a time, or an offset at which a message of the partition begins"
+                if len(partitions) == 1
+                else "choose a place that every partition has: earliest, latest or a time",
                 code=Code.BAD_REQUEST,
             )
         ends = await self._inspector.offsets(brokers, partitions=partitions)

@@ -278,3 +278,26 @@ def test_an_address_of_something_else_is_told_apart(tube: CommandLine, cluster: 
     assert "8715" in said["broker"]
     assert "JSON API?" in said["http"]
     assert "without http://" in said["url"]
+
+
+def test_a_member_whose_topic_was_deleted_ends_with_an_error(tube: CommandLine) -> None:
+    tube.dev()
+    assert tube("topic", "create", "gone").returncode == ExitCode.DONE
+    assert tube("produce", "gone", "hi").returncode == ExitCode.DONE
+    member = tube.start("consume", "gone", "--group", "gg", "--idle", "4")
+    assert member.stdout is not None
+    assert member.stdout.readline() == b"hi\n"
+    assert tube("topic", "delete", "gone", "--yes").returncode == ExitCode.DONE
+    _, said = member.communicate(timeout=60)
+    assert member.returncode == ExitCode.NOT_FOUND, said
+    assert b"topic gone is gone: it was deleted" in said
+
+
+def test_a_reset_of_one_partition_to_a_wrong_offset_gets_advice_about_that_partition(tube: CommandLine) -> None:
+    tube.dev()
+    assert tube("produce", "demo", "hi").returncode == ExitCode.DONE
+    reset = ["group", "reset", "g", "--topic", "demo", "--to", "offset:14100", "--dry-run"]
+    one, all_of_them = tube(*reset, "--partition", "1:0"), tube(*reset)
+    assert b"nothing was moved" in one.stderr
+    assert b"every partition" not in one.stderr
+    assert b"a place that every partition has" in all_of_them.stderr

@@ -1,0 +1,31 @@
+"""The hint of a batch that cannot be settled fits the reason."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from pytubemq.client.batch import Batch
+from pytubemq.client.outcomes import Outcomes
+from pytubemq.model.ids import Partition
+from pytubemq.model.message import Message
+
+P0 = Partition(1, "demo", 0)
+
+
+def test_a_late_confirm_and_a_group_that_was_moved_get_different_advice() -> None:
+    outcomes = Outcomes(P0)
+    outcomes.record(1, "it was given back after 60 s without confirm")
+    late = outcomes.stale(1, confirm_timeout_s=60)
+    assert "confirm within 60 s" in str(late.hint)
+    outcomes.record_left(2, "its group was moved to another place")
+    moved = outcomes.stale(2, confirm_timeout_s=60)
+    assert "its group was moved" in moved.message
+    assert "within" not in str(moved.hint)
+    outcomes.over = "another member has the partition"
+    assert "within" not in str(outcomes.stale(3, confirm_timeout_s=60).hint)
+
+
+def test_one_message_is_singular() -> None:
+    message = Message(P0, b"x", offset=0)
+    texts = [repr(Batch(P0, (message,) * count, 0, 28 * count, holder=cast("Any", None), ticket=1)) for count in (1, 2)]
+    assert [text.split(", ")[1].split(" from")[0] for text in texts] == ["1 message", "2 messages"]
