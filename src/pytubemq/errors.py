@@ -131,6 +131,11 @@ class TubeError(Exception):
         return self.message if self.hint is None else f"{self.message}\n{self.hint}"
 
 
+def one_line(error: BaseException) -> str:
+    """Return the text of an error, with what to do, in a single line as logs and health want it."""
+    return "; ".join(line for line in str(error).splitlines() if line)
+
+
 class ConfigError(TubeError):
     """A setting, a file or an option is wrong."""
 

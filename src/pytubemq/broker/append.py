@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker.block import Block
 from pytubemq.broker.submission import Barrier, Refusal
-from pytubemq.errors import Code, DiskFailedError, DiskFullError, OutOfResourcesError, TubeError
+from pytubemq.errors import Code, DiskFailedError, DiskFullError, OutOfResourcesError, TubeError, one_line
 from pytubemq.model.limits import MAX_JOURNAL_WRITE_BYTES, MAX_STAGED_BYTES, MAX_UNAPPLIED_BYTES
 from pytubemq.observe.histogram import Histogram
 
@@ -388,7 +388,7 @@ class AppendPath:
         self.stats.failed_writes += 1
         if isinstance(error, DiskFullError):
             if self.full is None:
-                logger.error("the disk is full, sends are refused until there is space: %s", error)
+                logger.error("the disk is full, sends are refused until there is space: %s", one_line(error))
             self.full = error
             refusal = Refusal(
                 Code.SERVER_RECEIVE_OVERFLOW,
@@ -396,7 +396,7 @@ class AppendPath:
             )
         elif isinstance(error, OutOfResourcesError):
             if self.unopened is None:
-                logger.error("sends are refused until the journal's next file can be opened: %s", error)
+                logger.error("sends are refused until the journal's next file can be opened: %s", one_line(error))
             self.unopened = error
             refusal = Refusal(
                 Code.SERVICE_UNAVAILABLE, f"this Broker cannot write now: {error.message}; send again later"
@@ -421,7 +421,7 @@ class AppendPath:
     def _broken(self, error: Exception) -> None:
         """A fault of ours keeps writes from going on."""
         self.failure = error
-        logger.error("writing cannot go on, nothing more is accepted: %s", error, exc_info=error)
+        logger.error("writing cannot go on, nothing more is accepted: %s", one_line(error), exc_info=error)
         self._refuse_all(_failed(error))
 
     def _unanswered(self, fault: Exception) -> None:

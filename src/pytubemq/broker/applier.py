@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.errors import DiskFullError, OutOfResourcesError, TubeError
+from pytubemq.errors import DiskFullError, OutOfResourcesError, TubeError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,7 @@ class Applier:
                     break
         except (DiskFullError, OutOfResourcesError) as error:
             if self.error is None:
-                logger.error("messages stay in the journal for now: %s", error)
+                logger.error("messages stay in the journal for now: %s", one_line(error))
             self.error = error
             self._on_progress()
             self._stop.wait(RETRY_S)
@@ -90,7 +90,7 @@ class Applier:
             expected = isinstance(error, TubeError)
             logger.error(
                 "messages cannot be moved from the journal to their partitions: %s",
-                error,
+                one_line(error),
                 exc_info=None if expected else error,
             )
             self.error, self.dead = error, True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from pytubemq.errors import TubeError
+from pytubemq.errors import TubeError, one_line
 from pytubemq.storage.log_survey import STOP_AND_REPAIR
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def problems(
     path = state.path
     found = [*(f"{name}: {text}" for name, text in faults.items()), *workers_down, *state.read_faults.values()]
     if path.failure is not None:
-        found.append(f"journal: {path.failure}")
+        found.append(f"journal: {one_line(path.failure)}")
     if path.fault is not None:
         found.append(f"writing: a fault of this program: {type(path.fault).__name__}: {path.fault}")
     if path.full is not None:
@@ -69,7 +69,7 @@ def problems(
     if path.unopened is not None:
         found.append(f"journal: {path.unopened.message}")
     if applier is not None and applier.error is not None:
-        found.append(f"partition logs: {applier.error}")
+        found.append(f"partition logs: {one_line(applier.error)}")
     if state.store.lost_records is not None:
         found.append(f"journal: {state.store.lost_records}")
     found += troubles.problems(state)

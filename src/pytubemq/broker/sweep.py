@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.broker.probe import writable
-from pytubemq.errors import StorageError
+from pytubemq.errors import StorageError, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ class Sweep:
             await asyncio.get_running_loop().run_in_executor(None, self._state.store.check_space)
         except StorageError as error:
             if self.shortage is None:
-                logger.warning("%s", error)
+                logger.warning("%s", one_line(error))
             self.shortage = error.message
         else:
             self.shortage = None

@@ -226,7 +226,25 @@ def full(path: Path) -> DiskFullError:
     """The error for a disk without space."""
     return DiskFullError(
         f"no space left for {path.parent}",
-        hint="free some space; messages are accepted again by themselves as soon as there is enough",
+        hint="free some space; messages are accepted again automatically as soon as there is enough",
+    )
+
+
+def full_at_start(disk: Disk, root: Path) -> DiskFullError:
+    """Return the error for a start that ended because the disk is full. Says how much it may need."""
+    needed = free = 0
+    with suppress(OSError):
+        free = disk.free_bytes(root)
+        for name in disk.listdir(root / "journal"):
+            file = disk.open(root / "journal" / name)
+            try:
+                needed += file.size()
+            finally:
+                file.close()
+    return DiskFullError(
+        f"no space left to start with {root}: {free // MIB} MiB are free; a start copies a damaged journal, and moves "
+        f"messages from the journal into the logs, for which it needs up to {2 * needed // MIB + 1} MiB",
+        hint="free so much space, then start again; no message was removed",
     )
 
 

@@ -54,6 +54,8 @@ class StoreReads:
         self._fences = Fences()
         self._lost_places = 0
         """How often messages were found lost by a damaged journal."""
+        self._lost_messages = 0
+        """How many these are."""
         self._reader = SegmentReader(
             self._files, check=check_on_read, check_packs=check_packs_on_read, on_damage=self._damaged
         )
@@ -162,6 +164,7 @@ class StoreReads:
         if new := self._fences.add(fence):
             self.stats.fenced_messages += new
             self._lost_places += 1
+            self._lost_messages += new
             if self._lost_places > MOST_TOLD:  # they are counted, and listed by `fences`
                 return
             _logger.error(

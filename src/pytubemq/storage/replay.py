@@ -59,15 +59,9 @@ class Loss(NamedTuple):
     def text(self, synced: int) -> str:
         """Return the loss as text; `synced` is the last block that is known to have been on the device."""
         if self.is_end:
-            return (
-                f"{self.path} ends at byte {self.position} without block {self.sequence}: whatever followed there and "
-                "is not in the logs is lost"
-            )
+            return f"{self.path} ends at byte {self.position} without block {self.sequence}"
         why = "" if self.sequence <= synced else " (it was not flushed, so it may be what a power loss took)"
-        return (
-            f"{self.path} is damaged at byte {self.position}, for {self.size_bytes} bytes{why}: what was in them and "
-            "is not in the logs is lost"
-        )
+        return f"{self.path} is damaged at byte {self.position}, for {self.size_bytes} bytes{why}"
 
 
 def lost_records(path: Path, position: int) -> str:

@@ -30,7 +30,7 @@ from pytubemq.storage.journal import (
     MAX_PADDING_BYTES,
     Journal,
     block_records,
-    full,
+    full_at_start,
     journal_path,
     storage_error,
 )
@@ -158,9 +158,12 @@ class BrokerStore(StoreReads):
         store = cls(root, disk, settings or StoreSettings(), held)
         try:
             store._recover()
+        except DiskFullError as error:
+            store._release()
+            raise full_at_start(disk, root) from error
         except OSError as error:
             store._release()
-            raise (full(root / "journal") if error.errno in FULL_ERRORS else _unusable(root, error)) from error
+            raise (full_at_start(disk, root) if error.errno in FULL_ERRORS else _unusable(root, error)) from error
         except BaseException:
             store._release()
             raise
@@ -262,6 +265,8 @@ class BrokerStore(StoreReads):
         self.stats.lost_journal_bytes = sum(loss.size_bytes for loss in resume.losses)
         for loss in resume.losses[:MOST_TOLD]:
             _log.error("%s", loss.text(resume.synced))
+        if resume.losses:
+            _log.error("%s: the damaged journal lost %d messages that are in no log", self.root, self._lost_messages)
         if len(resume.losses) > MOST_TOLD or self._lost_places > MOST_TOLD:
             _log.error(
                 "%s: in all the journal is damaged in %d places, and %d messages are lost",

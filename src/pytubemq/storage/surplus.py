@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytubemq.errors import StorageError
+from pytubemq.errors import StorageError, one_line
 from pytubemq.storage.files import LostFileError
 from pytubemq.storage.retention import Expiring, ExpiringPartition, expiring_segments, surplus
 
@@ -51,7 +51,7 @@ def choose(
         try:
             pieces = log.pieces(reader)
         except (StorageError, LostFileError) as error:  # readers are told, and another pass comes
-            _logger.warning("%s:%d keeps what is too old: %s", log.topic, log.partition_id, error)
+            _logger.warning("%s:%d keeps what is too old: %s", log.topic, log.partition_id, one_line(error))
             continue
         tail_bytes = log.end_position - log.applied_position
         if count := surplus(pieces, tail_bytes, limits, now_ms):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytubemq.core.sequences import ProducerMark
-from pytubemq.errors import CorruptError
+from pytubemq.errors import CorruptError, DiskFullError
 from pytubemq.storage.header import HEADER_BYTES
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
@@ -292,3 +292,21 @@ def test_no_positions_are_said_to_be_lost_where_the_checkpoint_has_them_or_messa
     assert store.stats.lost_journal_bytes > 0
     assert store.lost_records is None
     assert store.positions() == {("readers", "demo", 0): 28 * 5}
+
+
+def test_a_start_without_room_for_the_damaged_journal_says_how_much_it_needs(caplog: pytest.LogCaptureFixture) -> None:
+    disk = FaultyDisk()
+    sent = filled(disk, applied=COUNT)
+    disk.put(JOURNAL, disk.content(JOURNAL)[: len(disk.content(JOURNAL)) // 2])
+    disk.capacity_bytes = sum(len(disk.content(path)) for path in disk.files()) + 100
+    with pytest.raises(
+        DiskFullError, match="no space left to start with .* MiB are free; .* needs up to 1 MiB"
+    ) as raised:
+        open_store(disk, SETTINGS)
+    assert "start again" in str(raised.value)
+    assert "accepted again" not in str(raised.value)
+    disk.capacity_bytes = None
+    store = open_store(disk, SETTINGS)
+    assert found_in(store) == sent
+    assert "lost 0 messages that are in no log" in caplog.text
+    assert "is not in the logs is lost" not in caplog.text

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytubemq.errors import CorruptError, StorageError
+from pytubemq.errors import CorruptError, DiskFullError, StorageError
+from pytubemq.model.limits import MIB
 from pytubemq.storage.checkpoint import NAME, Checkpoint
 from pytubemq.storage.disk import OsDisk, read_exactly
 from pytubemq.storage.fences import without
@@ -92,6 +93,7 @@ def repair(
         found = _plan(root, progress, beside or {})
         if not found.done:
             return found
+        _check_room(root, found.changed)
         for path in found.changed:
             target = copies / path.relative_to(root)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -109,6 +111,17 @@ def repair(
                 hint=f"take the files in {copies} back into it, and restore the directory from a backup",
             )
         return found
+
+
+def _check_room(root: Path, changed: Sequence[Path]) -> None:
+    """Raises DiskFullError: there is no room for copies of these files, and nothing was changed."""
+    free, needed = OsDisk().free_bytes(root), sum(path.stat().st_size for path in changed)
+    if free < needed:
+        raise DiskFullError(
+            f"no space left to repair {root}: {free // MIB} MiB are free, and copies of the files that it changes, and "
+            f"new ones, need up to {2 * needed // MIB + 1} MiB",
+            hint="free so much space, or move the directory to a larger disk, and run it again; nothing was changed",
+        )
 
 
 def _plan(root: Path, progress: Callable[[int, int], None] | None, beside: Decoders) -> Plan:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytubemq.errors import CorruptError
+from pytubemq.errors import CorruptError, DiskFullError
 from pytubemq.storage.checkpoint import read_checkpoint, write_checkpoint
 from pytubemq.storage.disk import OsDisk
 from pytubemq.storage.header import HEADER_BYTES
@@ -159,3 +159,17 @@ def test_a_repair_keeps_positions_of_a_checkpoint_that_is_newer_than_the_journal
     repaired = read_checkpoint(OsDisk(), root)
     assert repaired is not None
     assert repaired.confirmed == {("readers", "demo", 0): 28 * 50}
+
+
+def test_a_repair_without_room_for_its_copies_says_so_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FaultyDisk()
+    filled(disk, applied=COUNT)
+    root = put_down(disk, tmp_path)
+    damaged(root, "half")
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    monkeypatch.setattr(OsDisk, "free_bytes", lambda *_: 1000)
+    with pytest.raises(DiskFullError, match="no space left to repair .* need up to 1 MiB"):
+        repair(root, root / "repair-1")
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
