@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
     import pytest
 
 
-async def test_a_shortage_of_space_is_logged_in_one_line_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_shortage_of_space_is_logged_in_one_line_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
     disk = FaultyDisk(capacity_bytes=1 << 20)
     state: Any = SimpleNamespace(store=open_store(disk, StoreSettings(reserve_bytes=1 << 21)))
-    await Sweep(state, disk, ROOT, reserve_bytes=1 << 21).look_at_space()
+    asyncio.run(Sweep(state, disk, ROOT, reserve_bytes=1 << 21).look_at_space())
     [record] = caplog.records
     assert "\n" not in record.getMessage()
     assert "free some space" in record.getMessage()

@@ -170,6 +170,6 @@ def test_a_repair_without_room_for_its_copies_says_so_and_changes_nothing(
     damaged(root, "half")
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     monkeypatch.setattr(OsDisk, "free_bytes", lambda *_: 1000)
-    with pytest.raises(DiskFullError, match="no space left to repair .* need up to 1 MiB"):
+    with pytest.raises(DiskFullError, match=r"no space left to repair .* need up to 1 MiB"):
         repair(root, root / "repair-1")
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
