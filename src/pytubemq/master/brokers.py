@@ -166,12 +166,13 @@ class Brokers:
     def can_take_topics(self, broker_id: int) -> bool:
         """True if new topics are placed on a Broker.
 
-        An operator entered it, it holds topics, or it has taken a configuration and has not been away for long.
+        An operator entered it, it holds topics, or it has taken a configuration and is connected.
         """
         record = self._catalogue.brokers.get(broker_id)
         if record is None or not is_unused(self._catalogue, record):
             return record is not None
-        return broker_id in self._synced and (broker_id in self.runs or broker_id in self._expected_until)
+        run = self.runs.get(broker_id)
+        return broker_id in self._synced and run is not None and not run.lost
 
     def serving(self, topic: str, broker_id: int) -> Serving | None:
         """What an online Broker has reported of a topic that it is to carry, and what may be done with it.

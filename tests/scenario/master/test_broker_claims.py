@@ -385,3 +385,14 @@ async def test_a_foreign_broker_whose_connection_broke_makes_way_at_once() -> No
         await until(lambda: t.master.broker_room.runs[1].lost)
         real = await t.peer(FakeBroker, address=Address("127.0.0.9", 8123))
         assert (await real.register()).success
+
+
+async def test_no_topic_is_placed_on_a_stranger_that_left() -> None:
+    async with town() as t:
+        await with_topic(t)
+        stranger = await t.broker(2)
+        assert t.master.broker_room.can_take_topics(2)
+        await stranger.close()
+        await until(lambda: t.master.broker_room.runs[2].lost)
+        assert not t.master.broker_room.can_take_topics(2)
+        assert t.master.broker_room.can_take_topics(1)
