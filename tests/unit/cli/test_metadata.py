@@ -57,3 +57,10 @@ def test_a_master_that_runs_and_a_place_that_is_none_are_named(tube: Tube, data:
     found = tube("store", "metadata", str(empty))
     assert (found.code, "no metadata in" in found.err) == (ExitCode.NOT_FOUND, True)
     assert list(empty.iterdir()) == []
+
+
+def test_a_missing_file_is_one_sentence(tube: Tube, data: Path) -> None:
+    (data / "master" / "meta.db").unlink()
+    found = tube("store", "metadata", str(data), "-o", "json")
+    shown = json.loads(found.out)
+    assert (found.code, shown["damaged"]) == (ExitCode.FAILED, ["the whole file, because meta.db is missing"])

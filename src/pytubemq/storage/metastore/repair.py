@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytubemq.errors import NotFoundError, StorageError
 from pytubemq.model.records import ClusterRecord
+from pytubemq.storage.metastore.port import Metadata
 from pytubemq.storage.metastore.seal import read_seal, seal_path
 from pytubemq.storage.metastore.sqlite import SqliteMetaStore, kept_log, read_records
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from pytubemq.model.records import Record
     from pytubemq.storage.metastore.checks import Totals
-    from pytubemq.storage.metastore.port import Metadata
 
 _LOG: Final = "-wal"
 
@@ -59,6 +59,9 @@ def examine(path: Path) -> Examination:
     sealed = read_seal(seal_path(path))
     if not any(file.exists() for file in _files(path)):
         raise NotFoundError(f"no metadata in {path.parent}", hint="give a Master's data directory")
+    if not path.exists() and not kept_log(path).exists() and not path.with_name(path.name + _LOG).exists():
+        lost = 0 if sealed is None else sealed.generation
+        return Examination(Metadata(), (f"the whole file, because {path.name} is missing",), lost)
     found = _read_copy(path, sealed)
     metadata, dangling = _without_dangling(found.metadata)
     return replace(found, metadata=metadata, damaged=(*found.damaged, *dangling))
@@ -107,7 +110,8 @@ def _read_copy(path: Path, sealed: Totals | None) -> Examination:
 def _structure(db: sqlite3.Connection) -> list[str]:
     """Return the problems that SQLite finds in the file."""
     try:
-        return [str(row[0]) for row in db.execute("PRAGMA integrity_check(5)")]
+        found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(5)")]
+        return [line for text in found for line in text.splitlines() if not line.startswith("***")]
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         return [f"the structure of the file: {error}"]
 
