@@ -79,6 +79,8 @@ class Lane:
         """By the number they left with."""
         self._refusals = Refusals()
         """Batches of this connection that were not taken for now."""
+        self._awaited_s: float | None = None
+        """Since when nothing came from the Broker though a response is due, or a connection."""
         self._abandoned = False
         self._singles = Singles(self, owner, self._queue, self._writer)
         self._alone = False
@@ -90,10 +92,12 @@ class Lane:
     def put(self, unit: Unit) -> None:
         """Queue a message; it leaves at the end of this loop turn, or after the linger time."""
         queue = self._queue
-        queue.append(unit)
         if not self._scheduled:
             self.expect()
-        elif self._alone and queue.messages >= EAGER_SINGLES:
+            queue.append(unit)
+            return
+        queue.append(unit)
+        if self._alone and queue.messages >= EAGER_SINGLES:
             self._send_eagerly()
 
     def expect(self) -> None:
@@ -101,6 +105,8 @@ class Lane:
         if self._scheduled:
             return
         self._scheduled = True
+        if self._awaited_s is not None and not self._owes:
+            self._awaited_s = None  # the Broker never responded to messages that have ended since
         linger_s = self._owner.linger_s
         if linger_s > 0:
             self._loop.call_later(linger_s, self._pump)
@@ -110,6 +116,14 @@ class Lane:
     def take_in(self, unit: Unit) -> None:
         """Queue a message that was expected; it leaves with what is queued."""
         self._queue.append(unit)
+
+    @property
+    def awaited_since_s(self) -> float | None:
+        """Since when the Broker has owed a response, or a connection; None if it owes nothing.
+
+        Messages that are sent again after a time-out do not begin a new wait: the Broker has still not responded.
+        """
+        return self._awaited_s if self._owes else None
 
     def kick(self) -> None:
         """Something has changed for the better: try now what was waiting for a later try."""
@@ -166,6 +180,12 @@ class Lane:
                 self._pump_batches(connection)
             else:
                 self._pump_singles(connection)
+        self._await_response()
+
+    def _await_response(self) -> None:
+        """Begin to wait, unless that is so already."""
+        if self._awaited_s is None:
+            self._awaited_s = self._loop.time()
 
     def _send_eagerly(self) -> None:
         """Not later than at the end of the loop turn."""
@@ -174,6 +194,7 @@ class Lane:
         if not waits and connection is not None and not connection.closed and connection is self._learned:
             self._pump_singles(connection)
             connection.flush()
+            self._await_response()
 
     def _learn(self, connection: RpcConnection) -> None:
         """What the Broker understands is known."""
@@ -190,6 +211,11 @@ class Lane:
     def _in_air(self) -> bool:
         """Whether anything is on its way."""
         return bool(self._flying) or self._singles.messages > 0
+
+    @property
+    def _owes(self) -> bool:
+        """True if the Broker has anything to respond to, now or when it can be reached."""
+        return self._in_air or bool(self._queue) or bool(self._again)
 
     def _may_fly(self) -> bool:
         """Whether another request with many messages may leave now."""
@@ -309,6 +335,7 @@ class Lane:
 
     def took(self, outcome: Outcome) -> None:
         """The Broker has said this of some messages."""
+        self._awaited_s = self._loop.time() if self._in_air else None
         if outcome.taken:
             if not self._again:
                 self._failures = 0

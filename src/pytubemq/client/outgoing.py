@@ -28,7 +28,7 @@ from pytubemq.errors import (
     UnavailableError,
 )
 from pytubemq.model.ids import Partition
-from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_PACK_BYTES, MAX_PACK_MESSAGES
+from pytubemq.model.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_PACK_BYTES, MAX_PACK_MESSAGES, UNANSWERED_BROKER_S
 from pytubemq.model.names import check_topic
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from pytubemq.model.message import Receipt
 
 SWEEP_S = 0.5
+OVERDUE_CHECK_S = UNANSWERED_BROKER_S / 10
+"""How often the choice of partitions looks at what Brokers owe."""
 _PLAIN = (0, None, None)
 """Flag, type and time of a message that has none."""
 
@@ -70,6 +72,8 @@ class Outgoing:
         """Where messages that may go anywhere are gathered, so that packs are full."""
         self._room_messages = self._room_bytes = 0
         """What may still go there before it is another's turn."""
+        self._next_check_s = 0.0
+        """When to look again for Brokers that do not respond."""
         self._bunch: Bunch | None = None
         """Plain messages that are gathered until the lane takes them; it expects them."""
         self._max_message_bytes = DEFAULT_MAX_MESSAGE_BYTES
@@ -227,7 +231,7 @@ class Outgoing:
 
     def broker_answered(self, lane: Lane) -> None:
         """The Broker serves."""
-        self._router.answered(lane.broker_id, 0.0)
+        self._router.answered(lane.broker_id, self._loop.time())
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -294,6 +298,8 @@ class Outgoing:
 
     def _choose(self, now_s: float, size_bytes: int) -> Partition:
         """The partition for a message that may go to any."""
+        if now_s >= self._next_check_s:
+            self._check_overdue(now_s)
         chosen = self._filling
         if chosen is not None and self._room_messages > 0 and self._room_bytes >= size_bytes:
             self._room_messages -= 1
@@ -308,6 +314,13 @@ class Outgoing:
             self._room_messages = MAX_PACK_MESSAGES - 1
             self._room_bytes = MAX_PACK_BYTES - size_bytes
         return chosen
+
+    def _check_overdue(self, now_s: float) -> None:
+        """Have Brokers passed over that do not respond; what waits for them stays there, for the sake of its order."""
+        self._next_check_s = now_s + OVERDUE_CHECK_S
+        awaited = {lane.broker_id: since_s for lane in self._lanes.values() if (since_s := lane.awaited_since_s)}
+        if self._router.overdue(awaited, now_s):
+            self._filling = None
 
     def _pick(self, key: bytes | str | None, partition: Partition | int | None) -> tuple[bytes | Partition, Partition]:
         if partition is not None:

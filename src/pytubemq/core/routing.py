@@ -2,7 +2,8 @@
 
 The invariants: a key always goes to the same partition as long as the set of partitions is the same; messages without
 a key go round all partitions of all Brokers that are believed to work; a Broker or a partition that failed is left out
-for a while, but when every one has failed none is left out, because a guess beats standing still.
+for a while, and a Broker that owes a response for too long until it responds; but when that leaves none, none is left
+out, because a guess beats standing still.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytubemq.core.retry import Backoff, Rng
+from pytubemq.model.limits import UNANSWERED_BROKER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytubemq.model.ids import Partition
 
@@ -43,6 +45,8 @@ class Router:
         self._turn = 0
         self._shields: dict[int, _Shield] = {}
         self._sick: dict[Partition, _Shield] = {}
+        self._silent: frozenset[int] = frozenset()
+        """Brokers that have owed a response for too long."""
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
@@ -96,26 +100,42 @@ class Router:
         shield.until_s = now_s + SHIELD.delay_s(shield.failures, self._rng)
         self._recompute(now_s)
 
+    def overdue(self, awaited: Mapping[int, float], now_s: float) -> bool:
+        """Pass over the Brokers that have owed a response for too long; returns True if these are others than before.
+
+        `awaited` has, for each Broker that owes one, the time since when nothing came from it. A Broker that is not in
+        it, or has responded meanwhile, gets its share again.
+        """
+        silent = frozenset(broker for broker, since_s in awaited.items() if now_s - since_s >= UNANSWERED_BROKER_S)
+        if silent == self._silent:
+            return False
+        self._silent = silent
+        self._recompute(now_s)
+        return True
+
     def is_left_out(self, partition: Partition) -> bool:
         """Whether messages without a key go elsewhere now."""
         return partition not in self._open
 
     def answered(self, broker_id: int, now_s: float) -> None:
-        """A Broker works: forget its failures."""
-        if self._shields.pop(broker_id, None) is not None:
+        """A Broker works: forget its failures and its silence."""
+        silent = broker_id in self._silent
+        if self._shields.pop(broker_id, None) is not None or silent:
+            self._silent -= {broker_id}
             self._recompute(now_s)
 
     def open_brokers(self, now_s: float) -> frozenset[int]:
-        """The Brokers that are not shielded now."""
+        """The Brokers that are neither shielded nor silent now."""
         shielded = {broker for broker, shield in self._shields.items() if shield.until_s > now_s}
-        return frozenset(partition.broker_id for partition in self._partitions) - shielded
+        return frozenset(partition.broker_id for partition in self._partitions) - shielded - self._silent
 
     def _recompute(self, now_s: float) -> None:
         shielded = {broker: shield.until_s for broker, shield in self._shields.items() if shield.until_s > now_s}
         sick = {partition: shield.until_s for partition, shield in self._sick.items() if shield.until_s > now_s}
         served = [partition for partition in self._partitions if partition.broker_id not in shielded]
         sound = [partition for partition in served if partition not in sick]
-        self._open = _interleaved(sound or served or self._partitions)
+        prompt = [partition for partition in sound if partition.broker_id not in self._silent]
+        self._open = _interleaved(prompt or sound or served or self._partitions)
         self._next_change_s = min([*shielded.values(), *sick.values()], default=_NEVER)
 
 

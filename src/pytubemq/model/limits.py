@@ -338,6 +338,10 @@ MAX_WIRE_FOREIGN_FIELDS: Final = 10_000
 """Fields beyond those bounds that one count may visit: unknown ones, and known ones that repeat."""
 
 # --- the client -------------------------------------------------------------------------------------------------
+UNANSWERED_BROKER_S: Final = 1.5
+"""A producer passes over a Broker from which no response came for so long while one is due. Three flushes of a slow
+disk (500 ms each), of which a request waits for two at most; half of SILENT_CONNECTION_S. (Kafka's
+`partitioner.availability.timeout.ms` passes over partitions whose messages wait for too long; off by default.)"""
 PRODUCER_BUFFER_MESSAGES: Final = 100_000
 PRODUCER_BUFFER_BYTES: Final = 64 * MIB
 MAX_BATCH_BYTES: Final = 1 * MIB

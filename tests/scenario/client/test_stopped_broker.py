@@ -2,7 +2,8 @@
 
 What counts is the order of events, not seconds: a client that begins when the Broker continues sends one message after
 the other with a pause between two, and by the time it has receipts for MOST_OF_NEWCOMER of them the clients that were
-there before must have gone on, too.
+there before must have gone on, too. While one of three Brokers is stopped, the two others acknowledge messages without a
+key, and once the producers know, they pass over the stopped one.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 import pytubemq
+from pytubemq import sync
 from pytubemq.errors import BufferFullError, TubeError
 from pytubemq.server.cluster import EmbeddedCluster
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
 pytestmark = [pytest.mark.anyio, pytest.mark.scenario]
@@ -30,6 +34,15 @@ NEWCOMERS_PAUSE_S = 0.05
 REQUEST_TIMEOUT_S = 1.0
 STOPS_S = (0.5, 5.5)
 """Within a request's time-out, and so long that connections are given up in between (3 s) and made again."""
+
+STOPPED = 2
+"""Of the three Brokers."""
+LONG_TIMEOUT_S = 120.0
+"""Of a request, so that no time-out helps the messages along within the test."""
+UNTIL_KNOWN = 125
+"""Acknowledgements of each running Broker, after which a producer knows of the stopped one: they take 2.5 s at least."""
+AFTERWARDS = 50
+LOAD_PAUSE_S = 0.01
 
 
 class Load:
@@ -125,3 +138,93 @@ async def test_clients_of_a_stopped_broker_go_on_as_soon_as_it_continues(tmp_pat
             await asyncio.gather(*tasks, return_exceptions=True)
     assert not load.errors, load.errors[0]
     assert load.acked == load.sent
+
+
+class Acknowledged:
+    """A light load, sent one way, and the Brokers that acknowledged it."""
+
+    def __init__(self) -> None:
+        self.receipts: list[pytubemq.Receipt] = []
+        self.of_brokers: list[Counter[int]] = [Counter()]
+        """By Broker, the acknowledgements of messages that were sent in one step of the test."""
+        self.moved = asyncio.Event()
+        self.stopping = False
+
+    async def load(self, send: Callable[[bytes], Awaitable[pytubemq.Receipt]]) -> None:
+        """Send a message after each pause, whether or not the ones before are acknowledged; then wait for all."""
+        waiting: list[asyncio.Task[None]] = []
+        while not self.stopping:
+            waiting.append(asyncio.ensure_future(self._one(send, b"%d" % len(waiting))))
+            await asyncio.sleep(LOAD_PAUSE_S)
+        await asyncio.gather(*waiting)
+
+    async def _one(self, send: Callable[[bytes], Awaitable[pytubemq.Receipt]], body: bytes) -> None:
+        step = self.of_brokers[-1]
+        receipt = await send(body)
+        self.receipts.append(receipt)
+        step[receipt.partition.broker_id] += 1
+        self.moved.set()
+
+    async def have(self, brokers: set[int], count: int) -> None:
+        """Begin a step, and wait until each of these Brokers acknowledged so many messages that were sent in it."""
+        step: Counter[int] = Counter()
+        self.of_brokers.append(step)
+        while any(step[broker_id] < count for broker_id in brokers):
+            self.moved.clear()
+            await self.moved.wait()
+
+
+async def test_the_other_brokers_get_what_has_no_key_while_one_of_three_is_stopped(tmp_path: Path) -> None:
+    loads = [Acknowledged() for _ in range(4)]
+    async with EmbeddedCluster(data_dir=tmp_path, brokers=3, broker_in_child=True) as cluster:
+        await cluster.create_topic(TOPIC, partitions=1)
+        pid = cluster.child(STOPPED)
+        assert pid is not None
+        async with (
+            pytubemq.connect(cluster.master, request_timeout_s=LONG_TIMEOUT_S) as tube,
+            tube.producer(TOPIC, delivery_timeout_s=LONG_TIMEOUT_S) as submits,
+            tube.producer(TOPIC, delivery_timeout_s=LONG_TIMEOUT_S) as sends_lots,
+            tube.producer(TOPIC, delivery_timeout_s=LONG_TIMEOUT_S, batching=False) as sends_singly,
+        ):
+            threaded = await asyncio.to_thread(
+                lambda: sync.connect(cluster.master, request_timeout_s=LONG_TIMEOUT_S).__enter__()
+            )
+            blocking = await asyncio.to_thread(
+                lambda: threaded.producer(TOPIC, delivery_timeout_s=LONG_TIMEOUT_S).__enter__()
+            )
+
+            async def lot(body: bytes) -> pytubemq.Receipt:
+                return (await sends_lots.send_many([body, body]))[0]
+
+            ways: list[Callable[[bytes], Awaitable[pytubemq.Receipt]]] = [
+                submits.submit,
+                lot,
+                sends_singly.send,
+                lambda body: asyncio.wrap_future(blocking.submit(body)),
+            ]
+            tasks = [asyncio.ensure_future(one.load(way)) for one, way in zip(loads, ways, strict=True)]
+            try:
+                async with asyncio.timeout(60):
+                    await asyncio.gather(*(one.have({1, 2, 3}, 5) for one in loads))
+                    os.kill(pid, signal.SIGSTOP)
+                    try:
+                        await asyncio.gather(*(one.have({1, 3}, UNTIL_KNOWN) for one in loads))
+                        await asyncio.gather(*(one.have({1, 3}, AFTERWARDS) for one in loads))
+                        passed_over = [one.of_brokers[-1] for one in loads]
+                    finally:
+                        os.kill(pid, signal.SIGCONT)
+                    await asyncio.gather(*(one.have({1, 2, 3}, 5) for one in loads))
+                    for one in loads:
+                        one.stopping = True
+                    await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.to_thread(blocking.close)
+                await asyncio.to_thread(threaded.close)
+    for step in passed_over:
+        assert 4 * step[STOPPED] <= step[1] + step[3], "a third of all would be half of what the others got"
+    for one in loads:
+        places = [(receipt.partition, receipt.offset) for receipt in one.receipts]
+        assert len(set(places)) == len(places), "each message is stored in a place of its own"
+        assert not any(receipt.repeated for receipt in one.receipts), "none was sent twice"

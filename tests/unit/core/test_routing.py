@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pytubemq.core.routing import SHIELD, Router
 from pytubemq.model.ids import Partition
+from pytubemq.model.limits import UNANSWERED_BROKER_S
 
 
 def partitions(*counts: int) -> list[Partition]:
@@ -118,3 +119,71 @@ def test_a_sound_partition_of_a_sound_broker_is_better_than_any_other() -> None:
     made.failed(1, 0.0)
     made.partition_failed(Partition(2, "demo", 0), 0.0)
     assert {made.choose(0.0) for _ in range(4)} == {Partition(2, "demo", 1)}
+
+
+def brokers(made: Router, now_s: float) -> set[int]:
+    """Those that get messages without a key."""
+    return {made.choose(now_s).broker_id for _ in range(12)}  # type: ignore[union-attr]
+
+
+def test_a_broker_that_owes_a_response_for_too_long_is_passed_over_until_it_responds() -> None:
+    made = router(2, 2, 2)
+    late = 100.0 + UNANSWERED_BROKER_S
+    assert not made.overdue({1: 100.0}, late - 0.01)
+    assert brokers(made, late - 0.01) == {1, 2, 3}
+    assert made.overdue({1: 100.0, 2: late}, late)
+    assert brokers(made, late) == {2, 3}
+    assert made.open_brokers(late) == {2, 3}
+    assert not made.overdue({1: 100.0, 3: late + 600}, late + 600), "nothing has changed, so nothing is computed anew"
+    assert brokers(made, late + 600) == {2, 3}, "time alone does not bring it back"
+    made.answered(1, late + 600)
+    assert brokers(made, late + 600) == {1, 2, 3}
+
+
+def test_a_broker_that_owes_nothing_any_more_gets_its_share_again() -> None:
+    made = router(1, 1)
+    made.overdue({1: 0.0}, UNANSWERED_BROKER_S)
+    assert made.overdue({}, UNANSWERED_BROKER_S)
+    assert brokers(made, UNANSWERED_BROKER_S) == {1, 2}
+
+
+def test_when_every_broker_owes_a_response_none_is_passed_over() -> None:
+    made = router(1, 1)
+    made.overdue({1: 0.0, 2: 0.0}, UNANSWERED_BROKER_S)
+    assert brokers(made, UNANSWERED_BROKER_S) == {1, 2}
+
+
+def test_a_broker_that_does_not_respond_is_a_better_guess_than_one_that_failed() -> None:
+    made = router(1, 1)
+    made.failed(1, 10.0)
+    made.overdue({2: 10.0 - UNANSWERED_BROKER_S}, 10.0)
+    assert brokers(made, 10.0) == {2}
+    made.partition_failed(Partition(2, "demo", 0), 10.0)
+    assert brokers(made, 10.0) == {2}
+
+
+def test_a_response_ends_silence_and_failures_together() -> None:
+    made = router(1, 1)
+    made.failed(1, 0.0)
+    made.overdue({1: 0.0}, UNANSWERED_BROKER_S)
+    made.answered(1, UNANSWERED_BROKER_S)
+    assert brokers(made, UNANSWERED_BROKER_S) == {1, 2}
+    assert made.open_brokers(UNANSWERED_BROKER_S) == {1, 2}
+
+
+@given(st.binary(max_size=20))
+def test_a_key_goes_to_its_partition_while_its_broker_does_not_respond(key: bytes) -> None:
+    made = router(2, 2)
+    before = made.choose(0.0, key)
+    made.overdue({1: 0.0}, UNANSWERED_BROKER_S)
+    assert made.choose(UNANSWERED_BROKER_S, key) == before
+
+
+@given(st.lists(st.floats(0.05, UNANSWERED_BROKER_S - 0.01), min_size=1, max_size=40))
+def test_a_broker_that_responds_slowly_but_in_time_keeps_its_share(pauses_s: list[float]) -> None:
+    made, heard_s = router(2, 2), 0.0
+    for pause_s in pauses_s:
+        made.overdue({1: heard_s}, heard_s + pause_s)
+        assert brokers(made, heard_s + pause_s) == {1, 2}
+        heard_s += pause_s
+        made.answered(1, heard_s)
