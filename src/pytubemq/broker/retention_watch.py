@@ -68,7 +68,8 @@ def near_losses(
         if ordinal < partition.first_ordinal and not is_held:
             continue
         first = max(ordinal, partition.first_ordinal)
-        rate = growth[topic, partition_id].bytes_per_s
+        measured = growth[topic, partition_id].bytes_per_s
+        rate = partition.bytes_per_s if measured is None else measured
         parts = [(part, left_s) for part in partition.parts if (left_s := _left_s(part, rate)) is not None]
         unread = [(part, left_s) for part, left_s in parts if part.end_ordinal > first]
         if not unread:

@@ -64,6 +64,8 @@ class ExpiringPartition(NamedTuple):
     first_ordinal: int
     end_position: int
     parts: tuple[Expiring, ...]
+    bytes_per_s: float | None = None
+    """Growth as the times of its segments show it, if it has grown since the pass before; else None."""
 
 
 class Retained(NamedTuple):
@@ -104,7 +106,8 @@ def surplus(pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, n
 def expiring_segments(
     pieces: Sequence[Piece], tail_bytes: int, policy: RetentionPolicy, now_ms: int, *, ahead_s: float
 ) -> list[ExpiringSegment]:
-    """Return the segments that expire soon, the oldest first: within a tenth of what the policy keeps.
+    """Return the segments that expire soon, the oldest first: within a tenth of what the policy keeps, by size at least
+    within two of the largest segments, because whole segments go, but never more than half of it.
 
     Args:
         pieces: the segments that stay in this pass, the oldest first.
@@ -114,6 +117,10 @@ def expiring_segments(
     found: list[ExpiringSegment] = []
     behind = tail_bytes + sum(piece.size_bytes for piece in pieces)
     times_ms = _newest_ms(pieces, now_ms)
+    ahead_bytes = 0
+    if policy.size_bytes is not None:
+        largest = max((piece.size_bytes for piece in pieces), default=0)
+        ahead_bytes = min(max(policy.size_bytes // _PARTS, 2 * largest), policy.size_bytes // 2)
     for index, piece in enumerate(pieces):
         behind -= piece.size_bytes
         left_s = left_bytes = None
@@ -122,11 +129,20 @@ def expiring_segments(
             left_s = until_s if until_s <= min(max(policy.age_s / _PARTS, ahead_s), policy.age_s / 2) else None
         if policy.size_bytes is not None and index + 1 < len(pieces):
             until_bytes = policy.size_bytes - behind
-            left_bytes = until_bytes if until_bytes <= policy.size_bytes // _PARTS else None
+            left_bytes = until_bytes if until_bytes <= ahead_bytes else None
         if left_s is None and left_bytes is None:
             break
         found.append(ExpiringSegment(index, left_s, left_bytes))
     return found
+
+
+def growth_of(pieces: Sequence[Piece], tail_bytes: int, now_ms: int, *, ahead_s: float) -> float | None:
+    """Return a partition's growth in bytes a second, as its segments show it; None if nothing came for `ahead_s`."""
+    if not pieces or now_ms - pieces[-1].last_time_ms > ahead_s * 1000:
+        return None
+    recent = pieces[-2:]
+    took_ms = now_ms - recent[0].first_time_ms
+    return (sum(piece.size_bytes for piece in recent) + tail_bytes) / took_ms * 1000 if took_ms > 0 else None
 
 
 def _newest_ms(pieces: Sequence[Piece], now_ms: int) -> list[int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytubemq.errors import StorageError, one_line
 from pytubemq.storage.files import LostFileError
-from pytubemq.storage.retention import Expiring, ExpiringPartition, expiring_segments, surplus
+from pytubemq.storage.retention import Expiring, ExpiringPartition, expiring_segments, growth_of, surplus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,7 +59,8 @@ def choose(
         if ahead_s is None:
             continue
         if soon := expiring_segments(pieces[count:], tail_bytes, limits, now_ms, ahead_s=ahead_s):
-            found.expiring[key] = _expiring(log, len(pieces), count, soon)
+            grows = growth_of(pieces, tail_bytes, now_ms, ahead_s=ahead_s)
+            found.expiring[key] = _expiring(log, len(pieces), count, soon)._replace(bytes_per_s=grows)
     return found
 
 

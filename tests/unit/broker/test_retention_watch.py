@@ -42,6 +42,12 @@ def test_by_size_the_growth_says_when_and_a_partition_that_does_not_grow_loses_n
     assert found(120, BY_SIZE, rate=50.0) == NearLoss(30, 1, 20.0, True)
 
 
+def test_the_first_look_takes_the_growth_that_the_segments_show() -> None:
+    assert found(120, BY_SIZE._replace(bytes_per_s=100.0)) == NearLoss(30, 1, 10.0, True)
+    assert found(120, BY_SIZE._replace(bytes_per_s=100.0), rate=50.0) == NearLoss(30, 1, 20.0, True)
+    assert found(120, BY_SIZE._replace(bytes_per_s=100.0), rate=0.0) is None
+
+
 def test_who_has_lost_messages_and_has_no_consumer_is_left_out() -> None:
     assert found(99, BY_AGE, held=False) is None
     assert found(100, BY_AGE, held=False) == NearLoss(100, 1, 60.0, False)

@@ -16,7 +16,7 @@ from pytubemq.errors import ClosedError, DiskFailedError, DiskFullError, OffsetM
 from pytubemq.model.offset import OFFSET_UNIT
 from pytubemq.model.policy import RetentionPolicy
 from pytubemq.storage.partition_log import PartitionLog
-from pytubemq.storage.retention import NOTHING_RETAINED, Piece, Retained, expiring_segments, roll_at, surplus
+from pytubemq.storage.retention import NOTHING_RETAINED, Piece, Retained, expiring_segments, growth_of, roll_at, surplus
 from pytubemq.storage.store import StoreSettings
 from pytubemq.testing.disk import FaultyDisk, Operation
 from tests.unit.storage.helpers import NOW_MS, columns, commit, messages, open_store, send
@@ -510,3 +510,14 @@ def test_files_that_cannot_be_removed_are_removed_by_the_next_pass_or_the_next_s
     store.close()
     assert open_store(disk, SMALL).ends("demo", 0) == (2800, 2800)
     assert files(disk) == []
+
+
+@pytest.mark.parametrize("pieces", [3, 4])
+def test_of_few_segments_the_next_one_to_go_by_size_is_said_a_segment_ahead(pieces: int) -> None:
+    segments = [Piece(1_000_000, at * 1000, at * 1000 + 900) for at in range(pieces)]
+    policy = RetentionPolicy(None, 3_000_000)
+    kept = segments[surplus(segments, 0, policy, 4000) :]
+    soon = expiring_segments(kept, 0, policy, 4000, ahead_s=6)
+    assert [(one.number, one.left_bytes) for one in soon] == [(0, 1_000_000)]
+    assert growth_of(kept, 0, (pieces - 1) * 1000 + 1000, ahead_s=6) == 1_000_000
+    assert growth_of(kept, 0, 20_000, ahead_s=6) is None
