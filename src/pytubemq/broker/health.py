@@ -32,12 +32,14 @@ class StoreTroubles:
     def __init__(self) -> None:
         self._found: tuple[str, ...] = ()
         self._look_s: float | None = None
+        self._lost = 0
+        """Lost messages as of the last look; more of them are reported at once."""
 
     def problems(self, state: BrokerState) -> tuple[str, ...]:
-        """As of LOOK_S ago at most."""
-        now_s = state.clock.now_s()
-        if self._look_s is None or now_s >= self._look_s:
-            self._look_s = now_s + LOOK_S
+        """Return what is wrong as of LOOK_S ago at most, messages lost as of now."""
+        now_s, lost = state.clock.now_s(), state.store.stats.fenced_messages
+        if self._look_s is None or now_s >= self._look_s or lost != self._lost:
+            self._look_s, self._lost = now_s + LOOK_S, lost
             self._found = (*_named(_partitions(state)), *_lost(state))
         return self._found
 

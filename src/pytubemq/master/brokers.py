@@ -32,6 +32,7 @@ from pytubemq.master.broker_sync import (
     within_record,
 )
 from pytubemq.master.broker_upkeep import BrokerUpkeep
+from pytubemq.master.changed_settings import log_changes
 from pytubemq.master.held_topics import unknown_topics
 from pytubemq.master.leases import Leases, read_leases
 from pytubemq.master.peers import Connection, Peers
@@ -246,6 +247,8 @@ class Brokers:
         self._peers.check_room(broker_id, call.connection, most=MAX_BROKERS_PER_CONNECTION)
         report = await read_report(request.broker_default_conf_info, request.broker_topic_set_conf_info)
         unknown = await unknown_topics(request, broker_id, report, self._catalogue, self.runs)
+        if not unknown:  # else it gets no orders, so nothing changes
+            await log_changes(request, broker_id, report, self._catalogue)
         surplus = self._surplus(broker_id, report, ())
         check_surplus(surplus)
         readers = read_leases(request.leases)

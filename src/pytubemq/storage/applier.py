@@ -191,7 +191,7 @@ class Applier:
     def checkpoint(self) -> None:
         """Make a checkpoint now unless nothing happened since the last one. Raises OSError."""
         with self._turn:
-            if self._reached is not None:
+            if self._reached is not None or self._checkpoints.has_losses:
                 self._checkpoint()
 
     def drop(self, topic: str) -> None:

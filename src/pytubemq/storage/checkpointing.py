@@ -129,12 +129,20 @@ class Checkpoints:
 
     def is_due(self, reached: Place | None) -> bool:
         """Whether one is to be made now that all before `reached` is in the logs; None: nothing more than before."""
-        return reached is not None and (
-            reached.journal - self._last.journal >= _FILES
-            or self._since_bytes >= self._size_bytes
-            or (self._reached_s - self._made_s >= self._replay_s and monotonic() >= self._rest_until_s)
-            or (self._is_urgent and reached.journal > self._last.journal)
+        return (self.has_losses and monotonic() >= self._rest_until_s) or (
+            reached is not None
+            and (
+                reached.journal - self._last.journal >= _FILES
+                or self._since_bytes >= self._size_bytes
+                or (self._reached_s - self._made_s >= self._replay_s and monotonic() >= self._rest_until_s)
+                or (self._is_urgent and reached.journal > self._last.journal)
+            )
         )
+
+    @property
+    def has_losses(self) -> bool:
+        """True if messages were found lost that the last checkpoint does not name: a restart would forget them."""
+        return not self._fences.is_saved
 
     def end_of(self, key: PartitionKey, log: PartitionLog, dropped: int = 0) -> LogEnd:
         """How far a log reaches, without its first segments."""
@@ -178,10 +186,15 @@ class Checkpoints:
             # when they were closed).
             self._flush_journal(newest_journal)
         ends = self._ends(without, dropped or {})
+        self._fences.is_saved = True  # before they are copied, so that one that comes meanwhile is saved next time
         fences = [fence for fence in self._fences.all() if fence.topic != without]
         place = reached or Place(last.journal, last.journal_position, last.next_sequence, last.last_message_id)
         made = Checkpoint(*place, known_sequence, ends, confirmed, windows, fences)
-        write_checkpoint(self._disk, self._root, made)
+        try:
+            write_checkpoint(self._disk, self._root, made)
+        except BaseException:
+            self._fences.is_saved = False
+            raise
         for number in range(last.journal, made.journal):
             with suppress(OSError):  # what stays behind is removed when the store is opened next
                 self._disk.unlink(journal_path(self._root / "journal", number))

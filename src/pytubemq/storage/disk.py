@@ -9,9 +9,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import logging
 import os
 import platform
 import re
+import stat
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pytubemq.errors import DirectoryLockedError
@@ -19,6 +21,8 @@ from pytubemq.errors import DirectoryLockedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+logger = logging.getLogger(__name__)
 
 MAX_BUFFERS: Final = 1024
 """Buffers in one vectored write (Linux's IOV_MAX)."""
@@ -256,7 +260,8 @@ class OsLock:
 
 PRIVATE_FILE: Final = 0o600
 PRIVATE_DIRECTORY: Final = 0o700
-"""Modes of new files and directories, which only the server's user may read; existing ones keep their mode."""
+"""Modes of new files and directories, which only the server's user may read."""
+_OTHERS: Final = 0o007
 
 
 def make_private(path: Path) -> None:
@@ -267,6 +272,26 @@ def make_private(path: Path) -> None:
         path = path.parent
     for directory in reversed(missing):
         directory.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+
+
+def close_to_others(directory: Path) -> None:
+    """Take a server's directory, which an earlier version may have made, away from all but its user and group.
+
+    The files in it then cannot be reached, whatever their modes. A group may keep its access, as for backups.
+    """
+    try:
+        mode = stat.S_IMODE(directory.stat().st_mode)
+        if not mode & _OTHERS:
+            return
+        directory.chmod(mode & ~_OTHERS)
+    except OSError as error:
+        logger.warning(
+            "%s can be read by every user of this machine: chmod o-rwx %s (%s)", directory, directory, error.strerror
+        )
+    else:
+        logger.warning(
+            "%s had mode %o, so that every user could read it; it has %o now", directory, mode, mode & ~_OTHERS
+        )
 
 
 class OsDisk:

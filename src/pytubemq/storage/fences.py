@@ -29,6 +29,8 @@ class Fences:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self.is_saved = True
+        """False while a fence is known that the last checkpoint does not hold; whoever writes them sets it."""
         self._known: dict[PartitionKey, list[Fence]] = {}
         self._listed = 0
         self._unlisted: dict[PartitionKey, list[tuple[int, int]]] = {}
@@ -55,6 +57,8 @@ class Fences:
             self._listed += len(known) - before
             if new[room:]:
                 self._unlisted[key] = _with_stretch(unlisted, new[room].from_ordinal, new[-1].to_ordinal)
+            if new:
+                self.is_saved = False
         for piece in new:
             PARTITION.tell(
                 "fenced", topic=piece.topic, partition=piece.partition_id, offset=piece.from_offset,

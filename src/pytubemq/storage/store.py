@@ -24,7 +24,7 @@ from pytubemq.storage import recovery
 from pytubemq.storage.applier import Applier
 from pytubemq.storage.block import BLOCK_HEADER_BYTES
 from pytubemq.storage.building import Carried, build
-from pytubemq.storage.disk import Disk, OsDisk
+from pytubemq.storage.disk import Disk, OsDisk, close_to_others
 from pytubemq.storage.journal import (
     FULL_ERRORS,
     MAX_PADDING_BYTES,
@@ -152,6 +152,8 @@ class BrokerStore(StoreReads):
         try:
             for directory in (root, root / "journal", root / "logs"):
                 disk.makedirs(directory)
+            if isinstance(disk, OsDisk):
+                close_to_others(root)
             held = disk.lock(root / "lock")
         except OSError as error:
             raise _unusable(root, error) from error
@@ -214,6 +216,7 @@ class BrokerStore(StoreReads):
             fenced = self._partitions.get((fence.topic, fence.partition_id))
             if fenced is not None and fence.reason is not FenceReason.JOURNAL:
                 fenced.mark_damaged(fence.from_ordinal)
+        self._fences.is_saved = True
         resume = replay(
             self._disk,
             self.root,

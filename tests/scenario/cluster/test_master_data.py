@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -154,3 +155,25 @@ async def test_stored_partitions_that_a_topic_does_not_name_are_reported(tmp_pat
         await asyncio.to_thread(api.patch, "topics", "demo", body={"partitions": 2})
         async with pytubemq.connect(cluster.master) as tube:
             assert await bodies(tube) == sorted(BODIES)
+
+
+async def test_settings_that_older_metadata_brings_back_are_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place, copy = tmp_path / "data", tmp_path / "copy.db"
+    async with EmbeddedCluster(data_dir=place) as cluster:
+        await cluster.create_topic("demo", partitions=1)
+        await asyncio.to_thread(copy_database, place / "master" / "meta.db", copy)
+        body = {"retention": "99h", "durability": "process"}
+        await asyncio.to_thread(Api(cluster.http, timeout_s=30).patch, "topics", "demo", body=body)
+    lose(place)
+    copy.rename(place / "master" / "meta.db")
+    with caplog.at_level(logging.WARNING):
+        async with EmbeddedCluster(data_dir=place):
+            pass
+        (text,) = [text for text in caplog.messages if "other settings than the records have" in text]
+        assert "demo: retention delete,99h becomes delete,168h, durability process becomes the Broker's own" in text
+        caplog.clear()
+        async with EmbeddedCluster(data_dir=place):
+            pass
+        assert not [text for text in caplog.messages if "other settings" in text], "they are in force now"

@@ -259,3 +259,40 @@ def test_nothing_is_made_up_about_a_partition_that_cannot_be_used() -> None:
             ask()
     assert store.ends("demo", 0) == (0, len(sent) * OFFSET_UNIT)
     assert store.offset_at("demo", 0, NOW_MS + 1) == len(sent) * OFFSET_UNIT, "nothing came so late"
+
+
+@pytest.mark.parametrize("end", ["closed", "killed"])
+def test_a_loss_that_a_reader_met_is_known_after_a_restart(end: str) -> None:
+    disk = FaultyDisk()
+    store, sent = filled(disk)
+    store.close()
+    store = open_store(disk, CHECKED)
+    disk.flip_bit(log_path(), disk.content(log_path()).index(sent[5]))
+    lost = read_all(store)[1]
+    assert lost
+    before = store.checkpoints
+    assert store.apply() == 0
+    assert store.checkpoints == before + 1
+    store.apply()
+    assert store.checkpoints == before + 1, "once"
+    if end == "closed":
+        store.close()
+    else:
+        disk.crash()
+    again = open_store(disk, CHECKED)
+    assert sum(fence.messages for fence in again.fences()) == lost
+    again.close()
+
+
+def test_a_loss_that_a_reader_met_is_known_after_a_stop_without_anything_sent() -> None:
+    disk = FaultyDisk()
+    store, sent = filled(disk)
+    store.close()
+    store = open_store(disk, CHECKED)
+    disk.flip_bit(log_path(), disk.content(log_path()).index(sent[5]))
+    lost = read_all(store)[1]
+    assert lost
+    store.close()
+    again = open_store(disk, CHECKED)
+    assert sum(fence.messages for fence in again.fences()) == lost
+    again.close()

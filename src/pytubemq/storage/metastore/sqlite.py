@@ -28,7 +28,7 @@ from pytubemq.model.records import (
     GroupRecord,
     TopicRecord,
 )
-from pytubemq.storage.disk import PRIVATE_FILE, make_private
+from pytubemq.storage.disk import PRIVATE_FILE, close_to_others, make_private
 from pytubemq.storage.metastore.checks import Totals, check_of_row
 from pytubemq.storage.metastore.port import Metadata
 from pytubemq.storage.metastore.problems import dangling
@@ -72,6 +72,7 @@ class SqliteMetaStore:
         self._seal = seal_path(path)
         with _explained(path):
             make_private(path.parent)
+            close_to_others(path.parent)
             sealed = read_seal(self._seal)
             if sealed is not None and sealed.generation and not (path.exists() and path.stat().st_size):
                 raise lost(path, Totals(), sealed)
