@@ -329,14 +329,20 @@ class PartitionKeeper:
         self._held[held.partition] = held
         self._runs[held.partition] = self._tasks.spawn(held.run(), name=f"partition-{held.partition}")
 
-    async def _release(self, partitions: Iterable[Partition]) -> tuple[Partition, ...]:
-        """Give partitions back, after a short wait for the batches in the user's hands; returns what was held."""
+    async def _release(self, partitions: Iterable[Partition], *, reason: str | None = None) -> tuple[Partition, ...]:
+        """Give partitions back, after a short wait for the batches in the user's hands; returns what was held.
+
+        Args:
+            reason: why batches in hand cannot be confirmed any more; None if the Master revoked the partitions.
+        """
         leaving = [self._held[partition] for partition in partitions if partition in self._held]
         for held in leaving:
             run = self._runs.pop(held.partition, None)
             if run is not None:
                 run.cancel()
-        await asyncio.gather(*(held.release(wait_s=RELEASE_WAIT_S, timeout_s=UNREGISTER_TIMEOUT_S) for held in leaving))
+        await asyncio.gather(
+            *(held.release(wait_s=RELEASE_WAIT_S, timeout_s=UNREGISTER_TIMEOUT_S, reason=reason) for held in leaving)
+        )
         for held in leaving:
             self._forget(held)
         return tuple(sorted(held.partition for held in leaving))

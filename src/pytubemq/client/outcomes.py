@@ -38,7 +38,8 @@ class Outcomes:
 
     def stale(self, ticket: int, *, confirm_timeout_s: float | None) -> StaleBatchError:
         """Return the error that says why a batch cannot be settled."""
-        if self.over is not None or ticket <= self._left[0]:  # no fault of who holds it: being faster changes nothing
+        is_settled = self._settled(ticket) is not None
+        if not is_settled and (self.over is not None or ticket <= self._left[0]):  # being faster changes nothing
             hint = "go on with the next batch: reading goes on from where the group now is"
         else:
             within = "" if confirm_timeout_s is None else f"confirm within {confirm_timeout_s:g} s and "
@@ -48,11 +49,15 @@ class Outcomes:
         )
 
     def _reason(self, ticket: int) -> str:
-        mine = self._end[1] if self._end[0] == ticket else None
+        settled = self._settled(ticket)
+        if settled is not None:
+            return settled
         if self.over is not None:
             return self.over
-        if mine is not None and mine is not UNDER_WAY:
-            return mine
         if ticket <= self._left[0]:
             return self._left[1]
-        return mine or "a later one has been handed out"
+        return UNDER_WAY if self._end[0] == ticket else "a later one has been handed out"
+
+    def _settled(self, ticket: int) -> str | None:
+        """Return how this batch was settled or given back; None if it was not, or a later one was."""
+        return self._end[1] if self._end[0] == ticket and self._end[1] is not UNDER_WAY else None

@@ -25,6 +25,16 @@ def test_a_late_confirm_and_a_group_that_was_moved_get_different_advice() -> Non
     assert "within" not in str(outcomes.stale(3, confirm_timeout_s=60).hint)
 
 
+def test_what_became_of_a_batch_goes_before_what_became_of_its_partition() -> None:
+    outcomes = Outcomes(P0)
+    outcomes.record(1, "it was confirmed before")
+    outcomes.over = "its partition was disconnected"
+    error = outcomes.stale(1, confirm_timeout_s=None)
+    assert "confirmed before" in error.message
+    assert "settle each batch once" in str(error.hint)
+    assert "disconnected" in outcomes.stale(2, confirm_timeout_s=None).message
+
+
 def test_one_message_is_singular() -> None:
     message = Message(P0, b"x", offset=0)
     texts = [repr(Batch(P0, (message,) * count, 0, 28 * count, holder=cast("Any", None), ticket=1)) for count in (1, 2)]

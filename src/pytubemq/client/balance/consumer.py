@@ -258,7 +258,7 @@ class BalanceConsumer(PartitionKeeper):
         """
         wanted = Partition.parse(partition) if isinstance(partition, str) else partition
         async with self._lock(wanted):
-            if await self._release([wanted]):
+            if await self._release([wanted], reason="its partition was disconnected"):
                 self._holdings_changed()
 
     def _lock(self, partition: Partition) -> asyncio.Lock:
