@@ -30,7 +30,7 @@ class Fetch(NamedTuple):
     answer: asyncio.Future[Response]
     options: FetchOptions
     limits: bool
-    """Whether the Broker knows the limits of `options`."""
+    """True if the Broker understands the limits of `options`."""
     began_s: float
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What became of the batches of one partition, to say why one of them cannot be settled."""
+"""Outcomes of the batches of one partition: the reasons why one of them cannot be settled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Outcomes:
         return self._end[0] == ticket
 
     def record(self, ticket: int, how: str) -> None:
-        """Record what became of a batch."""
+        """Record how a batch was settled or given back."""
         self._end = (ticket, how)
 
     def record_left(self, ticket: int, reason: str) -> None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 SWEEP_S = 0.5
 OVERDUE_CHECK_S = UNANSWERED_BROKER_S / 10
-"""How often the choice of partitions looks at what Brokers owe."""
+"""Period in seconds of the check for Brokers that have not answered."""
 _PLAIN = (0, None, None)
 """Flag, type and time of a message that has none."""
 

@@ -153,7 +153,7 @@ class Brokers:
         return not self._unheard.isdisjoint(self._catalogue.deployed(topic))
 
     def carries(self, broker_id: int, config: TopicConfig) -> bool:
-        """Whether a Broker has reported a topic with all its partitions, or with more."""
+        """Return True if a Broker has reported a topic with all partitions of its record, or with more."""
         run = self.runs.get(broker_id)
         reported = run.topics.get(config.name) if run is not None and run.online else None
         return reported is not None and within_record(config, reported) == config

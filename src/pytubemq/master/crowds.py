@@ -1,4 +1,4 @@
-"""Who is largest among very many, found without looking at all of them.
+"""Indexes that find the largest of very many clients without looking at all of them.
 
 The invariant: each step takes constant or logarithmic time on average, and the memory is in proportion to what is in.
 """
